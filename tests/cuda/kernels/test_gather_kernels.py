@@ -196,6 +196,17 @@ def small_row_cases(mode: str) -> list[Case]:
     return cases
 
 
+def batched_row_cases() -> list[Case]:
+    """An index of its own for each row of a batch: rows left over at the end lie beyond what is read."""
+    cases = [
+        Case("gather_nd", (count, 5, 3), (count, 1), 1, 1, "int32", mode, count, packed=True)
+        for count, mode in zip((5, 6, 7, 9), MODES, strict=True)
+    ]
+    assert {case.plan.family for case in cases} == {GatherFamily.SHORT_ROWS}
+    assert {case.plan.problem.indexed_strides[-2] for case in cases} == {15}
+    return cases
+
+
 def inner_cases(mode: str) -> list[Case]:
     """Elements along the innermost axis, rows of indices of every length."""
     cases = [inner_case(rows, number, mode, 4, rows) for rows in (2, 8, 21) for number in ("int32", "uint64")]
@@ -215,6 +226,7 @@ WRITTEN_OUT = {
     **{f"{name} of rows anywhere": functools.partial(shifted_cases, name) for name in ("gather", "scatter_nd")},
     **{f"vectors of {name}": functools.partial(vector_cases, name) for name in INDEXED},
     **{f"short rows, {mode}": functools.partial(small_row_cases, mode) for mode in MODES},
+    "short rows of batches": batched_row_cases,
     **{f"the inner axis, {mode}": functools.partial(inner_cases, mode) for mode in MODES},
 }
 TABLES = WRITTEN_OUT | {f"{name} of any layout": functools.partial(generated, name, 8, 6) for name in GENERATED}
@@ -223,6 +235,11 @@ TABLES = WRITTEN_OUT | {f"{name} of any layout": functools.partial(generated, na
 @pytest.mark.parametrize("kernels", [pytest.param(3, marks=emulated)])
 def test_a_few_kernels_of_each_source_under_sanitizers(kernels):
     check_cases(few(itertools.chain.from_iterable(table() for table in WRITTEN_OUT.values()), kernels))
+
+
+@pytest.mark.parametrize("cases", [pytest.param(batched_row_cases, marks=emulated)], ids=["short rows"])
+def test_what_is_left_over_reads_no_further(cases):
+    check_cases(few(cases(), 1))
 
 
 @pytest.mark.slow

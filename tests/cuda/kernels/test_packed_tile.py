@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import pytest
 from harness.emulator.cases import LARGE, WIDE, WORDS, case, flipped, in_order, ramp
-from harness.emulator.planned import Case
+from harness.emulator.marks import emulated
+from harness.emulator.planned import Case, check_cases
 from harness.emulator.tiled_cases import wavefronts
 from harness.emulator.tiled_tests import Fault, TiledTests
 
@@ -45,6 +46,17 @@ def edge_cases(name: str) -> list[Case]:
     return found + [case(flipped(plain, *axes), turned, name) for axes in ((1,), (2,), (1, 2, 3))]
 
 
+def cut_cases() -> list[Case]:
+    """Tiles cut off inside a vector of the target's rows, and along the axis of channels."""
+    plain = packed(1, 190, 200, 3, order="0123", pitches={2: 4})
+    pitched, turned = packed(1, 190, 200, 3, order="0213", pitches={2: 576}), packed(1, 190, 200, 3, order="0213")
+    found = [case(plain, pitched), case(plain, turned, "uint8>float16", axis=1, scale=ramp(190))]
+    assert {one.launch.sources for one in found} == {("packed_tile.cu",)}
+    assert found[0].plan.store.nbytes == 16
+    assert all(one.launch.grid[0] > 1 for one in found)
+    return found
+
+
 def size_cases() -> list[Case]:
     """The same for every size of element, with narrow vectors and wide ones; small transposes."""
     found = []
@@ -54,7 +66,7 @@ def size_cases() -> list[Case]:
         found.append(case(small, packed(50, 8, 7, order="021"), name))
         found.append(case(small, packed(50, 8, 7, order="210"), name, gpu=LARGE))
         found.append(case(flipped(small, 0, 1, 2), packed(50, 8, 7, order="021"), name, bits=64))
-    found += [*edge_cases("uint8"), *edge_cases("float32")]
+    found += [*edge_cases("uint8"), *edge_cases("float32"), *cut_cases()]
     found += pixel_cases("uint8", gpu=LARGE, bits=64)
     found += pixel_cases("uint16", aligned=(2, 4), gpu=LARGE)
     found += pixel_cases("float32", aligned=(32, 32), gpu=WIDE)
@@ -92,6 +104,8 @@ FAULTS = {
     "gaps are overwritten": Fault(
         "policy.gaps == Gaps::ours ? element + store_length <= row_length : there == all", "true"
     ),
+    "a row's end is written past": Fault(" && element + i < row_length;", ";"),
+    "channels begin anew in each tile": Fault("        first_channel += tile.remainder * loop.channel_step;\n", ""),
     "a chunk's end is read past": Fault(
         "load_first<LoadVector>(address, chunk_length - element)",
         "load<LoadVector>(address)",
@@ -130,7 +144,11 @@ class TestPackedTile(TiledTests):
     faults = FAULTS
 
     def broken_cases(self) -> list[Case]:
-        return [*pixel_cases("uint8"), *edge_cases("uint8")]
+        return [*pixel_cases("uint8"), *edge_cases("uint8"), *cut_cases()]
+
+    @emulated
+    def test_tiles_that_are_cut_off_write_what_is_theirs(self) -> None:
+        check_cases(cut_cases())
 
     def compiled_cases(self) -> list[Case]:
         sizes = (4, 64, 64, 3)
