@@ -120,6 +120,8 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
     assert alone.written_count == problem.element_count
     assert alone.written_count + zeros.written_count == problem.written_count
     assert zeros.source_elements == 1
+    behind = problem.sizes[-1] * problem.target.element.itemsize
+    assert [problem.target.alignment % zeros.target.alignment, behind % zeros.target.alignment] == [0, 0]
     assert f"zeros behind each run of {problem.sizes[-1]}: {one.filler}" in one.plan.problem.in_words()
 
 

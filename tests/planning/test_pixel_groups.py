@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from harness.emulator.cases import case
+from harness.emulator.cases import case, flipped
 
-from stridedgpu.devices.cuda.planning.pixels import PixelGroup, Pixels, pixels_of
+from stridedgpu.devices.cuda.planning.pixels import PixelGroup, Pixels, pixels_of, whole_pixels_of
 from stridedgpu.values.layout import Layout
 
 
@@ -37,3 +37,11 @@ def test_gaps_are_left_that_nobody_fills():
     assert joined(4).leaves_gaps
     assert not joined(4, filler=1).leaves_gaps
     assert not joined(3).leaves_gaps
+
+
+@pytest.mark.parametrize("count, length", [(500, 4), (502, 2), (501, 1)])
+def test_pixels_that_run_backwards_are_reversed_in_whole_groups(count, length):
+    pixels, padded = Layout((2, count, 3)), Layout((2, count, 3), (4 * count, 4, 1))
+    made = whole_pixels_of(case(flipped(pixels, 1), padded).plan.problem)
+    assert (made.source.length, made.target.length) == (length, length)
+    assert whole_pixels_of(case(pixels, padded).plan.problem).source.length >= 4
