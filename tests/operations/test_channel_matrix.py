@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
+from harness.fenced_memory import Fenced
 from harness.frame_cases import YUV, converting_by, surfaces
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 import stridedgpu as sg
+from stridedgpu.devices.cpu.compiled.channel_matrix import why_numpy
 
 GREY = [[0.299, 0.587, 0.114]]
 SEPIA = [[0.393, 0.769, 0.189], [0.349, 0.686, 0.168], [0.272, 0.534, 0.131]]
@@ -165,6 +170,22 @@ def test_a_matrix_needs_channels_and_real_numbers():
 
 
 @needs_compiler
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are fenced off by mprotect")
+@pytest.mark.parametrize("missing", [0, 1])
+def test_whole_pixels_are_loaded_where_the_last_one_is_whole(missing):
+    """Pixels of four bytes, of which three are mixed: behind the last one's three there need not be a fourth."""
+    memory = Fenced(4 * 64 - missing, np.random.default_rng(0), at_end=True)
+    pixels = np.lib.stride_tricks.as_strided(memory.bytes, (3, 1, 64), (1, 256, 4))
+    source = sg.StridedTensor(memory.bytes, sg.Layout((3, 1, 64), (1, 256, 4)), "uint8", dims="CHW")
+    target = sg.empty((1, 1, 64), "float32", dims="CHW", device="cpu")
+    problem = replace(sg.plan_relayout(source, target, matrix=GREY).plan.problem, source=source.operand.spec)
+    assert (why_numpy(problem) is None) == (not missing)
+    with picking_by("compiled, 1 thread"), policy_with(channel_matrix={"shared_bytes": 0, "item_pixels": 40}):
+        sg.relayout(source, out=target, matrix=GREY)
+    assert same_bits(target, by_hand(pixels, GREY, "float32"))
+
+
 def test_a_plan_says_what_mixes_the_channels():
     source = sg.empty((3, 64, 64), "uint8", layout="HWC", device="cpu")
     plan = into("compiled, 1 thread", source, sg.empty((1, 64, 64), "float16", device="cpu"), matrix=GREY)

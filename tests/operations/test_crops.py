@@ -298,6 +298,17 @@ def test_what_is_refused_writes_nothing(call, error, message):
     assert (memory == 7).all()
 
 
+@pytest.mark.parametrize("begin", [0, 1, 191, 192, 383, 384, 575])
+def test_an_out_within_any_of_the_listed_images_is_refused(begin):
+    """Three images of one layout behind each other; `out` lies where one of them, and no other, has its bytes."""
+    memory = np.zeros(576 + 24, np.uint8)
+    images = [memory[192 * number : 192 * (number + 1)].reshape(8, 8, 3) for number in range(3)]
+    out = sg.frombuffer(memory[begin : begin + 18], (3, 3, 1, 2), "uint8")
+    with pytest.raises(BindingError, match=rf"out shares memory with sources\[{begin // 192}\]"):
+        sg.gather_crops(images, [(0, 0)] * 3, (1, 2), dims="HWC", out=out)
+    sg.gather_crops(images, [(0, 0)] * 3, (1, 2), dims="HWC", out=sg.frombuffer(memory[576:594], (3, 3, 1, 2), "uint8"))
+
+
 def test_a_read_only_out_is_refused():
     array = np.zeros((2, 3, 2, 2), np.uint8)
     array.flags.writeable = False

@@ -133,6 +133,12 @@ def test_random_colour_is_a_gain_and_an_offset_for_each_channel(layout, resize):
     assert not np.array_equal(step(batch, range(6), epoch=1), made)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "int32", "float32"])
+def test_an_offset_of_a_quarter_is_one_in_units_of_the_result(dtype):
+    made = cpu(normalize="0..1", offset=(0.25, 0.25), seed=1)(np.zeros((1, 4, 4, 1), dtype), [0])
+    np.testing.assert_allclose(made, 0.25, rtol=1e-6)
+
+
 def test_colour_keeps_the_low_end_of_a_window_of_values():
     batch = np.full((1, 4, 4, 1), -1000, np.int16)
     made = cpu(clip=(-1000, 400), normalize="0..1", gain=(0.5, 1.5), seed=1)(batch, [0])
