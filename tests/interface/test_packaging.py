@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import shutil
@@ -87,19 +88,25 @@ def run(*command: object, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory) -> Iterator[Path]:
-    """A folder with the sdist, and the wheel that was built from the sdist and from nothing else."""
-    if find_spec("build") is None:
-        pytest.skip("`build` makes the sdist and the wheel: pip install build")
-    source = tmp_path_factory.mktemp("source")
-    out = tmp_path_factory.mktemp("dist")
+def copied(source: Path) -> Path:
+    """What is shipped, in a folder of its own."""
     ignored = shutil.ignore_patterns("__pycache__")
+    source.mkdir(exist_ok=True)
     for name in (*SHIPPED, "benchmarks"):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=ignored)
         elif (ROOT / name).is_file():
             shutil.copy2(ROOT / name, source / name)
+    return source
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Iterator[Path]:
+    """A folder with the sdist, and the wheel that was built from the sdist and from nothing else."""
+    if find_spec("build") is None:
+        pytest.skip("`build` makes the sdist and the wheel: pip install build")
+    source = copied(tmp_path_factory.mktemp("source"))
+    out = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--outdir", out, source, cwd=source)
     yield out
     shutil.rmtree(source)
@@ -163,6 +170,44 @@ def test_type_checkers_see_the_installed_package(installed, checker, tmp_path):
     )
     assert done.returncode == 1, done.stdout
     assert "wrong.py" in done.stdout
+
+
+def test_an_archive_of_files_is_the_same_bytes_whenever_and_by_whomever_it_is_made(tmp_path):
+    write = runpy.run_path(str(ROOT / "setup.py"))["write_archive"]
+    made = []
+    for number, names in enumerate((("b", "a", "c"), ("c", "b", "a"))):
+        folder = tmp_path / str(number) / "files"
+        for name in names:
+            path = folder / name / f"{name}.py"
+            path.parent.mkdir(parents=True)
+            path.write_text(name)
+            path.chmod(0o640 + number)
+            os.utime(path, (1000 + number, 2000 + number))
+        (folder / "a" / "a.py").chmod(0o700)
+        write(tmp_path / f"{number}.tar.gz", folder, 1_700_000_000)
+        made.append((tmp_path / f"{number}.tar.gz").read_bytes())
+    assert made[0] == made[1]
+    with tarfile.open(tmp_path / "0.tar.gz") as archive:
+        held = {entry.name: (entry.mtime, entry.uid, entry.uname, entry.mode) for entry in archive}
+    assert held["files/a/a.py"] == (1_700_000_000, 0, "", 0o755)
+    assert held["files/b/b.py"] == (1_700_000_000, 0, "", 0o644)
+
+
+@pytest.mark.slow
+def test_the_sdist_and_the_wheel_are_the_same_bytes_for_one_source_date_epoch(tmp_path, monkeypatch):
+    if find_spec("build") is None:
+        pytest.skip("`build` makes the sdist and the wheel: pip install build")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    made = []
+    for number in range(2):
+        source = copied(tmp_path / str(number))
+        for path in source.rglob("*"):
+            os.utime(path, (1000 + number, 2000 + number))
+        out = tmp_path / f"dist{number}"
+        run(sys.executable, "-m", "build", "--outdir", out, source, cwd=source)
+        made.append({path.name: path.read_bytes() for path in out.iterdir()})
+    assert len(made[0]) == 2
+    assert made[0] == made[1]
 
 
 @pytest.mark.slow
