@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +44,11 @@ _ARRAY: Final = np.ndarray
 
 _LEAVES: Final = frozenset((int, float, bool, complex, str, bytes, type(None), _ARRAY))
 """Types in sequences that NumPy reads through no protocol."""
+
+_NESTS: Final = frozenset((list, tuple))
+
+_MOST_NESTS: Final = 1 << 20
+"""Lists of one depth, beyond which they are looked at one by one: those of a list in itself have no end."""
 
 _PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 """NumPy's own protocols. Source: https://numpy.org/doc/stable/user/basics.interoperability.html."""
@@ -178,11 +185,24 @@ def array_of_values(obj: object, dtype: DTypeLike | None = None) -> NDArray[Any]
     >>> array_of_values([[1, 2], np.array([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
-    checked = _with_checked_arrays(obj, 0)
+    checked = obj if _is_plain(obj) else _with_checked_arrays(obj, 0)
     try:
         return np.asarray(checked, dtype)
     except (TypeError, ValueError) as problem:
         raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
+
+
+def _is_plain(obj: Any) -> bool:
+    """Whether lists and tuples of one depth have numbers, texts and arrays of NumPy at their ends, as most have."""
+    level: Sequence[Any] = (obj,)
+    for _ in range(LARGEST_RANK + 1):
+        kinds = set(map(type, level))
+        if kinds <= _LEAVES:
+            return True
+        if not kinds <= _NESTS or len(level) > _MOST_NESTS:
+            return False
+        level = tuple(chain.from_iterable(level))
+    return False
 
 
 def _with_checked_arrays(obj: Any, depth: int) -> Any:

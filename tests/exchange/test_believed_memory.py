@@ -108,3 +108,11 @@ def test_a_list_of_arrays_is_read_as_numpy_reads_it():
     made = sg.asarray(rows).numpy()
     assert np.array_equal(made, np.asarray(rows))
     assert made.dtype == np.asarray(rows).dtype
+
+
+def test_a_list_in_itself_is_refused():
+    rows = []
+    rows.append(rows)
+    with pytest.raises(sg.StridedGpuError, match="This list is not array-like"):
+        sg.asarray(rows)
+    assert sg.asarray([[], []]).sizes == (2, 0)
