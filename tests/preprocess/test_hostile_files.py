@@ -415,16 +415,17 @@ def job(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
-@pytest.mark.parametrize("name", ["manifest", "listing", "record"])
-def test_a_pipe_among_the_files_of_a_job_is_refused(job, name, monkeypatch):
-    path = {"manifest": job.manifest, "listing": job.listing, "record": job.path(0).with_suffix(".json")}[name]
-    path.unlink()
+@pytest.mark.parametrize("name", ["manifest", "listing", "record", "results"])
+def test_a_pipe_among_files_of_json_is_refused(job, name, monkeypatch):
+    record, results = job.path(0).with_suffix(".json"), job.out / "results.json"
+    path = {"manifest": job.manifest, "listing": job.listing, "record": record, "results": results}[name]
+    path.unlink(missing_ok=True)
     os.mkfifo(path)
     writer = os.open(path, os.O_RDWR)  # with a writer, opening it does not wait
     monkeypatch.setattr("pathlib.Path.open", lambda *_, **__: pytest.fail("it is waited for"))
     monkeypatch.setattr("pathlib.Path.read_text", lambda *_, **__: pytest.fail("it is waited for"))
     with pytest.raises(FileError, match="is not an ordinary file"):
-        read_record(job, 0) if name == "record" else start(job)
+        {"record": lambda: read_record(job, 0), "results": lambda: read_results(path)}.get(name, lambda: start(job))()
     os.close(writer)
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from stridedgpu.preprocess.npy import opened_file
 from stridedgpu.values.errors import StridedGpuError
 
 __all__ = ["DEVICE_COPY", "OURS", "OWN_COPY", "Record", "Results", "Timing", "read_results", "results_text"]
@@ -100,7 +101,8 @@ def results_text(results: Results) -> str:
 def read_results(path: Path) -> Results:
     """The results in a JSON file. Raises `StridedGpuError` for a file that holds none."""
     try:
-        held = json.loads(path.read_text())
+        with opened_file(path, "results") as file:
+            held = json.load(file)
         if held["format"] != _FORMAT:
             raise StridedGpuError(f"{str(path)!r} has format {held['format']!r} of results; {_FORMAT} is read.")
         return Results(held["provenance"], *(tuple(map(_record, held[name])) for name in ("workloads", "curves")))
