@@ -152,7 +152,20 @@ def photographs(tmp_path_factory):
 
 
 def command(folder, out, *more):
-    options = ("--shards", SHARDS, "--resize", 600, "--size", "64x80", "--random-crop", "--flip", "--device", "cpu")
+    options = (
+        "--shards",
+        SHARDS,
+        "--resize",
+        600,
+        "--passes",
+        "horizontal",
+        "--size",
+        "64x80",
+        "--random-crop",
+        "--flip",
+        "--device",
+        "cpu",
+    )
     arguments = ["preprocess", folder / "photos", *options, "--out", folder / out, *more]
     return subprocess.Popen(
         [sys.executable, "-m", "stridedgpu", *map(str, arguments)],
