@@ -6,46 +6,46 @@ import pytest
 from harness.compiled_loops import needs_compiler, policy_with
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu import cache_size, policy as module, thread_count, vendor
+from stridedgpu.devices.cpu import thread_count
 from stridedgpu.devices.cpu.policy import GatherPolicy, IndexCheckPolicy, Policy, RelayoutPolicy, policy, using
+from stridedgpu.devices.cpu.target import Target
 
 MB = 1 << 20
 
+OF_THE_LAST_CACHE = {
+    "relayout": (
+        "streamed_bytes",
+        "streamed_tiles_bytes",
+        "streamed_crowds_bytes",
+        "blocks_bytes",
+        "ordered_bytes",
+        "cached_blocks_bytes",
+        "long_pixels_bytes",
+    ),
+    "gather": ("streamed_bytes",),
+    "index_check": ("crowded_bytes",),
+}
 
-@pytest.mark.parametrize("amd", [False, True], ids=["Intel", "AMD"])
+
+@pytest.mark.parametrize("cores", [1, 2, 64])
 @pytest.mark.parametrize("cache, share", [(8 * MB, 0.25), (32 * MB, 1.0), (256 * MB, 1.0)], ids=str)
-def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
-    monkeypatch.setattr(module, "is_amd", lambda: amd)
-    monkeypatch.setattr(module, "last_level_cache_bytes", lambda: cache)
-    made = module._of_this_machine()
-    assert made.relayout == RelayoutPolicy()._replace(
-        streamed_bytes=int((20 if amd else 24) * MB * share),
-        streamed_written=2.6 if amd else 0,
-        streamed_shared_written=5.4 if amd else 0,
-        streamed_out_of_order=0.7 if amd else 1,
-        streamed_tiles_bytes=int((14 if amd else 8) * MB * share),
-        streamed_crowds_bytes=int(8 * MB * share),
-        blocks_bytes=int(8 * MB * share),
-        ordered_bytes=int((16 * MB if amd else 1 << 62) * share),
-        ordered_ways_bytes=MB if amd else 1 << 62,
-        paired_row_bytes=192 if amd else 0,
-        cached_blocks_bytes=int((1 << 62 if amd else 8 * MB) * share),
-        byte_squares=not amd,
-        strips=amd,
-        prefetched_targets_bytes=1 << 62 if amd else MB,
-        short_rows_bytes=1 << 62 if amd else 16 * MB,
-        step_bytes=256 if amd else 128,
-        streamed_short_row_bytes=64 if amd else 256,
-        long_backward_row_bytes=1024 if amd else 8192,
-        long_pixels_bytes=int((24 if amd else 8) * MB * share),
-    )
-    streamed = 16 * MB if amd else 4 * MB
-    assert made.gather == GatherPolicy()._replace(
-        streamed_bytes=int(streamed * share), streamed_shared=3 if amd else 1, hardware=not amd
-    )
-    assert made.index_check == IndexCheckPolicy()._replace(
-        crowded_bytes=range(int(20 * MB * share), int(32 * MB * share)),
-        narrowed_bytes=192 * 1024 if amd else 1 << 62,
+def test_a_smaller_cache_is_written_past_sooner(cache, share, cores):
+    """Limits of the last-level cache shrink with it, and nothing else follows the caches, the cores or the features."""
+    measured = Policy.of(Target.stated("x86-64-v3", last_level_bytes=32 * MB))
+    for level, more in (("x86-64-v2", ()), ("x86-64-v3", ("avx512f",)), ("x86-64-v4", ("avx512vbmi",))):
+        made = Policy.of(Target.stated(level, more, cores=cores, last_level_bytes=cache))
+        for section in made._fields[1:]:
+            expected = getattr(measured, section)
+            names = OF_THE_LAST_CACHE.get(section, ())
+            shrunk = {name: scaled(getattr(expected, name), share) for name in names}
+            assert getattr(made, section) == expected._replace(**shrunk)
+
+
+def scaled(limit, share):
+    return (
+        range(*(int(end * share) for end in (limit.start, limit.stop)))
+        if isinstance(limit, range)
+        else int(limit * share)
     )
 
 
@@ -110,46 +110,9 @@ def test_what_threads_share_has_some_items():
     assert [checks.indices_of_item(count, least) for count in (1, MB)] == [2048, MB // 64]
 
 
-@pytest.mark.parametrize(
-    "said, expected",
-    [
-        (b"processor\t: 0\nvendor_id\t: AuthenticAMD\n", True),
-        (b"processor\t: 0\nvendor_id\t: GenuineIntel\n", False),
-        (b"processor\t: 0\nBogoMIPS\t: 243.75\n", False),
-        (b"\xff\xfe", False),
-        (None, False),
-    ],
-    ids=["AMD", "Intel", "Arm", "no text", "no file"],
-)
-def test_linux_says_who_made_the_processor(monkeypatch, tmp_path, said, expected):
-    if said is not None:
-        (tmp_path / "cpuinfo").write_bytes(said)
-    monkeypatch.setattr(vendor, "_PROCESSORS", str(tmp_path / "cpuinfo"))
-    assert vendor.is_amd.__wrapped__() is expected
-
-
-@pytest.mark.parametrize(
-    "sizes, expected",
-    [({"index0": "48K", "index2": "2048K", "index3": "107520K"}, 107520 << 10), ({"index3": "32M"}, 32 * MB), ({}, 0)],
-    ids=["three levels", "megabytes", "none"],
-)
-def test_linux_says_how_large_the_last_cache_is(monkeypatch, tmp_path, sizes, expected):
-    for name, said in sizes.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "size").write_text(f"{said}\n")
-    monkeypatch.setattr(cache_size, "_CACHES", tmp_path)
-    assert cache_size._said_by_linux() == expected
-
-
-def test_where_the_system_says_nothing_the_usual_cache_is_assumed(monkeypatch):
-    monkeypatch.setattr(cache_size, "_said_by_linux", lambda: 0)
-    monkeypatch.setattr(cache_size, "_said_by_posix", lambda: 0)
-    assert cache_size.last_level_cache_bytes.__wrapped__() == 32 * MB
-
-
 def test_another_policy_holds_for_a_block():
     before = policy()
-    other = Policy()._replace(gather=GatherPolicy()._replace(items=3))
+    other = before._replace(gather=GatherPolicy()._replace(items=3))
     with pytest.raises(ZeroDivisionError), using(other):
         assert policy() is other
         raise ZeroDivisionError
