@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,44 @@ from stridedgpu.values.tensor_spec import TensorSpec
 needs_compiler = pytest.mark.skipif(
     machine_code.why_unavailable() is not None, reason=f"no compiled loops: {machine_code.why_unavailable()}"
 )
+
+
+CLASSES: Mapping[str, Target] = MappingProxyType(
+    {
+        "no AVX2": Target.stated("x86-64-v2"),
+        "AVX2": Target.stated("x86-64-v3"),
+        "AVX-512F alone": Target.stated("x86-64-v3", ["avx512f", "avx512cd"]),
+        "AVX-512": Target.stated("x86-64-v4"),
+        "AVX-512 VBMI": Target.stated(
+            "x86-64-v4", ["avx512bitalg", "avx512vbmi", "avx512vbmi2", "avx512vpopcntdq", "gfni"]
+        ),
+        "AArch64": Target.stated("aarch64"),
+    }
+)
+"""Processors by the instruction sets that kernels are chosen by, with two cores and caches as stated: Knights Landing
+has AVX-512F alone, Skylake's servers have no VBMI, and of those without AVX2 NumPy does all work."""
+
+each_class = pytest.mark.parametrize(
+    "processor",
+    [
+        pytest.param(
+            target,
+            marks=pytest.mark.skipif(
+                machine_code.why_unavailable() is not None or not target.runs_on(Target.here()),
+                reason=f"no loops for {name} here",
+            ),
+            id=name,
+        )
+        for name, target in CLASSES.items()
+        if target.lacks is None
+    ],
+)
+"""Each class whose loops can run, as `processor`: here, or skipped."""
+
+
+def can_run_here() -> bool:
+    """Whether loops for the policy's target can be compiled and run on this processor."""
+    return machine_code.why_unavailable() is None and policy().target.runs_on(Target.here())
 
 
 def ordinary_policy() -> AbstractContextManager[None]:

@@ -291,7 +291,7 @@ def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop], aligned: b
     elements = elements_of(problem, draft, source_loop, target_loop)
     kernel = TransposeStrips(elements, len(outer), rows, columns, in_registers=True)
     # An item is some strips along whole source lines, or so long that the cache lines that two of them share are near.
-    wanted = limits.bytes_of_item(problem.bytes_moved) // (2 * nbytes)
+    wanted = max(rows, limits.bytes_of_item(problem.bytes_moved) // (2 * nbytes))
     along = min(source_loop.size, wanted // rows)
     if not aligned and nbytes >= limits.short_strips_element and problem.bytes_moved < limits.short_strips_bytes:
         along = min(along, limits.strip_columns)
