@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, ordinary_policy, policy_with
+from harness.compiled_loops import CLASSES, each_class, needs_compiler, ordinary_policy, policy_with
 from harness.fenced_memory import Fenced, lowest_at_zero
+from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
 from harness.index_oracle import INDEX_TYPES, MODES, limits
 from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
@@ -24,8 +24,7 @@ from stridedgpu.devices.cpu.compiled import (
     jit as machine_code,
 )
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
-from stridedgpu.devices.cpu.compiled.gather_elements_loop import GatherElements
-from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInMemory, RowsInRegisters
+from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInRegisters
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.compiled.scatter_row_loop import ScatterRows
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
@@ -33,14 +32,13 @@ from stridedgpu.devices.cpu.target import Target
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.dtypes import element_type
-from stridedgpu.values.tensor_spec import TensorSpec
 
 pytestmark = needs_compiler
 
 
 @pytest.fixture(scope="module", autouse=True)
 def measured_thresholds():
-    """Which kernel is chosen depends on the processor's caches and make: here it does not."""
+    """Loops of all instruction sets of this processor, whose thresholds depend neither on its caches nor its cores."""
     with ordinary_policy():
         yield
 
@@ -48,29 +46,7 @@ def measured_thresholds():
 seeds = st.integers(0, 2**32 - 1)
 long_sizes = st.lists(st.sampled_from((1, 2, 3, 5, 8, 16, 17, 64, 67, 300)), min_size=1, max_size=2).map(tuple)
 any_sizes = st.one_of(tensor_sizes(1, 4, max_size=6), long_sizes)
-FEW, NO_ROWS = {"item_bytes": range(256, 257)}, {"row_registers": 0, "loaded_bytes": 9}
-VARIANTS = {
-    "cached": NO_ROWS,
-    "streaming": NO_ROWS | {"streamed_bytes": 0},
-    "small items": NO_ROWS | {"item_bytes": range(64, 65), "large_span_bytes": 0, "prefetched_span_bytes": 0},
-    "single loads": NO_ROWS | FEW | {"hardware": False},
-    "streamed single loads": NO_ROWS | FEW | {"streamed_bytes": 0, "hardware": False},
-    "rows in registers": FEW | {"load_cost": 1e9},
-    "rows in memory": FEW | {"row_registers": 0, "loaded_bytes": 1, "hardware": False},
-    "blocks of columns": FEW | {"hardware": False, "near_columns_bytes": 0, "columns_bytes": 0},
-}
-variants = pytest.mark.parametrize("variant", list(VARIANTS))
-
-
-@contextmanager
-def planned_as(variant):
-    """Kernels as for small results, for those written past the caches, in many items and prefetched, or row by row."""
-    with policy_with(gather=VARIANTS[variant]):
-        yield
-
-
-def side_of(layout, element):
-    return TensorSpec.of(lowest_at_zero(layout), element_type(element), base_alignment=element_type(element).itemsize)
+variants = pytest.mark.parametrize("variant", [*VARIANTS, *each_class.args[1]])
 
 
 def fenced(side, rng, *, at_end):
@@ -155,9 +131,6 @@ def test_no_index_leads_outside_whatever_it_is(case, seed):
     check(*case, seed, valid=False)
 
 
-RUNS = (1, 2, 3, 4, 8, 12, 16, 31, 32, 63, 64, 65, 96, 128, 200, 256, 257, 1000, 4096, 70_000)
-
-
 @variants
 @pytest.mark.parametrize("nbytes", RUNS)
 def test_runs_of_every_length(variant, nbytes):
@@ -166,15 +139,9 @@ def test_runs_of_every_length(variant, nbytes):
     data, index = side_of(Layout((30, nbytes)), "uint8"), side_of(Layout((count,)), "int32")
     with planned_as(variant):
         problem = gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0)
-        kernel = check(problem, "raise", nbytes)
-        if nbytes in (1, 2, 4, 8) and variant != "small items":
-            assert kernel.lanes == {"single loads": 64, "rows in memory": 16}.get(variant, 64 // nbytes)
-        else:
-            assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
-            assert kernel.group == (64 // nbytes if nbytes in (1, 2, 4, 8) else 1)
+        check(problem, "raise", nbytes)
         pitched = side_of(Layout((count, nbytes), (nbytes + 3, 1)), "uint8")
-        kernel = check(gather_problem(data, index, pitched, 0), "raise", nbytes)
-        assert kernel.group == 1
+        check(gather_problem(data, index, pitched, 0), "raise", nbytes)
 
 
 @variants
@@ -228,41 +195,8 @@ def test_scattered_rows_of_any_width(group, data, seed):
         assert isinstance(kernel, ScatterRows)
 
 
-@pytest.mark.parametrize(
-    "sizes, rows", [((100, 10), 24), ((100, 9), 24), ((100, 1000), 1), ((3, 10), 0), ((9, 1025), 0)]
-)
-def test_how_many_scattered_rows_are_a_group(sizes, rows):
-    layout = Layout(sizes)
-    problem = elements_problem(
-        side_of(layout, "float32"), side_of(layout, "int64"), side_of(layout, "float32"), 1, scatters=True
-    )
-    walk = gather_walk(problem, "raise")
-    assert isinstance(walk.kernel, ScatterRows) == bool(rows)
-    assert not rows or walk.parameters[2] == rows
-
-
-def elements_of_rows(element, index_type, count, size, width, *, pitch=0):
-    """`width` elements of each of so many rows of `size` elements, with so many between the rows."""
-    data, dense = Layout((count, size), (size + pitch, 1)), Layout((count, width))
-    return elements_problem(
-        side_of(data, element), side_of(dense, index_type), side_of(dense, element), 1, scatters=False
-    )
-
-
-def kernel_of(problem, mode="raise"):
-    return gather_walk(problem, mode).kernel
-
-
-def test_rows_of_elements_are_gathered_as_vectors():
-    square, index = side_of(Layout((300, 10)), "float32"), side_of(Layout((300, 10)), "int64")
-    with policy_with(gather=NO_ROWS):
-        for axis in (0, 1):
-            assert isinstance(kernel_of(elements_problem(square, index, square, axis, scatters=False)), GatherElements)
-
-
 permutes = pytest.mark.skipif(
-    not {"avx512f", "avx512bw", "avx512vbmi"} <= Target.here().features,
-    reason="AVX-512 permutes by variable positions",
+    not CLASSES["AVX-512 VBMI"].runs_on(Target.here()), reason="AVX-512 permutes by variable positions"
 )
 
 
@@ -334,43 +268,6 @@ def test_rows_with_the_same_indices_share_their_positions(parts, gap, data):
         assert kernel.parts == (parts if kernel.run == element_type(element).itemsize else 1)
 
 
-@permutes
-@pytest.mark.parametrize(
-    "element, size, width, kernel",
-    [
-        ("float32", 100, 100, "RowsInRegisters"),
-        ("uint8", 1000, 1000, "RowsInRegisters"),
-        ("uint8", 10, 10, "RowsInRegisters"),
-        ("float32", 1000, 1000, "RowsInMemory"),
-        ("int64", 128, 128, "RowsInMemory"),
-        ("int64", 128, 8, "GatherElements"),
-        ("uint8", 2000, 2000, "RowsInMemory"),
-    ],
-)
-def test_rows_are_in_registers_where_that_costs_less(element, size, width, kernel):
-    with policy_with(gather={"hardware": False}):
-        problem = elements_of_rows(element, "int64", 60, size, width)
-        assert type(kernel_of(problem)).__name__ == kernel
-        assert type(kernel_of(problem, "wrap")) is GatherElements
-
-
-@pytest.mark.parametrize(
-    "element, width, kernel",
-    [
-        ("float32", 64, "RowsInMemory"),
-        ("float32", 63, "GatherElements"),
-        ("int64", 32, "RowsInMemory"),
-        ("int64", 31, "GatherElements"),
-        ("float16", 64, "RowsInMemory"),
-        ("uint8", 64, "RowsInMemory"),
-        ("uint8", 63, "GatherElements"),
-    ],
-)
-def test_longer_rows_stay_in_memory(element, width, kernel):
-    with policy_with(gather={"hardware": False, "row_registers": 0}):
-        assert type(kernel_of(elements_of_rows(element, "int64", 60, 1000, width))).__name__ == kernel
-
-
 @pytest.mark.parametrize("step", [1, 3, -1, -2])
 def test_rows_in_memory_of_any_stride(step):
     layout = Layout((7, 3000)).sliced((slice(None), slice(None, None, step)))
@@ -380,50 +277,6 @@ def test_rows_in_memory_of_any_stride(step):
     with planned_as("rows in memory"):
         for mode in ("raise", "clip"):
             assert check(problem, mode, 4).adjacent == (step == 1)
-
-
-def test_which_columns_are_taken_together():
-    """All that are near, and otherwise whole cache lines of as many as fit."""
-    near, far, few = ((1000, 1000), "uint8"), ((1000, 2000), "uint8"), ((1000, 15), "uint8")
-    for ((height, width), element), block, rows in ((near, 1000, 65), (far, 256, 1000), (few, None, None)):
-        layout = Layout((height, width))
-        index = side_of(layout, "int64")
-        problem = elements_problem(side_of(layout, element), index, side_of(layout, element), 0, scatters=False)
-        with policy_with(gather={"hardware": False}):
-            walk = gather_walk(problem, "raise")
-        assert isinstance(walk.kernel, RowsInMemory) == (block is not None)
-        assert block is None or (walk.kernel.columns, walk.parameters[8], walk.parameters[10]) == (True, block, rows)
-
-
-def test_items_that_write_the_same_elements_are_done_in_order():
-    square, index = side_of(Layout((30, 40)), "float32"), side_of(Layout((30, 40)), "int64")
-    lines, columns = (elements_problem(square, index, square, axis, scatters=True) for axis in (1, 0))
-    assert not gather_walk(lines, "raise").in_order
-    assert gather_walk(columns, "raise").in_order
-    rows = tuples_problem(
-        square, side_of(Layout((9, 1)), "int64"), side_of(Layout((9, 40)), "float32"), 0, scatters=True
-    )
-    assert not gather_walk(rows, "raise").in_order
-    pairs = tuples_problem(
-        square, side_of(Layout((9, 8, 2), (20, 2, 1)), "int64"), side_of(Layout((9, 8)), "float32"), 0, scatters=True
-    )
-    assert gather_walk(pairs, "raise").in_order
-
-
-def test_a_kernel_serves_all_sizes():
-    kernels = {
-        gather_walk(
-            gather_problem(
-                side_of(Layout((rows, 4 * width)), "float32"),
-                side_of(Layout((count,)), "int64"),
-                side_of(Layout((count, 4 * width)), "float32"),
-                0,
-            ),
-            "raise",
-        ).kernel
-        for rows, width, count in ((10, 65, 9), (999, 77, 2000), (5, 97, 13))
-    }
-    assert len(kernels) == 1
 
 
 @pytest.mark.parametrize("index_type", INDEX_TYPES)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import CLASSES, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
+from stridedgpu.devices.cpu.compiled.relayout import walk_of
 from stridedgpu.devices.cpu.policy import GatherPolicy, IndexCheckPolicy, Policy, RelayoutPolicy, policy, using
 from stridedgpu.devices.cpu.target import Target
 
@@ -32,8 +33,8 @@ OF_THE_LAST_CACHE = {
 def test_a_smaller_cache_is_written_past_sooner(cache, share, cores):
     """Limits of the last-level cache shrink with it, and nothing else follows the caches, the cores or the features."""
     measured = Policy.of(Target.stated("x86-64-v3", last_level_bytes=32 * MB))
-    for level, more in (("x86-64-v2", ()), ("x86-64-v3", ("avx512f",)), ("x86-64-v4", ("avx512vbmi",))):
-        made = Policy.of(Target.stated(level, more, cores=cores, last_level_bytes=cache))
+    for target in CLASSES.values():
+        made = Policy.of(target._replace(cores=cores, last_level_bytes=cache))
         for section in made._fields[1:]:
             expected = getattr(measured, section)
             names = OF_THE_LAST_CACHE.get(section, ())
@@ -67,30 +68,28 @@ def test_what_is_read_alone_and_out_of_order_leaves_the_caches_sooner(written, s
     assert not limits._replace(streamed_bytes=1 << 40).streams(nbytes, nbytes, **case)
 
 
-@needs_compiler
 @pytest.mark.parametrize(
     "step, streams", [((1, 1), False), ((1, -1), True), ((2, 2), True)], ids=["all", "back", "gaps"]
 )
 def test_rows_that_are_not_read_in_order_leave_the_caches_sooner(step, streams):
     down, along = step
     source = sg.empty((1024 * down, 1024 * abs(along)), "float32")[::down, ::along]
+    problem = sg.plan_relayout(source, sg.empty(source.sizes, "float32")).plan.problem
     limits = {"streamed_bytes": 4 * MB, "streamed_written": 8, "streamed_shared_written": 8, "streamed_out_of_order": 0}
-    with policy_with(relayout=limits):
-        plan = sg.plan_relayout(source, sg.empty(source.sizes, "float32")).plan
-        assert plan.compiled.walks[0].kernel.streaming == streams
+    with using(Policy.of(CLASSES["AVX-512"])), policy_with(relayout=limits):
+        assert walk_of(problem).kernel.streaming == streams
 
 
-@needs_compiler
 def test_a_plan_for_several_threads_writes_more_into_the_caches(monkeypatch):
-    sides = sg.empty((1 << 20,), "float32"), sg.empty((1 << 20,), "float64")
+    problem = sg.plan_relayout(sg.empty((1 << 20,), "float32"), sg.empty((1 << 20,), "float64")).plan.problem
     limits = {"streamed_bytes": 6 * MB, "streamed_written": 1, "streamed_shared_written": 4}
-    plans = []
+    walks = []
     for count in (1, 2, 1):
         monkeypatch.setattr(thread_count, "_chosen", count)
-        with policy_with(relayout=limits):
-            plans.append(sg.plan_relayout(*sides).plan)
-            assert plans[-1].compiled.walks[0].kernel.streaming == (count == 1)
-    assert plans[0] == plans[2] != plans[1]
+        with using(Policy.of(CLASSES["AVX2"])), policy_with(relayout=limits):
+            walks.append(walk_of(problem))
+            assert walks[-1].kernel.streaming == (count == 1)
+    assert walks[0] == walks[2] != walks[1]
 
 
 def test_what_threads_share_has_some_items():

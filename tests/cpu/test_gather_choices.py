@@ -1,0 +1,148 @@
+"""Which compiled kernel gathers or scatters what, planned for a stated processor: nothing runs."""
+
+from __future__ import annotations
+
+import pytest
+from harness.compiled_loops import CLASSES, policy_with
+from harness.gather_walks import NO_ROWS, RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
+
+from stridedgpu import Layout
+from stridedgpu.devices.cpu.compiled.gather import gather_walk
+from stridedgpu.devices.cpu.compiled.gather_elements_loop import GatherElements
+from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInMemory
+from stridedgpu.devices.cpu.compiled.scatter_row_loop import ScatterRows
+from stridedgpu.devices.cpu.policy import Policy, using
+from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
+
+LIMITS = {
+    "columns_bytes": 1 << 18,
+    "hardware": True,
+    "item_bytes": range(1 << 16, 1 << 20),
+    "near_columns_bytes": 1 << 20,
+    "row_registers": 16,
+    "scattered_elements": 256,
+    "streamed_bytes": 1 << 22,
+}
+"""The thresholds of these tests, whatever the policy's are."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def a_stated_processor():
+    with using(Policy.of(CLASSES["AVX-512 VBMI"])), policy_with(gather=LIMITS):
+        yield
+
+
+@pytest.mark.parametrize("variant", list(VARIANTS))
+@pytest.mark.parametrize("nbytes", RUNS)
+def test_steps_along_runs_of_every_length(variant, nbytes):
+    count = 520 if nbytes <= 256 else 20
+    data, index = side_of(Layout((30, nbytes)), "uint8"), side_of(Layout((count,)), "int32")
+    with planned_as(variant):
+        kernel = kernel_of(gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0))
+        pitched = side_of(Layout((count, nbytes), (nbytes + 3, 1)), "uint8")
+        assert kernel_of(gather_problem(data, index, pitched, 0)).group == 1
+    if nbytes in (1, 2, 4, 8) and variant != "small items":
+        assert kernel.lanes == {"single loads": 64, "rows in memory": 16}.get(variant, 64 // nbytes)
+    else:
+        assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
+        assert kernel.group == (64 // nbytes if nbytes in (1, 2, 4, 8) else 1)
+
+
+@pytest.mark.parametrize(
+    "sizes, rows", [((100, 10), 24), ((100, 9), 24), ((100, 1000), 1), ((3, 10), 0), ((9, 1025), 0)]
+)
+def test_how_many_scattered_rows_are_a_group(sizes, rows):
+    layout = Layout(sizes)
+    problem = elements_problem(
+        side_of(layout, "float32"), side_of(layout, "int64"), side_of(layout, "float32"), 1, scatters=True
+    )
+    walk = gather_walk(problem, "raise")
+    assert isinstance(walk.kernel, ScatterRows) == bool(rows)
+    assert not rows or walk.parameters[2] == rows
+
+
+def test_rows_of_elements_are_gathered_as_vectors():
+    square, index = side_of(Layout((300, 10)), "float32"), side_of(Layout((300, 10)), "int64")
+    with policy_with(gather=NO_ROWS):
+        for axis in (0, 1):
+            assert isinstance(kernel_of(elements_problem(square, index, square, axis, scatters=False)), GatherElements)
+
+
+@pytest.mark.parametrize(
+    "element, size, width, kernel",
+    [
+        ("float32", 100, 100, "RowsInRegisters"),
+        ("uint8", 1000, 1000, "RowsInRegisters"),
+        ("uint8", 10, 10, "RowsInRegisters"),
+        ("float32", 1000, 1000, "RowsInMemory"),
+        ("int64", 128, 128, "RowsInMemory"),
+        ("int64", 128, 8, "GatherElements"),
+        ("uint8", 2000, 2000, "RowsInMemory"),
+    ],
+)
+def test_rows_are_in_registers_where_that_costs_less(element, size, width, kernel):
+    with policy_with(gather={"hardware": False}):
+        problem = elements_of_rows(element, "int64", 60, size, width)
+        assert type(kernel_of(problem)).__name__ == kernel
+        assert type(kernel_of(problem, "wrap")) is GatherElements
+
+
+@pytest.mark.parametrize(
+    "element, width, kernel",
+    [
+        ("float32", 64, "RowsInMemory"),
+        ("float32", 63, "GatherElements"),
+        ("int64", 32, "RowsInMemory"),
+        ("int64", 31, "GatherElements"),
+        ("float16", 64, "RowsInMemory"),
+        ("uint8", 64, "RowsInMemory"),
+        ("uint8", 63, "GatherElements"),
+    ],
+)
+def test_longer_rows_stay_in_memory(element, width, kernel):
+    with policy_with(gather={"hardware": False, "row_registers": 0}):
+        assert type(kernel_of(elements_of_rows(element, "int64", 60, 1000, width))).__name__ == kernel
+
+
+def test_which_columns_are_taken_together():
+    """All that are near, and otherwise whole cache lines of as many as fit."""
+    near, far, few = ((1000, 1000), "uint8"), ((1000, 2000), "uint8"), ((1000, 15), "uint8")
+    for ((height, width), element), block, rows in ((near, 1000, 65), (far, 256, 1000), (few, None, None)):
+        layout = Layout((height, width))
+        index = side_of(layout, "int64")
+        problem = elements_problem(side_of(layout, element), index, side_of(layout, element), 0, scatters=False)
+        with policy_with(gather={"hardware": False}):
+            walk = gather_walk(problem, "raise")
+        assert isinstance(walk.kernel, RowsInMemory) == (block is not None)
+        assert block is None or (walk.kernel.columns, walk.parameters[8], walk.parameters[10]) == (True, block, rows)
+
+
+def test_items_that_write_the_same_elements_are_done_in_order():
+    square, index = side_of(Layout((30, 40)), "float32"), side_of(Layout((30, 40)), "int64")
+    lines, columns = (elements_problem(square, index, square, axis, scatters=True) for axis in (1, 0))
+    assert not gather_walk(lines, "raise").in_order
+    assert gather_walk(columns, "raise").in_order
+    rows = tuples_problem(
+        square, side_of(Layout((9, 1)), "int64"), side_of(Layout((9, 40)), "float32"), 0, scatters=True
+    )
+    assert not gather_walk(rows, "raise").in_order
+    pairs = tuples_problem(
+        square, side_of(Layout((9, 8, 2), (20, 2, 1)), "int64"), side_of(Layout((9, 8)), "float32"), 0, scatters=True
+    )
+    assert gather_walk(pairs, "raise").in_order
+
+
+def test_a_kernel_serves_all_sizes():
+    kernels = {
+        gather_walk(
+            gather_problem(
+                side_of(Layout((rows, 4 * width)), "float32"),
+                side_of(Layout((count,)), "int64"),
+                side_of(Layout((count, 4 * width)), "float32"),
+                0,
+            ),
+            "raise",
+        ).kernel
+        for rows, width, count in ((10, 65, 9), (999, 77, 2000), (5, 97, 13))
+    }
+    assert len(kernels) == 1
