@@ -131,7 +131,7 @@ MOST = {
     preprocessing_with_crop: (66, 26),
     preprocessing_whole_pictures: (60, 22),
     wrapping_an_array: (7, 5),
-    planning_again: (15, 11),
+    planning_again: (17, 11),
     writing_into_all: (20, 11),
     new_zeros: (12, 10),
     a_window: (4, 3),

@@ -328,4 +328,4 @@ def test_plans_show_themselves_in_notebooks():
     plan = sg.plan_relayout(pixels, sg.empty((1, 3, 2, 2), "uint8", device="cpu"))
     assert plan._repr_html_().count('class="sg-side"') == 2
     gathers = sg.plan_gather(sg.zeros((4, 3), "uint8", device="cpu"), np.zeros(2, np.int64))
-    assert gathers._repr_html_().startswith("<pre>gather")
+    assert gathers._repr_html_().startswith(f"<pre>{gathers.kernel}")
