@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 from harness.plans import chosen_relayout
 
-from stridedgpu.devices.cpu.compiled import jit as machine_code
+from stridedgpu.devices.cpu.compiled import (
+    channel_matrix,
+    crop_moves,
+    frame_encode,
+    frames,
+    jit as machine_code,
+    raw,
+    resize_choice,
+    resize_filters,
+    resize_recipes,
+)
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
 from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
 from stridedgpu.devices.cpu.policy import Policy, policy, using
@@ -69,10 +79,24 @@ def ordinary_policy() -> AbstractContextManager[None]:
     return using(Policy.of(Target(here.architecture, here.features)))
 
 
-def policy_for(features: Collection[str]) -> AbstractContextManager[None]:
+@contextmanager
+def policy_for(features: Collection[str]) -> Iterator[None]:
     """The thresholds and loops of a processor with those of this one's instruction sets that are named."""
     current = policy()
-    return using(current._replace(target=current.target._replace(features=current.target.features & {*features})))
+    forget_loops()
+    try:
+        with using(current._replace(target=current.target._replace(features=current.target.features & {*features}))):
+            yield
+    finally:
+        forget_loops()
+
+
+def forget_loops() -> None:
+    """Loops that are kept by their kernels were made for one processor; the next one gets its own."""
+    for module in (channel_matrix, frame_encode, frames, raw, resize_filters, resize_recipes):
+        module._loop.cache_clear()
+    for kept in (crop_moves._listing, resize_choice.filter_kernel, machine_code._of_words, machine_code._of_move):
+        kept.cache_clear()
 
 
 def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:

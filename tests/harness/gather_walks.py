@@ -46,11 +46,11 @@ def side_of(layout, element):
     return TensorSpec.of(lowest_at_zero(layout), element_type(element), base_alignment=element_type(element).itemsize)
 
 
-def elements_of_rows(element, index_type, count, size, width, *, pitch=0):
+def elements_of_rows(element, index_type, count, size, width, *, pitch=0, scatters=False):
     """`width` elements of each of so many rows of `size` elements, with so many between the rows."""
     data, dense = Layout((count, size), (size + pitch, 1)), Layout((count, width))
     return elements_problem(
-        side_of(data, element), side_of(dense, index_type), side_of(dense, element), 1, scatters=False
+        side_of(data, element), side_of(dense, index_type), side_of(dense, element), 1, scatters=scatters
     )
 
 
