@@ -1,0 +1,218 @@
+"""Which loops each class of processors gets, with small and large caches and on one core to many: nothing runs.
+
+Kernels of relayouts and gathers have tests of their own in `test_relayout_choices` and `test_gather_choices`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from harness.compiled_loops import CLASSES, policy_with
+
+import stridedgpu as sg
+from stridedgpu.devices.cpu import thread_count
+from stridedgpu.devices.cpu.compiled import crop_walks, jit, resize_choice
+from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
+from stridedgpu.devices.cpu.plan import cpu_plan
+from stridedgpu.devices.cpu.policy import Policy, policy, using
+from stridedgpu.devices.cpu.promotion import compiled_from
+
+MB = 1 << 20
+
+CACHES = (8 * MB, 32 * MB, 256 * MB)
+CORES = (1, 2, 64)
+
+LIMITS = {
+    "relayout": {"blocks_bytes": 8 * MB, "cached_blocks_bytes": 8 * MB, "strips": False, "squares_bytes": 32 * MB},
+    "gather": {"hardware": False, "load_cost": 2, "loaded_bytes": 1, "row_registers": 16},
+}
+"""The thresholds of these tests that decide beside the processor, whatever the policy's are."""
+
+
+@pytest.fixture(params=CORES, ids=lambda cores: f"{cores} cores")
+def cores(request, monkeypatch):
+    monkeypatch.setattr(thread_count, "_chosen", request.param)
+    return request.param
+
+
+@pytest.fixture(params=CACHES, ids=lambda nbytes: f"{nbytes // MB} MB")
+def planning_for(request, cores):
+    """The policy of a class of processors, with these cores and this cache."""
+
+    def entered(name):
+        return using(Policy.of(CLASSES[name]._replace(cores=cores, last_level_bytes=request.param)))
+
+    return entered
+
+
+def tensor(sizes, element, layout=None):
+    return sg.empty(sizes, element, layout=layout, device="cpu")
+
+
+def images(channels):
+    return tensor((2, channels, 64, 96), "uint8", "NHWC")
+
+
+def rows(element, count, width):
+    return sg.plan_gather_elements(tensor((count, width), element), np.zeros((count, width), np.int64), 1, mode="clip")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan, and how the words about its kernel begin for processors whose vectors permute less, and more."""
+
+    plan: Any
+    words: dict[str, str]
+
+
+PERMUTED = "compiled 64 elements of 1 B permuted from {} registers"
+CASES = {
+    "pixels to planes": Case(
+        lambda: sg.plan_relayout(images(3), tensor((2, 3, 64, 96), "float32")),
+        {
+            "AVX2": "compiled channels: pixels to planes, 16 pixels of 3",
+            "AVX-512F alone": "compiled channels: pixels to planes, 16 pixels of 3",
+            "AVX-512": "compiled channels: pixels to planes, 16 pixels of 3",
+            "AVX-512 VBMI": "compiled channels: pixels to planes, 64 pixels of 3",
+            "AArch64": "compiled channels: pixels to planes, 16 pixels of 3",
+        },
+    ),
+    "pixels of two bytes": Case(
+        lambda: sg.plan_relayout(tensor((500, 3), "int16")[:, ::-1], tensor((500, 3), "int16")),
+        {
+            "AVX2": "compiled channels: pixels to pixels, 8 pixels of 3",
+            "AVX-512F alone": "compiled channels: pixels to pixels, 8 pixels of 3",
+            "AVX-512": "compiled channels: pixels to pixels, 32 pixels of 3",
+            "AVX-512 VBMI": "compiled channels: pixels to pixels, 32 pixels of 3",
+            "AArch64": "compiled channels: pixels to pixels, 8 pixels of 3",
+        },
+    ),
+    "pixels of four bytes": Case(
+        lambda: sg.plan_relayout(tensor((500, 3), "float32")[:, ::-1], tensor((500, 3), "float32")),
+        {
+            "AVX2": "compiled channels: pixels to pixels, 4 pixels of 3",
+            "AVX-512F alone": "compiled channels: pixels to pixels, 16 pixels of 3",
+            "AVX-512": "compiled channels: pixels to pixels, 16 pixels of 3",
+            "AVX-512 VBMI": "compiled channels: pixels to pixels, 16 pixels of 3",
+            "AArch64": "compiled channels: pixels to pixels, 4 pixels of 3",
+        },
+    ),
+    "nine channels": Case(
+        lambda: sg.plan_relayout(images(9), tensor((2, 9, 64, 96), "uint8")),
+        {
+            "AVX2": "compiled blocks of 36 words",
+            "AVX-512F alone": "compiled blocks of 72 words",
+            "AVX-512": "compiled blocks of 72 words",
+            "AVX-512 VBMI": "compiled blocks of 288 words",
+            "AArch64": "compiled blocks of 36 words",
+        },
+    ),
+    "squares": Case(
+        lambda: sg.plan_relayout(tensor((300, 201), "float32").permute((1, 0)), tensor((201, 300), "float32")),
+        {
+            "AVX2": "compiled transpose: tiles of 8 target by 8",
+            "AVX-512F alone": "compiled transpose: tiles of 16 target by 16",
+            "AVX-512": "compiled transpose: tiles of 16 target by 16",
+            "AVX-512 VBMI": "compiled transpose: tiles of 16 target by 16",
+            "AArch64": "compiled transpose: tiles of 8 target by 8",
+        },
+    ),
+    "rows of bytes by indices": Case(
+        lambda: rows("uint8", 600, 10),
+        {
+            "AVX2": "compiled 64 elements of 1 B loaded one by one",
+            "AVX-512F alone": "compiled 64 elements of 1 B loaded one by one",
+            "AVX-512": "compiled 64 elements of 1 B loaded one by one",
+            "AVX-512 VBMI": PERMUTED.format(2),
+            "AArch64": "compiled 64 elements of 1 B loaded one by one",
+        },
+    ),
+    "rows of two bytes by indices": Case(
+        lambda: rows("int16", 60, 100),
+        {
+            "AVX2": "compiled 16 elements of 2 B loaded one by one to a vector",
+            "AVX-512F alone": "compiled 16 elements of 2 B loaded one by one to a vector",
+            "AVX-512": "compiled 32 elements of 2 B permuted from 4 registers",
+            "AVX-512 VBMI": "compiled 32 elements of 2 B permuted from 4 registers",
+            "AArch64": "compiled 16 elements of 2 B loaded one by one to a vector",
+        },
+    ),
+    "rows of four bytes by indices": Case(
+        lambda: rows("float32", 60, 100),
+        {
+            "AVX2": "compiled 16 elements of 4 B loaded one by one to a vector",
+            "AVX-512F alone": "compiled 16 elements of 4 B permuted from 7 registers",
+            "AVX-512": "compiled 16 elements of 4 B permuted from 7 registers",
+            "AVX-512 VBMI": "compiled 16 elements of 4 B permuted from 7 registers",
+            "AArch64": "compiled 16 elements of 4 B loaded one by one to a vector",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_loops_follow_the_instruction_sets_alone(planning_for, case):
+    """Vectors are as wide as one instruction permutes them at an element's size."""
+    plan = case.plan().plan
+    for name, words in case.words.items():
+        with planning_for(name), policy_with(**LIMITS):
+            found = plan.operation.compiled(plan.problem).words
+        assert found.startswith(words), name
+
+
+@pytest.mark.parametrize(
+    "name, resizes, masks",
+    [
+        ("AVX2", (False, True, False), False),
+        ("AVX-512F alone", (False, True, False), False),
+        ("AVX-512", (True, True, False), True),
+        ("AVX-512 VBMI", (True, True, True), True),
+        ("AArch64", (False, False, False), False),
+    ],
+)
+def test_passes_of_resizes_and_masks_follow_the_instruction_sets_alone(planning_for, name, resizes, masks):
+    with planning_for(name):
+        assert resize_choice._instructions() == resizes
+        assert crop_walks._masks_bytes() == masks
+
+
+def test_without_avx2_nothing_is_compiled(planning_for):
+    plan = CASES["pixels to planes"].plan().plan
+    with planning_for("no AVX2"):
+        assert "need AVX2" in jit.why_unavailable()
+        assert compiled_from(1 << 40) is None
+        again = cpu_plan(plan.problem, plan.operation)
+        assert again.compiled is None
+        assert again.kernel.startswith("numpy_")
+
+
+SIZES = tuple(1 << power for power in range(18, 30))
+
+
+def streaming(element, target):
+    """The sizes of moves of rows that are written past the caches."""
+    made = []
+    for size in SIZES:
+        problem = sg.plan_relayout(
+            sg.BufferTensorDesc(element, (1, 1, 1, size)), sg.BufferTensorDesc(target, (1, 1, 1, size)), device="cpu"
+        ).plan.problem
+        kernel = relayout_kernel(problem).walks[0].kernel
+        made.append(kernel.streaming)
+    return made
+
+
+@pytest.mark.parametrize("name", [name for name, target in CLASSES.items() if target.lacks is None])
+def test_what_leaves_the_caches_follows_the_last_level_cache_alone(name, cores):
+    """Sizes from one on, and from an earlier one where the cache is smaller than that of the measurements."""
+    found = []
+    for cache in CACHES:
+        with using(Policy.of(CLASSES[name]._replace(cores=cores, last_level_bytes=cache))):
+            found.append(streaming("uint8", "float32"))
+            assert found[-1] == sorted(found[-1])
+            assert policy().target.last_level_bytes == cache
+    small, measured, large = (made.index(True) for made in found)
+    assert small == measured - 2
+    assert large == measured
