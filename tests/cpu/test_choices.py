@@ -14,7 +14,7 @@ from harness.compiled_loops import CLASSES, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.compiled import crop_walks, jit, resize_choice
+from stridedgpu.devices.cpu.compiled import crop_walks, resize_choice
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan
 from stridedgpu.devices.cpu.policy import Policy, policy, using
@@ -182,7 +182,7 @@ def test_passes_of_resizes_and_masks_follow_the_instruction_sets_alone(planning_
 def test_without_avx2_nothing_is_compiled(planning_for):
     plan = CASES["pixels to planes"].plan().plan
     with planning_for("no AVX2"):
-        assert "need AVX2" in jit.why_unavailable()
+        assert "need AVX2" in policy().target.lacks
         assert compiled_from(1 << 40) is None
         again = cpu_plan(plan.problem, plan.operation)
         assert again.compiled is None
