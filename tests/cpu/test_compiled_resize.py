@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.compiled_loops import each_class, needs_compiler, policy_for
 from harness.cpu_paths import picking_by
 from harness.fenced_memory import Fenced
 from harness.profiles import examples
@@ -18,11 +19,10 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_choice, resize_recipes
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 
-pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
+pytestmark = needs_compiler
 
 PILLOW = ("pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic", "pillow-lanczos")
 
@@ -178,22 +178,13 @@ def test_passes_joined_and_apart_have_the_same_bits(
             np.testing.assert_array_equal(made, expected)
 
 
-@pytest.mark.parametrize(
-    "instructions",
-    [(True, True, False), (False, True, False), (False, False, False)],
-    ids=["no shuffles of windows", "pairs of 16 bits", "no pairs"],
-)
-@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@each_class
+@settings(max_examples=examples(20))
 @given(case=resizes(120))
-def test_fewer_instructions_have_the_same_bits(
-    monkeypatch: pytest.MonkeyPatch, instructions: tuple[bool, bool, bool], case: Resize
-) -> None:
-    """Loops for processors without AVX-512, and for those that are not x86-64."""
-    if instructions[1] and "avx2" not in Target.here().features:
-        pytest.skip("pairs are multiplied by an instruction of x86-64")
+def test_each_class_of_processors_has_the_same_bits(processor: Target, case: Resize) -> None:
+    """Loops with pairs of 16 bits, products of twice as many, and shuffles of windows, or none of these."""
     case = replace(case, channels=3)
     half = replace(case, source=(2 * case.target[0], 2 * case.target[1]), box=None)
-    monkeypatch.setattr(resize_choice, "_instructions", lambda: instructions)
     for resized, rule in (
         (case, "opencv-linear"),
         (half, "opencv-linear"),
@@ -202,8 +193,28 @@ def test_fewer_instructions_have_the_same_bits(
     ):
         arguments = {"dims": "HWC", "layout": "HWC", "interpolation": rule}
         expected = on("NumPy", resized, resized.picture(), **arguments)
-        made = on("compiled, 1 thread", resized, resized.picture(), **arguments)
+        with policy_for(processor.features):
+            made = on("compiled, 1 thread", resized, resized.picture(), **arguments)
         np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize("pairs", [True, False], ids=["pairs of 16 bits", "no pairs"])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=resizes(120))
+def test_passes_of_other_architectures_have_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, pairs: bool, case: Resize
+) -> None:
+    """Loops that are chosen without AVX-512 and without AVX2, in the machine code of this processor."""
+    if pairs and "avx2" not in Target.here().features:
+        pytest.skip("pairs are multiplied by an instruction of x86-64")
+    case = replace(case, channels=3)
+    monkeypatch.setattr(resize_choice, "_instructions", lambda: (False, pairs, False))
+    resize_choice.filter_kernel.cache_clear()
+    for rule in ("opencv-linear", "pillow-bicubic", "opencv-cubic"):
+        arguments = {"dims": "HWC", "layout": "HWC", "interpolation": rule}
+        expected = on("NumPy", case, case.picture(), **arguments)
+        np.testing.assert_array_equal(on("compiled, 1 thread", case, case.picture(), **arguments), expected)
+    resize_choice.filter_kernel.cache_clear()
 
 
 def test_every_rule_is_compiled() -> None:
