@@ -148,3 +148,15 @@ def test_cuda_plans_and_launches_are_pure():
         and other.startswith(("stridedgpu.devices.cuda.runtime", "stridedgpu.devices.cpu"))
     ]
     assert not impure, "\n".join(impure)
+
+
+def test_no_file_asks_who_made_the_processor():
+    """Kernels and thresholds follow what a processor has: another make with the same instruction sets gets the same."""
+    names = "|".join(("Authentic" + "AMD", "Genuine" + "Intel", "is" + "_amd", "is" + "_intel", "vendor" + "_id"))
+    files = [path for room in (PACKAGE, ROOT / "tests") for path in sorted(room.rglob("*")) if path.suffix in SOURCES]
+    assert len(files) > len(MODULES)
+    found = {str(path.relative_to(ROOT)) for path in files if re.search(names, path.read_text(encoding="utf-8"))}
+    assert not found
+
+
+SOURCES = {".py", ".md", ".toml", ".txt", ".cu", ".cuh", ".hpp", ".cpp", ".h"}
