@@ -120,7 +120,7 @@ def main() -> None:
     times = measured(options.rounds)
     sys.stdout.write(table(times) + "\n")
     if options.json:
-        options.json.write_text(json.dumps(times, indent=1))
+        options.json.write_text(json.dumps(times, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def main() -> None:
     before, now = measured([str(Path(options.before).resolve()), str(ROOT)], options.rounds)
     print(table(now, before))
     if options.json:
-        options.json.write_text(json.dumps({"before": before, "now": now}, indent=1))
+        options.json.write_text(json.dumps({"before": before, "now": now}, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

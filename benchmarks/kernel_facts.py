@@ -145,7 +145,7 @@ def compiler() -> str:
 
 
 def recorded() -> dict:
-    return json.loads(RECORDED.read_text())
+    return json.loads(RECORDED.read_text(encoding="utf-8"))
 
 
 def changed_plans(held: dict) -> list[str]:
@@ -216,7 +216,7 @@ def main(arguments: list[str]) -> int:
             "computed": {gpu: computed_facts(machine) for gpu, machine in MACHINES.items()},
         }
         RECORDED.parent.mkdir(exist_ok=True)
-        RECORDED.write_text(json.dumps(held, indent=1) + "\n")
+        RECORDED.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
         return 0
     held = recorded()
     reason = machine_code.why_unavailable()

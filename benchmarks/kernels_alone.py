@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = with_shares(measured(workloads_named(options.only), options.scale, options.repeats))
     print(table(found))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

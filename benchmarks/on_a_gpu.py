@@ -216,7 +216,7 @@ def result_of(stage: Stage, directory: Path, *, rehearses: bool, again: bool) ->
     """The stage's result: that of an earlier run, if it succeeded, or a new one."""
     kept = directory / f"{stage.name}.json"
     if kept.exists() and not again:
-        earlier: dict[str, Any] = json.loads(kept.read_text())
+        earlier: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         if earlier["result"] == "succeeded":
             return earlier
     command = stage.rehearsed if rehearses else stage.command
@@ -225,14 +225,14 @@ def result_of(stage: Stage, directory: Path, *, rehearses: bool, again: bool) ->
     if stage.needs and not rehearses and shutil.which(stage.needs) is None:
         return {"result": f"left out: there is no {stage.needs}", "seconds": 0}
     made = run(stage, command, directory)
-    kept.write_text(json.dumps(made, indent=1) + "\n")
+    kept.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     return made
 
 
 def last_line(directory: Path, name: str) -> str:
     """The last line that a stage printed."""
     log = directory / f"{name}.log"
-    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    lines = log.read_text(errors="replace", encoding="utf-8").split("\n") if log.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
@@ -243,7 +243,11 @@ def summary(directory: Path, results: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(f"| {name} | {made['result']} | {made['seconds']} | {last_line(directory, name)[:80]} |")
     for name in ("calls", "kernels", "sweep"):
         log = directory / f"{name}.log"
-        rows = [line for line in log.read_text().split("\n") if line.startswith("|")] if log.exists() else []
+        rows = (
+            [line for line in log.read_text(encoding="utf-8").split("\n") if line.startswith("|")]
+            if log.exists()
+            else []
+        )
         lines += ["", *rows] if rows else []
     return "\n".join(lines)
 
@@ -268,7 +272,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results[stage.name] = result_of(stage, directory, rehearses=options.rehearse, again=options.again)
         print(f"{stage.name}: {results[stage.name]['result']}, {results[stage.name]['seconds']} s", flush=True)
         # After every stage: a run may be cut off.
-        (directory / "summary.json").write_text(json.dumps({"where": about, "stages": results}, indent=1) + "\n")
+        (directory / "summary.json").write_text(
+            json.dumps({"where": about, "stages": results}, indent=1) + "\n", encoding="utf-8"
+        )
     print(summary(directory, results))
     succeeded = sum(made["result"] == "succeeded" for made in results.values())
     print(f"\n{succeeded} of {len(results)} stages succeeded, at commit {about['commit']}, sources {about['sources']}")

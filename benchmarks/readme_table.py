@@ -111,18 +111,18 @@ def with_table(text: str, name: str, table: str) -> str:
 def pages() -> dict[Path, str]:
     """Each page as it ought to be."""
     front, back = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
-    whole = with_table(back.read_text(), "all figures", every_table())
+    whole = with_table(back.read_text(encoding="utf-8"), "all figures", every_table())
     return {
-        front: with_table(front.read_text(), "figures", readme_table()),
+        front: with_table(front.read_text(encoding="utf-8"), "figures", readme_table()),
         back: with_table(whole, "slower", slower_table()),
     }
 
 
 def main(arguments: list[str]) -> int:
-    stale = [page for page, text in pages().items() if page.read_text() != text]
+    stale = [page for page, text in pages().items() if page.read_text(encoding="utf-8") != text]
     if arguments == ["--write"]:
         for page, text in pages().items():
-            page.write_text(text)
+            page.write_text(text, encoding="utf-8")
         return 0
     for page in stale:
         print(f"{page.name} does not show benchmarks/results; python benchmarks/readme_table.py --write")

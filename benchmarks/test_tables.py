@@ -14,7 +14,7 @@ FILES = sorted(RESULTS.glob("*.json"))
 
 def test_the_pages_show_the_results():
     for page, text in pages().items():
-        assert page.read_text() == text, f"{page.name}: python benchmarks/readme_table.py --write"
+        assert page.read_text(encoding="utf-8") == text, f"{page.name}: python benchmarks/readme_table.py --write"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -43,7 +43,9 @@ def test_results_name_no_folder(path):
         elif isinstance(value, str):
             yield value
 
-    assert not [text for text in texts(json.loads(path.read_text())) if text.startswith("/") or "/home" in text]
+    assert not [
+        text for text in texts(json.loads(path.read_text(encoding="utf-8"))) if text.startswith("/") or "/home" in text
+    ]
 
 
 def test_there_are_results():

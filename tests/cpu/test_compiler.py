@@ -109,7 +109,7 @@ BROKEN = {
 @pytest.mark.parametrize("code, said", BROKEN.values(), ids=BROKEN)
 def test_llvmlite_that_does_not_load_is_a_reason(tmp_path, monkeypatch, compiler, code, said):
     (tmp_path / "llvmlite").mkdir()
-    (tmp_path / "llvmlite" / "__init__.py").write_text(code)
+    (tmp_path / "llvmlite" / "__init__.py").write_text(code, encoding="utf-8")
     monkeypatch.setattr(compilers, "_library_folder", lambda: str(tmp_path / "llvmlite"))
     with pytest.raises(CompilerError, match=said) as caught:
         compiler.object_file(EMPTY, Target.stated("x86-64-v3"))
@@ -169,12 +169,12 @@ def test_no_compiler_outlives_its_process(ending):
     stat = pathlib.Path(f"/proc/{int(done.stdout)}/stat")
     for _ in range(100):  # it ends as soon as it notices, and is gone, or waits for whoever adopted it
         try:
-            if ") Z " in stat.read_text():
+            if ") Z " in stat.read_text(encoding="utf-8"):
                 return
         except (FileNotFoundError, ProcessLookupError):
             return
         sleep(0.1)
-    pytest.fail(stat.read_text())
+    pytest.fail(stat.read_text(encoding="utf-8"))
 
 
 @contextmanager
@@ -378,7 +378,7 @@ def test_what_nobody_has_run_is_left_to_numpy(monkeypatch, platform, architectur
 def test_machine_code_is_never_writable():
     address = executable_memory.load(b"\xc3" * 100)
     modes = []
-    for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
+    for line in pathlib.Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         pages, mode, *_ = line.split()
         first, end = (int(place, 16) for place in pages.split("-"))
         modes += [mode] * (first <= address < end)

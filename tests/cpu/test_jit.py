@@ -88,7 +88,7 @@ def test_a_damaged_file_is_compiled_anew(tmp_path, first):
 @needs_compiler
 def test_the_cache_need_not_be_writable(tmp_path):
     place = tmp_path / "a file, not a directory"
-    place.write_text("")
+    place.write_text("", encoding="utf-8")
     assert move_in_a_process(place) == ["False", "True"]
 
 

@@ -187,7 +187,7 @@ def test_linux_says_how_large_the_caches_are(monkeypatch, tmp_path, files, expec
     for name, said in files.items():
         (tmp_path / name).mkdir()
         for field, value in zip(("level", "type", "size"), said, strict=True):
-            (tmp_path / name / field).write_text(f"{value}\n")
+            (tmp_path / name / field).write_text(f"{value}\n", encoding="utf-8")
     monkeypatch.setattr(targets, "_CACHES", str(tmp_path))
     assert targets._said_by_linux() == expected
 

@@ -16,11 +16,13 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_every_friction_has_a_test_that_is_there():
-    rows = re.findall(r"^\| (\d+) \|(.*)\|(.*)\|(.*)\|$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \|(.*)\|(.*)\|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [int(number) for number, *_ in rows] == [*range(1, 1 + max(20, len(rows)))]
     for number, *_, tests in rows:
         named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", tests)
         assert named, number
         assert tests.count("`") == 2 * len(named), number
         for file, test in named:
-            assert re.search(rf"^def {test}\(", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{test}"
+            assert re.search(rf"^def {test}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), (
+                f"{file}::{test}"
+            )

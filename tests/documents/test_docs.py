@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 PAGES = (
-    {path.name: path.read_text() for path in (*sorted(DOCS.glob("*.md")), ROOT / "CONTRIBUTING.md")}
+    {path.name: path.read_text(encoding="utf-8") for path in (*sorted(DOCS.glob("*.md")), ROOT / "CONTRIBUTING.md")}
     if DOCS.is_dir()
     else {}
 )
@@ -133,7 +133,9 @@ def test_every_block_is_of_a_language_that_is_tested():
 
 
 def test_extras_that_are_named_exist():
-    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    extras = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    )
     for page, text in PAGES.items():
         for names in re.findall(r"(?:stridedgpu|\.)\[([\w,-]+)\]\"", text):
             assert set(names.split(",")) <= extras, page
@@ -146,7 +148,7 @@ def test_links_lead_to_files_and_every_page_is_in_the_navigation():
             r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
         ):
             assert target.startswith("https://") or (folder / target).exists(), f"{page}: {target}"
-    navigation = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    navigation = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(navigation) == sorted(set(PAGES) - {"CONTRIBUTING.md"})
 
 
@@ -229,9 +231,9 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     built = sorted((tmp_path / "site").rglob("*.html"))
     assert len(built) >= len(PAGES) - 1
     for path in built:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         assert not [link for link in Loads(text).found if re.match(r"(https?:)?//", link)], path
         assert str(ROOT) not in text
-    index = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text())["docs"]
+    index = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
     found = {entry["location"] for entry in index if "DMLCalcBufferTensorSize" in entry["text"]}
     assert "reference/#stridedgpu.calc_buffer_tensor_size" in found

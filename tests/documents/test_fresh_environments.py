@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if "\n```sh\n" in path.read_text())
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if "\n```sh\n" in path.read_text(encoding="utf-8"))
 ENDLESS = ("python3 -m http.server",)
 """Commands that end when the reader ends them: the browser's tests serve the site themselves."""
 
@@ -34,7 +34,7 @@ def commands(text: str) -> list[str]:
 def test_pages_with_commands_say_what_to_install_first():
     assert PAGES
     for page in PAGES:
-        assert commands((ROOT / "docs" / page).read_text())[0].startswith("pip install "), page
+        assert commands((ROOT / "docs" / page).read_text(encoding="utf-8"))[0].startswith("pip install "), page
 
 
 @pytest.mark.long
@@ -48,7 +48,9 @@ def test_the_commands_of_a_page_run_in_a_fresh_environment(page, tmp_path):
             (checkout / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, checkout / name)
     subprocess.run([sys.executable, "-m", "venv", checkout / ".venv"], check=True)
-    lines = [line for line in commands((ROOT / "docs" / page).read_text()) if not line.startswith(ENDLESS)]
+    lines = [
+        line for line in commands((ROOT / "docs" / page).read_text(encoding="utf-8")) if not line.startswith(ENDLESS)
+    ]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "STRIDEDGPU"))}
     environment = kept | {
         "PATH": f"{checkout / '.venv/bin'}{os.pathsep}{kept['PATH']}",
@@ -67,9 +69,9 @@ def test_the_commands_of_a_page_run_in_a_fresh_environment(page, tmp_path):
 
 
 def test_the_commands_for_contributors_are_those_of_ci():
-    ci = (ROOT / ".ci" / "run").read_text().replace("--editable", "-e")
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8").replace("--editable", "-e")
     assert "readme_command pytest" in ci
     done = [set(re.split(r"[ /]", step)) for step in ci.splitlines()]
-    lines = commands((ROOT / "CONTRIBUTING.md").read_text())
+    lines = commands((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     own = [line for line in lines if not line.endswith(("activate", "pytest -n auto"))]
     assert [line for line in own if not any(set(line.split()) <= words for words in done)] == []

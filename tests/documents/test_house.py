@@ -17,7 +17,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "stridedgpu"
 
-DRAWING = re.search(r"^```text\n(.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+DRAWING = re.search(
+    r"^```text\n(.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+)[1]
 FLOORS = {
     room: int(floor)
     for floor, rooms in re.findall(r"^ (\d)  ((?:\w+ )+)", DRAWING, re.MULTILINE)

@@ -12,7 +12,7 @@ import pytest
 from stridedgpu.__main__ import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -51,7 +51,7 @@ def test_the_home_page_begins_as_the_readme_does():
     home = ROOT / "docs" / "index.md"
     if not home.is_file():
         pytest.skip("the documentation is not here: the tests lie outside a checkout")
-    page = home.read_text()
+    page = home.read_text(encoding="utf-8")
     first, rest = README.split("Start from a checkout", 1)
     table = rest[rest.index("| for | take |") : rest.index("\n\nThe library works on")]
     assert page.startswith(first.replace("docs/resize", "resize").rstrip())
@@ -82,7 +82,7 @@ def test_the_table_of_extras_is_the_projects():
     table, _, below = README.partition("| extra | brings | for |")[2].partition("\n\n")
     rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
     named = {name for row in (*rows, below.partition(" are for")[0]) for name in re.findall(r"`([^`]+)`", row)}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert named == set(project["project"]["optional-dependencies"])
 
 

@@ -20,14 +20,16 @@ pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="SECURITY.md is not h
 
 
 def test_every_weakness_has_a_test_that_is_there():
-    rows = re.findall(r"^\| (\d+) \|(.*)\|(.*)\|(.*)\|$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \|(.*)\|(.*)\|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [int(number) for number, *_ in rows] == [*range(1, 1 + max(9, len(rows)))]
     for number, _, remedy, tests in rows:
         named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", tests)
         assert named, number
         assert tests.count("`") == 2 * len(named), number
         for file, test in named:
-            assert re.search(rf"^def {test}\(", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{test}"
+            assert re.search(rf"^def {test}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), (
+                f"{file}::{test}"
+            )
         for module in re.findall(r"`([\w/]+\.py)`", remedy):
             assert (PACKAGE / module).is_file(), module
 

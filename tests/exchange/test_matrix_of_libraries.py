@@ -430,11 +430,11 @@ def versions():
 def test_the_page_says_what_is_found():
     for name in LIBRARIES:
         library(name)
-    if versions() not in PAGE.read_text():
+    if versions() not in PAGE.read_text(encoding="utf-8"):
         pytest.skip(f"the page is of other versions than these: {versions()}")
     found = everything()
     print(f"\n{found}")
-    assert found in PAGE.read_text(), f"python {Path(__file__).name} writes what is found into the page"
+    assert found in PAGE.read_text(encoding="utf-8"), f"python {Path(__file__).name} writes what is found into the page"
 
 
 @pytest.mark.gpu
@@ -468,6 +468,6 @@ def test_cupy_and_torch_share_the_memory_of_a_gpu(layout, dtype):
 if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        text = PAGE.read_text()
+        text = PAGE.read_text(encoding="utf-8")
         before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
-        PAGE.write_text(f"{before}{MARKS[0]}\n\n{everything()}\n\n{MARKS[1]}{after}")
+        PAGE.write_text(f"{before}{MARKS[0]}\n\n{everything()}\n\n{MARKS[1]}{after}", encoding="utf-8")

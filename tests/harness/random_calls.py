@@ -139,7 +139,7 @@ def _spent() -> float:
 
 def _standing() -> str:
     """What this process holds: resident memory, open files, and files of the kernel cache."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
     cache = kernel_cache.directory()
     kept = 0 if cache is None or not Path(cache).is_dir() else len(list(Path(cache).iterdir()))
     files = len(list(Path("/proc/self/fd").iterdir()))

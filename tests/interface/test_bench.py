@@ -88,7 +88,7 @@ def test_quick_prints_a_table_and_writes_json(on_the_cpu, tmp_path, capsys):
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", held.provenance["date"])
     assert set(held.provenance) == {"device", "scale", "system", "versions", "commit", "date"}
     assert set(held.provenance["device"]) == {"name", "kind", "threads", "loops", "load_average"}
-    assert str(Path.cwd()) not in path.read_text()
+    assert str(Path.cwd()) not in path.read_text(encoding="utf-8")
     drawn = list(tmp_path.glob("*.png"))
     if importlib.util.find_spec("matplotlib"):
         assert drawn[0].read_bytes().startswith(b"\x89PNG")
@@ -250,7 +250,7 @@ def test_the_cuda_clock_queues_all_calls_between_two_events(monkeypatch):
 def test_json_says_it_all_again(tmp_path):
     held = results(record(numpy=3e-3), curves=[record(torch=1e-3)])
     path = tmp_path / "r.json"
-    path.write_text(results_text(held))
+    path.write_text(results_text(held), encoding="utf-8")
     assert read_results(path) == held
 
 
@@ -259,7 +259,7 @@ def test_json_says_it_all_again(tmp_path):
 )
 def test_other_files_are_refused_in_a_sentence(tmp_path, text):
     path = tmp_path / "r.json"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(StridedGpuError, match=r"r\.json"):
         read_results(path)
 

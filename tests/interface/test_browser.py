@@ -44,7 +44,7 @@ class Browser:
 
     def open(self, html: str) -> None:
         path = self.folder / "picture.html"
-        path.write_text(html)
+        path.write_text(html, encoding="utf-8")
         self.visit(path)
 
     def visit(self, path: Path) -> None:

@@ -49,7 +49,7 @@ def pictures(tmp_path_factory):
     Image.fromarray(pixels[1]).save(made / "photos/2.png")
     Image.fromarray(pixels[2]).save(made / "photos/inner/1.PNG", format="png")
     Image.fromarray(pixels[0]).save(made / "photos/inner/.cache/thumb.png")
-    (made / "photos/notes.txt").write_text("not a picture")
+    (made / "photos/notes.txt").write_text("not a picture", encoding="utf-8")
     (made / "empty").mkdir()
     (made / "truncated.png").write_bytes((made / "a.png").read_bytes()[:4000])
     (made / "short.png").write_bytes(png_header(300, 300))

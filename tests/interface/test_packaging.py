@@ -42,7 +42,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def project() -> dict[str, object]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_every_folder_of_code_is_a_listed_package(project):
@@ -62,16 +62,16 @@ def test_numpy_is_the_only_requirement(project):
 
 
 def test_the_changelog_and_the_version_agree():
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert newest is not None
     assert newest[1] == stridedgpu.__version__
     citation = ROOT / "CITATION.cff"
-    assert not citation.exists() or f"version: {stridedgpu.__version__}\n" in citation.read_text()
+    assert not citation.exists() or f"version: {stridedgpu.__version__}\n" in citation.read_text(encoding="utf-8")
 
 
 def test_the_description_for_an_index_has_no_link_into_the_repository():
     description = runpy.run_path(str(ROOT / "setup.py"))["description"]
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = description(readme)
     assert re.search(r"\]\(\w+/|\]\(\w+\.md", readme)
     assert not re.search(r"\]\((?!\w+:)|!\[", shown)
@@ -156,11 +156,13 @@ def test_type_checkers_see_the_installed_package(installed, checker, tmp_path):
     module, *options = checker
     if find_spec(module) is None:
         pytest.skip(f"{module} is the type checker: pip install --group style")
-    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}', encoding="utf-8")
     for program in PROGRAMS:
         shutil.copy2(program, tmp_path)
     run(sys.executable, "-m", module, *options, installed, ".", cwd=tmp_path)
-    (tmp_path / "wrong.py").write_text("import stridedgpu as sg\n\nsg.zeros(('4',), 'uint8', device=5)\n")
+    (tmp_path / "wrong.py").write_text(
+        "import stridedgpu as sg\n\nsg.zeros(('4',), 'uint8', device=5)\n", encoding="utf-8"
+    )
     done = subprocess.run(
         [sys.executable, "-m", module, *options, str(installed), "wrong.py"],
         cwd=tmp_path,
@@ -241,7 +243,9 @@ def test_the_wheel_holds_the_package_and_the_kernels_and_nothing_else(built):
     assert f"Version: {stridedgpu.__version__}\n" in stated
     assert "License-Expression: MIT\n" in stated
     assert "Description-Content-Type: text/markdown\n" in stated
-    assert stated.endswith(runpy.run_path(str(ROOT / "setup.py"))["description"]((ROOT / "README.md").read_text()))
+    assert stated.endswith(
+        runpy.run_path(str(ROOT / "setup.py"))["description"]((ROOT / "README.md").read_text(encoding="utf-8"))
+    )
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("frames.npy", np.zeros((2, 4, 5, 3), np.uint8))
     np.save("swapped.npy", np.zeros((2, 3), ">u2"))
-    Path("text.npy").write_text("not an array")
+    Path("text.npy").write_text("not an array", encoding="utf-8")
     return tmp_path
 
 
@@ -95,18 +95,22 @@ def test_show_billions_at_once(capsys):
 def test_show_writes_a_page_and_a_drawing(folder, capsys):
     given = ("--sizes", "1,3,4,5", "--layout", "NHWC")
     assert said(capsys, "show", *given, "--html", "out.html") == "wrote 'out.html'"
-    page = Path("out.html").read_text()
+    page = Path("out.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert "<title>uint8 NHWC 1,3,4,5</title>" in page
     said(capsys, "show", *given, "--svg", "out.svg")
-    cells = [node for node in ET.fromstring(Path("out.svg").read_text()).iter() if node.get("class") == "sg-cell"]
+    cells = [
+        node
+        for node in ET.fromstring(Path("out.svg").read_text(encoding="utf-8")).iter()
+        if node.get("class") == "sg-cell"
+    ]
     assert len(cells) == 60
 
 
 def test_the_name_of_a_file_is_escaped(folder, capsys):
     Path("frames.npy").rename("<b>&.npy")
     said(capsys, "show", "<b>&.npy", "--html", "out.html")
-    page = Path("out.html").read_text()
+    page = Path("out.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;&amp;.npy" in page
     assert "<b>" not in page
 
@@ -165,9 +169,9 @@ def test_explain_without_memory_for_it(capsys):
 def test_explain_as_a_page(folder, capsys):
     sides = ("--from", "uint8:NHWC:1,3,2,16", "--to", "float16:NCHW:1,3,2,16")
     said(capsys, "explain", *sides, "--html", "plan.html")
-    assert 'aria-label="source"' in Path("plan.html").read_text()
+    assert 'aria-label="source"' in Path("plan.html").read_text(encoding="utf-8")
     said(capsys, "explain", *sides, "--svg", "plan.svg")
-    assert 'class="sg-vector"' in Path("plan.svg").read_text()
+    assert 'class="sg-vector"' in Path("plan.svg").read_text(encoding="utf-8")
 
 
 TO = ("--to", "uint8:NCHW:1,3,4,5")

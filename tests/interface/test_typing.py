@@ -167,7 +167,7 @@ def test_it_takes_what_other_libraries_hold(tmp_path):
 def check(source, folder, *options):
     """Run mypy on a program, and hold what it says of each line against the comment there."""
     pytest.importorskip("mypy", reason="the type checker")
-    (folder / "uses.py").write_text(source)
+    (folder / "uses.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(folder), *options]
     done = subprocess.run(
         [*command, str(folder / "uses.py")],

@@ -83,7 +83,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             sys.stderr.flush()
             os._exit(code)
     status = _waited_for(child, request["limit"])
-    lines = journal.read_text().splitlines() if journal.exists() else []
+    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
     entries = [json.loads(line) for line in lines if line.endswith("}")]
     return {"ended": _ending(status), "runs": list(_runs(entries))}
 

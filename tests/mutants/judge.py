@@ -103,7 +103,7 @@ class Project:
                 runs = [self._run(stage, test) for test in self._in_order(tests, stage, limit)]
             except TimeoutError as late:
                 return Verdict(UNDECIDED, str(late), seconds)
-            original = (self._folder / mutant.file).read_text()
+            original = (self._folder / mutant.file).read_text(encoding="utf-8")
             self._write(mutant.file, mutant.applied(original))
             try:
                 verdict = _verdict(self._answer(runs, limit, first=True, apart=True))
@@ -167,7 +167,7 @@ class Project:
             self._server.stdin.flush()
             answer: dict[str, Any] = json.loads(self._server.stdout.readline())
         if answer["ended"] == forked.COULD_NOT_RUN:
-            raise RuntimeError(f"pytest could not run:\n{pathlib.Path(request['output']).read_text()}")
+            raise RuntimeError(f"pytest could not run:\n{pathlib.Path(request['output']).read_text(encoding='utf-8')}")
         return answer
 
     @contextlib.contextmanager
@@ -186,7 +186,7 @@ class Project:
     def _write(self, file: str, text: str) -> None:
         """Change a source, with a time of its own: Python keeps bytecode by a source's size and second."""
         path = self._folder / file
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         self._seconds += 1
         os.utime(path, (self._seconds, self._seconds))
 

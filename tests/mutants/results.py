@@ -39,7 +39,7 @@ class Results:
         self._baselines: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
         if file is not None and file.exists():
-            for line in file.read_text().splitlines():
+            for line in file.read_text(encoding="utf-8").splitlines():
                 self._take(json.loads(line))
 
     def verdict(self, mutant: Mutant) -> str | None:

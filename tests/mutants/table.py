@@ -62,18 +62,18 @@ def read_mutants(folder: pathlib.Path = FOLDER) -> list[Mutant]:
             each.get("equivalent"),
         )
         for path in sorted(folder.glob("*.toml"))
-        for source in tomllib.loads(path.read_text())["source"]
+        for source in tomllib.loads(path.read_text(encoding="utf-8"))["source"]
         for each in source["mutant"]
     ]
 
 
 def read_killed() -> dict[str, str]:
     """The mutants that were killed before, by name, each with its test or an empty text."""
-    lines = KILLED_BEFORE.read_text().splitlines()
+    lines = KILLED_BEFORE.read_text(encoding="utf-8").splitlines()
     return {name: test for name, _, test in (line.partition("\t") for line in lines)}
 
 
 def write_killed(killed: Mapping[str, str]) -> None:
     """Write the list anew, by name."""
     lines = (f"{name}\t{test}".rstrip() for name, test in sorted(killed.items()))
-    KILLED_BEFORE.write_text("".join(f"{line}\n" for line in lines))
+    KILLED_BEFORE.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

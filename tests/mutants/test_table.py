@@ -33,7 +33,7 @@ def test_no_two_mutants_have_a_name():
 def test_every_text_stands_once_in_its_source_and_the_tests_are_there(area):
     for mutant in MUTANTS:
         if mutant.area == area:
-            source = (PROJECT / mutant.file).read_text()
+            source = (PROJECT / mutant.file).read_text(encoding="utf-8")
             assert mutant.applied(source) != source, mutant.name  # raises where the text is not, or more than once
             assert [test for test in mutant.tests if not (PROJECT / test.partition("::")[0]).exists()] == []
 
@@ -41,12 +41,12 @@ def test_every_text_stands_once_in_its_source_and_the_tests_are_there(area):
 def test_what_was_killed_before_is_in_the_table():
     killed = read_killed()
     assert list(killed) == sorted(killed)
-    assert len(killed) == len(KILLED_BEFORE.read_text().splitlines())
+    assert len(killed) == len(KILLED_BEFORE.read_text(encoding="utf-8").splitlines())
     assert set(killed) <= {mutant.name for mutant in MUTANTS if not mutant.equivalent}
 
 
 def test_the_figures_in_contributing_are_those_of_the_table():
-    page, killed = (PROJECT / "CONTRIBUTING.md").read_text(), read_killed()
+    page, killed = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8"), read_killed()
     for area in AREAS:
         own = [mutant for mutant in MUTANTS if mutant.area == area]
         counts = (sum(bool(mutant.equivalent) for mutant in own), sum(mutant.name in killed for mutant in own))
@@ -105,7 +105,7 @@ def project(tmp_path, monkeypatch):
     original, copy = tmp_path / "original", tmp_path / "copy"
     original.mkdir()
     for name, text in FILES.items():
-        (original / name).write_text(text)
+        (original / name).write_text(text, encoding="utf-8")
     subprocess.run(["git", "init", "--quiet"], cwd=original, check=True)
     monkeypatch.setattr("mutants.judge.PROJECT", original)
     monkeypatch.setenv("STRIDEDGPU_EMULATION_CACHE", str(tmp_path / "programs"))
@@ -122,7 +122,7 @@ def mutant(new, tests=("test_source.py",), old="2 * x"):
 def test_a_mutant_that_a_test_notices_is_killed_and_the_source_is_itself_again(project, tmp_path):
     verdict = project.judge(mutant("3 * x"), 600)
     assert (verdict.verdict, verdict.test) == (KILLED, "test_source.py::test_of_two")
-    assert (tmp_path / "copy/source.py").read_text() == FILES["source.py"]
+    assert (tmp_path / "copy/source.py").read_text(encoding="utf-8") == FILES["source.py"]
     assert project.judge(mutant("x * 2"), 600).verdict == SURVIVED
     assert project.judge(mutant("2 * ("), 600).verdict == KILLED
     assert project.judge(mutant("os._exit(3)"), 600).verdict == KILLED
@@ -130,14 +130,14 @@ def test_a_mutant_that_a_test_notices_is_killed_and_the_source_is_itself_again(p
 
 @pytest.mark.slow
 def test_a_test_that_fails_anyhow_decides_nothing(project, tmp_path):
-    (tmp_path / "copy/test_source.py").write_text(FILES["test_source.py"].replace("== 4", "== 5"))
+    (tmp_path / "copy/test_source.py").write_text(FILES["test_source.py"].replace("== 4", "== 5"), encoding="utf-8")
     assert project.judge(mutant("3 * x"), 600).verdict == SURVIVED
 
 
 @pytest.mark.slow
 def test_a_test_that_fails_since_it_was_measured_decides_nothing(project, tmp_path):
     assert project.judge(mutant("x * 2"), 600).verdict == SURVIVED
-    (tmp_path / "copy/test_source.py").write_text(FILES["test_source.py"].replace("== 4", "== 5"))
+    (tmp_path / "copy/test_source.py").write_text(FILES["test_source.py"].replace("== 4", "== 5"), encoding="utf-8")
     verdict = project.judge(mutant("3 * x"), 600)
     assert verdict.verdict == UNDECIDED
     assert "does not pass without it" in verdict.test
@@ -156,7 +156,7 @@ def test_a_mutant_without_an_end_is_killed_by_its_processor_time_and_stopped_by_
 @pytest.mark.slow
 def test_tests_that_take_too_long_without_the_mutant_are_measured_again(project, tmp_path):
     waits = FILES["test_source.py"].replace("import source", "import source, time\n\ntime.sleep(3)")
-    (tmp_path / "copy/test_source.py").write_text(waits)
+    (tmp_path / "copy/test_source.py").write_text(waits, encoding="utf-8")
     assert project.judge(mutant("3 * x"), 1).verdict == UNDECIDED
     assert project.judge(mutant("3 * x"), 600).verdict == KILLED
 
@@ -164,7 +164,7 @@ def test_tests_that_take_too_long_without_the_mutant_are_measured_again(project,
 @pytest.mark.slow
 def test_the_slow_tests_judge_what_lives_through_the_others(project, tmp_path):
     marked = "import pytest\nimport source\n\n@pytest.mark.slow\ndef test_of_two():\n    assert source.double(2) == 4\n"
-    (tmp_path / "copy/test_source.py").write_text(marked)
+    (tmp_path / "copy/test_source.py").write_text(marked, encoding="utf-8")
     assert project.judge(mutant("3 * x"), 600).verdict == SURVIVED
     assert project.judge(mutant("3 * x"), 600, slow=True).verdict == KILLED
 
@@ -174,13 +174,13 @@ def test_what_another_process_builds_under_a_passing_name_is_not_linked(monkeypa
     copy.mkdir()
     (cache / "host").mkdir(parents=True)
     for name in ("kernel.so", "kernel.so.27860", "table.json"):
-        (cache / name).write_text(name)
+        (cache / name).write_text(name, encoding="utf-8")
     seen = list(os.scandir(cache))
     (cache / "kernel.so.27860").rename(cache / "kernel.so")
     monkeypatch.setattr(os, "scandir", lambda _: iter(seen))
     link_entries(cache, copy)
     assert sorted(path.name for path in copy.iterdir()) == ["host", "kernel.so", "table.json"]
-    assert (copy / "kernel.so").read_text() == "kernel.so.27860"
+    assert (copy / "kernel.so").read_text(encoding="utf-8") == "kernel.so.27860"
 
 
 def test_the_command_fails_below_the_score_and_judges_what_is_known(monkeypatch, capsys):

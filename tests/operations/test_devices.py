@@ -164,7 +164,7 @@ def test_the_reason_that_there_is_no_cuda(monkeypatch, tmp_path, cupy, driver, c
     monkeypatch.setattr(cuda_status_module, "_driver_is_there", lambda: driver)
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     if cupy == "broken":
-        (tmp_path / "cupy.py").write_text("raise ImportError('libcudart.so.12 is missing')")
+        (tmp_path / "cupy.py").write_text("raise ImportError('libcudart.so.12 is missing')", encoding="utf-8")
         monkeypatch.syspath_prepend(tmp_path)
     elif cupy is not None:
         monkeypatch.setitem(sys.modules, "cupy", cupy)

@@ -69,7 +69,7 @@ class Node:
                 stderr=subprocess.STDOUT,
             )
         try:
-            wait_for(lambda: "Ray runtime started" in log.read_text(), self.process)
+            wait_for(lambda: "Ray runtime started" in log.read_text(encoding="utf-8"), self.process)
         except AssertionError:
             self.end()
             raise

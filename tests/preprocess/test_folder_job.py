@@ -49,7 +49,7 @@ def arguments(folder, shards, out="out", *more):
 def contents(out):
     """The rows of all shards and their images, and what failed."""
     shards = sorted(out.glob("shard-*.npy"))
-    records = [json.loads(path.with_suffix(".json").read_text()) for path in shards]
+    records = [json.loads(path.with_suffix(".json").read_text(encoding="utf-8")) for path in shards]
     names = [name for record in records for name in record["pictures"]]
     failures = {name: reason for record in records for name, reason in record["failures"].items()}
     return np.concatenate([np.load(path) for path in shards]), names, failures
@@ -187,7 +187,7 @@ def test_other_shards_are_not_mixed_in(folder, change, capsys):
 
 def test_where_no_shard_is_yet_a_job_may_change(folder):
     (folder / "out").mkdir()
-    (folder / "out/manifest.json").write_text("{}")
+    (folder / "out/manifest.json").write_text("{}", encoding="utf-8")
     assert main(arguments(folder, 2)) == 0
     assert len(contents(folder / "out")[1]) == COUNT
 
@@ -203,7 +203,7 @@ def test_another_device_goes_on_with_the_shards(folder, capsys):
 @pytest.mark.parametrize("resize", [None, 40])
 def test_the_manifest_records_decoder_versions_and_geometry(folder, resize):
     assert main([*arguments(folder, 2), *([] if resize is None else ["--resize", str(resize)])]) == 0
-    manifest = json.loads((folder / "out/manifest.json").read_text())
+    manifest = json.loads((folder / "out/manifest.json").read_text(encoding="utf-8"))
     assert manifest["decoder"].split(",")[0] == f"Pillow {PIL.__version__}"
     assert manifest["stridedgpu"] == sg.__version__
     assert manifest["size"] == [20, 24]
@@ -217,14 +217,16 @@ def test_another_decoder_is_refused_and_another_stridedgpu_is_not(folder, monkey
     assert main(arguments(folder, 2)) == 0
     manifest = folder / "out/manifest.json"
     record = folder / "out/shard-00001-of-00002.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"stridedgpu": "0.0.1"}))
+    manifest.write_text(
+        json.dumps(json.loads(manifest.read_text(encoding="utf-8")) | {"stridedgpu": "0.0.1"}), encoding="utf-8"
+    )
     before = {path: path.read_bytes() for path in (folder / "out").iterdir()}
     record.unlink()
     assert main(arguments(folder, 2)) == 0
     assert {path: path.read_bytes() for path in (folder / "out").iterdir()} == before
     record.unlink()
     capsys.readouterr()
-    began = json.loads(manifest.read_text())["decoder"]
+    began = json.loads(manifest.read_text(encoding="utf-8"))["decoder"]
     monkeypatch.setattr(Decoder, "version", "Pillow 1.0")
     assert main(arguments(folder, 2)) == 2
     said = f"holds shards of other decoder ({began!r}, now 'Pillow 1.0'): give a new --out, or what it began with."
@@ -300,7 +302,7 @@ def test_what_listing_holds_does_not_grow_with_the_names(tmp_path):
 def test_a_manifest_that_is_none_is_refused(folder, capsys):
     assert main(arguments(folder, 2)) == 0
     for text in ("{", "[]", "{}", "[" * 200_000):
-        (folder / "out/manifest.json").write_text(text)
+        (folder / "out/manifest.json").write_text(text, encoding="utf-8")
         assert main(arguments(folder, 2)) == 2
         assert "is not a manifest of shards: give a new --out" in capsys.readouterr().err
 
@@ -308,7 +310,7 @@ def test_a_manifest_that_is_none_is_refused(folder, capsys):
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"shard": 0}', "[" * 200_000])
 def test_a_record_that_is_none_is_refused(folder, capsys, text):
     assert main(arguments(folder, 2)) == 0
-    next((folder / "out").glob("shard-*.json")).write_text(text)
+    next((folder / "out").glob("shard-*.json")).write_text(text, encoding="utf-8")
     assert main(arguments(folder, 2)) == 2
     assert "is not the record of a shard: remove it, and run the job again" in capsys.readouterr().err
 
@@ -322,17 +324,17 @@ def test_links_in_the_folder_of_shards_are_replaced_and_not_followed(folder, nam
     out = folder / "out"
     out.mkdir()
     theirs = folder / "theirs.txt"
-    theirs.write_text("something of the user's")
+    theirs.write_text("something of the user's", encoding="utf-8")
     for name in names:
         (out / name).symlink_to(theirs)
     assert main(arguments(folder, 2)) == 0
-    assert theirs.read_text() == "something of the user's"
+    assert theirs.read_text(encoding="utf-8") == "something of the user's"
     assert not any(path.is_symlink() for path in out.iterdir())
 
 
 def test_a_run_that_was_killed_while_it_listed_begins_anew(folder):
     (folder / "out").mkdir()
-    (folder / "out/pictures.jsonl").write_text('"part0/000.png"\n"half a na')
+    (folder / "out/pictures.jsonl").write_text('"part0/000.png"\n"half a na', encoding="utf-8")
     assert main(arguments(folder, 2)) == 0
     assert len(contents(folder / "out")[1]) == COUNT
 

@@ -316,7 +316,7 @@ def test_a_picture_starts_no_program_whatever_it_is_called(tmp_path, monkeypatch
     plugin = pytest.importorskip("PIL.EpsImagePlugin")
     ghostscript, trace = tmp_path / "bin" / "gs", tmp_path / "it ran"
     ghostscript.parent.mkdir()
-    ghostscript.write_text(f'#!/bin/sh\n: > "{trace}"\n')
+    ghostscript.write_text(f'#!/bin/sh\n: > "{trace}"\n', encoding="utf-8")
     ghostscript.chmod(0o700)
     monkeypatch.setenv("PATH", f"{ghostscript.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(plugin, "gs_binary", None)
@@ -459,7 +459,7 @@ def texts_of(draw: st.DrawFn, original: object) -> str:
 @given(text=texts_of(RECORD))
 def test_drawn_records_are_read_or_refused(job, text):
     path = job.path(0).with_suffix(".json")
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     try:
         record = read_record(job, 0)
     except sg.StridedGpuError as error:
@@ -473,17 +473,17 @@ def test_drawn_records_are_read_or_refused(job, text):
 @drawn
 @given(data=st.data())
 def test_drawn_manifests_are_those_of_the_job_or_refused(job, data):
-    original = job.manifest.read_text()
+    original = job.manifest.read_text(encoding="utf-8")
     try:
         text = data.draw(texts_of(json.loads(original)))
-        job.manifest.write_text(text)
+        job.manifest.write_text(text, encoding="utf-8")
         for act in (lambda: start(job), lambda: write_shard(job, Shard(0, 0, 0))):
             try:
                 act()
             except sg.StridedGpuError as error:
                 assert re.search(r"is not a manifest of shards|holds shards of other", sentence(error))
     finally:
-        job.manifest.write_text(original)
+        job.manifest.write_text(original, encoding="utf-8")
 
 
 LISTINGS = {
@@ -518,7 +518,7 @@ def test_a_listing_that_was_cut_off_meanwhile_makes_no_shorter_shard(job):
 @given(text=texts_of({"format": 1, "provenance": {}, "workloads": [], "curves": []}))
 def test_drawn_results_are_read_or_refused(tmp_path, text):
     path = tmp_path / "results.json"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     try:
         assert read_results(path).workloads == ()
     except sg.StridedGpuError as error:

@@ -100,8 +100,8 @@ def test_every_format_holds_the_rows_of_npy(photos, reader):
     for number in range(2):
         name = f"shard-{number:05}-of-00002"
         images, rows = READERS[reader](out / (name + SUFFIXES[kind]))
-        record = json.loads((out / f"{name}.json").read_text())
-        expected = json.loads((plain / f"{name}.json").read_text())
+        record = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+        expected = json.loads((plain / f"{name}.json").read_text(encoding="utf-8"))
         assert record["pictures"] == expected["pictures"]
         assert record["labels"] == expected["labels"] == labels_of(record["pictures"])
         assert images.tobytes() == np.load(plain / f"{name}.npy").tobytes()
@@ -110,7 +110,7 @@ def test_every_format_holds_the_rows_of_npy(photos, reader):
             assert [row.get("name", picture) for row, picture in zip(rows, record["pictures"], strict=True)] == (
                 record["pictures"]
             )
-    manifest = json.loads((out / "manifest.json").read_text())
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["format"] == kind
     assert manifest["classes"] == ["cats", "dogs"]
 

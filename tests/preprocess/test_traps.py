@@ -68,6 +68,10 @@ TRAPS = {
 @pytest.mark.parametrize("trap", TRAPS)
 def test_every_trap_has_its_test(trap):
     file, name = TRAPS[trap]
-    names = {node.name for node in ast.parse((TESTS / file).read_text()).body if isinstance(node, ast.FunctionDef)}
+    names = {
+        node.name
+        for node in ast.parse((TESTS / file).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
     assert name in names
     assert f"| {trap} |" in str(__doc__)

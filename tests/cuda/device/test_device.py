@@ -236,5 +236,5 @@ def test_cupy_is_imported_only_for_a_cuda_device():
 def test_everything_that_is_used_of_cupy_exists():
     if importlib.util.find_spec("cupy") is None:
         pytest.skip("CuPy is not installed")
-    code = (RUNTIME.parents[3] / "tests" / "harness" / "cupy_names.py").read_text()
+    code = (RUNTIME.parents[3] / "tests" / "harness" / "cupy_names.py").read_text(encoding="utf-8")
     subprocess.run([sys.executable, "-c", code, str(RUNTIME)], check=True, timeout=600)

@@ -84,7 +84,7 @@ class _Bound:
 @functools.cache
 def _host() -> Path:
     """What runs fibers, loaded once for all kernels."""
-    path = _compiled(f"{(_HERE / 'cuda_host.cpp').read_text()}\n{_HOST}", [])
+    path = _compiled(f"{(_HERE / 'cuda_host.cpp').read_text(encoding='utf-8')}\n{_HOST}", [])
     ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     return path
 
@@ -123,5 +123,5 @@ def _run(arguments: list[str], text: str = "") -> None:
 
 
 def _hash(*texts: str) -> str:
-    headers = (path.read_text() for path in sorted(_HERE.glob("*.h")))
+    headers = (path.read_text(encoding="utf-8") for path in sorted(_HERE.glob("*.h")))
     return sha256("\0".join([*texts, *_FLAGS, *headers]).encode()).hexdigest()[:32]

@@ -170,7 +170,7 @@ def _built(text: str) -> ctypes.PyDLL:
     path = cache_directory() / f"seam-{sha256((text + sysconfig.get_python_version()).encode()).hexdigest()[:32]}.so"
     if not path.exists():
         source = path.with_suffix(".c")
-        source.write_text(text)
+        source.write_text(text, encoding="utf-8")
         include = sysconfig.get_path("include")
         subprocess.run(["gcc", "-shared", "-fPIC", "-O1", f"-I{include}", source, "-o", f"{path}.part"], check=True)
         path.with_name(f"{path.name}.part").replace(path)

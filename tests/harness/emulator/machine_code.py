@@ -139,7 +139,7 @@ def compile_kernels(
             with tempfile.NamedTemporaryFile("w", dir=places[name].parent, delete=False) as file:
                 file.write(code.to_json())
             pathlib.Path(file.name).replace(places[name])
-    return {name: KernelCode.from_json(place.read_text()) for name, place in places.items()}
+    return {name: KernelCode.from_json(place.read_text(encoding="utf-8")) for name, place in places.items()}
 
 
 def disassembled(
