@@ -709,6 +709,8 @@ def test_long_work_shows_progress_on_a_terminal(monkeypatch, with_rich):
     else:
         monkeypatch.setitem(sys.modules, "rich", None)
         monkeypatch.setitem(sys.modules, "rich.progress", None)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "80")):
+        monkeypatch.setenv(name, value)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with progress(3, "pictures", after_seconds=0) as step:

@@ -358,7 +358,14 @@ def test_a_picture_that_goes_away_meanwhile_is_a_failure(folder, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="file names there are text")
 def test_names_may_be_any(folder):
     picture = (folder / "photos/part0/000.png").read_bytes()
-    odd = ["line\nend.png", 'quote".png', "zoë.png", os.fsdecode(b"\xff.png"), "LOUD.PNG", "a.b.png"]
+    odd = [
+        "line\nend.png",
+        'quote".png',
+        os.fsdecode("zoë.png".encode()),
+        os.fsdecode(b"\xff.png"),
+        "LOUD.PNG",
+        "a.b.png",
+    ]
     for name in odd:
         (folder / "photos/part0" / name).write_bytes(picture)
     (folder / "photos/loop.png").symlink_to("loop.png")

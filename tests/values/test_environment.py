@@ -11,7 +11,9 @@ from stridedgpu.values.environment import variable
 NAME = "STRIDEDGPU_OF_A_TEST"
 
 
-@pytest.mark.parametrize("value", ["cpu", "", "größer", None])
+@pytest.mark.parametrize(
+    "value", ["cpu", "", os.fsdecode("größer".encode()), None], ids=["word", "empty", "umlaut", "none"]
+)
 def test_a_variable_is_what_it_is_now(monkeypatch, value):
     read = variable(NAME)
     assert read() is None
