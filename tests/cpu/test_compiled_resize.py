@@ -209,12 +209,10 @@ def test_passes_of_other_architectures_have_the_same_bits(
         pytest.skip("pairs are multiplied by an instruction of x86-64")
     case = replace(case, channels=3)
     monkeypatch.setattr(resize_choice, "_instructions", lambda: (False, pairs, False))
-    resize_choice.filter_kernel.cache_clear()
     for rule in ("opencv-linear", "pillow-bicubic", "opencv-cubic"):
         arguments = {"dims": "HWC", "layout": "HWC", "interpolation": rule}
         expected = on("NumPy", case, case.picture(), **arguments)
         np.testing.assert_array_equal(on("compiled, 1 thread", case, case.picture(), **arguments), expected)
-    resize_choice.filter_kernel.cache_clear()
 
 
 def test_every_rule_is_compiled() -> None:

@@ -13,15 +13,8 @@ import pytest
 from harness.plans import chosen_relayout
 
 from stridedgpu.devices.cpu.compiled import (
-    channel_matrix,
     crop_moves,
-    frame_encode,
-    frames,
     jit as machine_code,
-    raw,
-    resize_choice,
-    resize_filters,
-    resize_recipes,
 )
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
 from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
@@ -92,10 +85,8 @@ def policy_for(features: Collection[str]) -> Iterator[None]:
 
 
 def forget_loops() -> None:
-    """Loops that are kept by their kernels were made for one processor; the next one gets its own."""
-    for module in (channel_matrix, frame_encode, frames, raw, resize_filters, resize_recipes):
-        module._loop.cache_clear()
-    for kept in (crop_moves._listing, resize_choice.filter_kernel, machine_code._of_words, machine_code._of_move):
+    """The functions by which Python calls loops are compiled once; the next processor gets its own."""
+    for kept in (crop_moves._listing, machine_code._of_words, machine_code._of_move):
         kept.cache_clear()
 
 

@@ -12,6 +12,7 @@ from stridedgpu.devices.verbose import is_verbose
 
 from .compiled.jit import COMPILING, LoopError, why_unavailable
 from .policy import policy
+from .thread_count import get_num_threads
 
 __all__ = ["Promotion", "compiled_from", "promoted_at_once"]
 
@@ -32,12 +33,17 @@ def compiled_from(nbytes: int, at_once_bytes: int | None = None) -> int | None:
 
 @contextmanager
 def promoted_at_once() -> Iterator[None]:
-    """Load the compiled loops of every call inside before it runs, whichever call it is."""
+    """Load the compiled loops of every call inside before it runs, whichever call it is, and what shares them out."""
     before = _AT_ONCE.set(True)
     try:
         yield
     finally:
         _AT_ONCE.reset(before)
+    if get_num_threads() > 1 and why_unavailable() is None:
+        from .compiled.worker_pool import load_pool
+
+        with suppress(LoopError):
+            load_pool()
 
 
 class Promotion:

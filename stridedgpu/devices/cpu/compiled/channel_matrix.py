@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from struct import pack
 from typing import NamedTuple
@@ -28,7 +27,7 @@ from stridedgpu.values.dtypes import ElementType
 
 from .conversion import Affine, can_compile, converted, storage_type
 from .ir import Code, Value, vector_type
-from .jit import Loop, compiled
+from .jit import Loop, loop_of
 from .shuffles import gathered
 from .worker_pool import run_shared
 
@@ -155,7 +154,7 @@ def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
     kernel = _kernel(problem)
     if isinstance(kernel, str):
         return None
-    loop = _loop(kernel)
+    loop = loop_of(kernel)
     limits, made = policy().channel_matrix, problem.conversion
     read, written = made.source.itemsize, made.target.itemsize
     across, source_across = problem.channel_strides
@@ -196,11 +195,6 @@ def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int
             run_shared(loop, first, into, address, items, nbytes=nbytes)
 
     return move
-
-
-@lru_cache(maxsize=256)
-def _loop(kernel: MatrixKernel) -> Loop:
-    return compiled(kernel.text)
 
 
 def _bits(number: float, kind: str) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -24,7 +23,7 @@ from stridedgpu.values.colour_matrix import LumaMatrix
 from stridedgpu.values.pixel_formats import PixelFormat
 
 from .ir import Code, Value, vector_type
-from .jit import Loop, compiled
+from .jit import loop_of
 from .shuffles import gathered
 from .worker_pool import run_shared
 
@@ -198,7 +197,7 @@ def compiled_samples(plan: CpuPlan) -> Callable[[Sequence[Operand], Sequence[Ope
     kernel = _kernel(problem)
     if isinstance(kernel, str):
         return None
-    loop = _loop(kernel)
+    loop = loop_of(kernel)
     is_packed, itemsize = kernel.places is not None, problem.samples.element.itemsize
     items = problem.sizes[0] // problem.samples.chroma_step[0]
     limits = policy().frames
@@ -217,8 +216,3 @@ def compiled_samples(plan: CpuPlan) -> Callable[[Sequence[Operand], Sequence[Ope
             run_shared(loop, 0, 0, ctypes.addressof(parameters), items, nbytes=work)
 
     return write
-
-
-@lru_cache(maxsize=64)
-def _loop(kernel: SamplesKernel) -> Loop:
-    return compiled(kernel.text)

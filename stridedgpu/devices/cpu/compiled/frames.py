@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isfinite
 from struct import pack, unpack
 
@@ -18,7 +17,7 @@ from stridedgpu.values.conversion import Conversion
 
 from .conversion import can_compile
 from .frame_kernel import FrameKernel
-from .jit import Loop, compiled
+from .jit import Loop, loop_of
 from .worker_pool import run_shared
 
 __all__ = ["RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop", "why_numpy"]
@@ -90,7 +89,7 @@ def compiled_frames(plan: CpuPlan) -> Callable[[Sequence[Operand], tuple[int, in
     problem: FrameProblem = plan.problem
     kernels = [frame_kernel(problem, phase) for phase in range(problem.samples.chroma_step[1])]
     compilable = [kernel for kernel in kernels if not isinstance(kernel, str)]
-    return _Windows(problem, [_loop(kernel) for kernel in compilable]) if len(compilable) == len(kernels) else None
+    return _Windows(problem, [loop_of(kernel) for kernel in compilable]) if len(compilable) == len(kernels) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +117,9 @@ def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
     kernel = frame_kernel(problem)
     if isinstance(kernel, str):
         return None
-    loop = _loop(kernel)
+    loop = loop_of(kernel)
     itemsize = surface.samples.element.itemsize
     return RowLoop(loop, left, problem.target.layout.strides[1] * itemsize, _Windows(problem, [loop]))
-
-
-@lru_cache(maxsize=512)
-def _loop(kernel: FrameKernel) -> Loop:
-    return compiled(kernel.text)
 
 
 class _Windows:

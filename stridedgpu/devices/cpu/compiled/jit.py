@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from operator import add
 from struct import pack
-from typing import Final
+from typing import Final, Protocol
 
 from stridedgpu.devices.cpu.executable_memory import why_refused
 from stridedgpu.devices.cpu.policy import policy
@@ -39,6 +39,7 @@ __all__ = [
     "LoopError",
     "assembly",
     "compiled",
+    "loop_of",
     "machine_functions",
     "moving_function",
     "python_function",
@@ -124,6 +125,26 @@ def compiled(text: Callable[[str], str]) -> Loop:
     """
     (address,) = machine_functions(text("kernel"), "")
     return Loop(address)
+
+
+class HasText(Protocol):
+    """A kernel: a value whose method writes its module."""
+
+    def text(self, name: str) -> str:
+        """The module with a function of this name."""
+
+    def __hash__(self) -> int:
+        """Equal kernels have equal texts for one target."""
+
+
+def loop_of(kernel: HasText) -> Loop:
+    """The loop of a kernel for the policy's target, whose text is written once. Raises `LoopError`."""
+    return _loop_of(kernel, policy().target)
+
+
+@lru_cache(maxsize=1024)
+def _loop_of(kernel: HasText, target: Target) -> Loop:  # noqa: ARG001 - a text depends on it
+    return compiled(kernel.text)
 
 
 def machine_functions(text: str, *endings: str) -> tuple[int, ...]:

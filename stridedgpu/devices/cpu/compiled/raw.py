@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -23,7 +22,7 @@ from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RawFormat
 
 from .ir import Code, Value, vector_type
-from .jit import Loop, compiled
+from .jit import loop_of
 from .worker_pool import run_shared
 
 __all__ = ["compiled_raw", "raw_kernel", "why_numpy"]
@@ -117,7 +116,7 @@ def compiled_raw(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | 
     kernel = _kernel(problem)
     if isinstance(kernel, str):
         return None
-    loop = _loop(kernel)
+    loop = loop_of(kernel)
     layout, nbytes = problem.target.layout, problem.bytes_moved
     parameters = (ctypes.c_int64 * 3)(problem.pitch, 2 * layout.strides[0], problem.groups)
     alone, height, begins = nbytes < policy().frames.shared_bytes, layout.sizes[0], 2 * layout.offset
@@ -134,8 +133,3 @@ def compiled_raw(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | 
             run_shared(loop, read, written, fields, height, nbytes=nbytes)
 
     return move
-
-
-@lru_cache(maxsize=16)
-def _loop(kernel: RawKernel) -> Loop:
-    return compiled(kernel.text)

@@ -63,10 +63,14 @@ def columns_reached(reach: tuple[int, int], width: int, shape: RowShape) -> tupl
     return min(first, last - least), last
 
 
-@lru_cache(maxsize=64)
 def filter_kernel(channels: int, step: int, *, columns_first: bool) -> ResizeKernel:
     """The kernel of Pillow's filters over bytes, one for all geometries."""
     widest, pairs, _ = _instructions()
+    return _filter_kernel(channels, step, columns_first, widest, pairs)
+
+
+@lru_cache(maxsize=64)
+def _filter_kernel(channels: int, step: int, columns_first: bool, widest: bool, pairs: bool) -> ResizeKernel:
     rules = passes_of(Arithmetic.PILLOW_FIXED, element_type("uint8"), (False, False), pairs=pairs, widest=widest)
     return ResizeKernel(*rules, channels, step, columns_first)
 

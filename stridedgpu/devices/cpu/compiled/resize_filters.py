@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from math import pi
 from typing import Final, NamedTuple
@@ -21,7 +22,7 @@ from stridedgpu.planning.resize_taps import HAMMING, FilterSteps, filter_steps, 
 from stridedgpu.values.errors import DeviceError
 
 from .ir import Code, Value
-from .jit import Loop, compiled
+from .jit import loop_of
 from .resize_passes import LOW_BITS
 from .resize_tables import Array
 
@@ -138,13 +139,19 @@ def filter_tables(
     assert sines is not None, "axes have been made"
     numbers = axis.source, start, ahead, count, step, origin + axis.first * step, mask, groups
     _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *sines, *places[1:])
-    _loop(interpolation).alone(0, 0, places[0], 0, 1)
+    loop_of(_TablesKernel(interpolation)).alone(0, 0, places[0], 0, 1)
     return FilterTables(memory, groups, *places[1:6])
 
 
-@lru_cache(maxsize=8)
-def _loop(interpolation: Interpolation) -> Loop:
-    return compiled(lambda name: _text(_FILTERS[interpolation], name))
+@dataclass(frozen=True, slots=True)
+class _TablesKernel:
+    """The loop that works out the tables of a filter."""
+
+    interpolation: Interpolation
+
+    def text(self, name: str) -> str:
+        """The module with a function of this name."""
+        return _text(_FILTERS[self.interpolation], name)
 
 
 def _number(text: str) -> Value:

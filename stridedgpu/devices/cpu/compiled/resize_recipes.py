@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -16,7 +15,7 @@ from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, Wind
 
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
-from .jit import Loop, compiled
+from .jit import Loop, loop_of
 from .resize_bands import BandMove, band_move, why_unmixed
 from .resize_choice import RowShape, columns_reached, filter_kernel, weighs_colours, window_kernel
 from .resize_filters import FilterAxes, filter_axes, filter_tables
@@ -149,7 +148,7 @@ class Recipes:
         made_rows: RowLoop | None = None,
     ) -> Recipe:
         """The recipe of a window with its tables."""
-        loop = _loop(kernel)
+        loop = loop_of(kernel)
         problem, layout, rows, elements = self._problem, window.layout, shape.rows, shape.elements
         _, _, height, width = place = problem.visible(window)
         unit, itemsize = width * kernel.out_step, problem.conversion.source.itemsize
@@ -274,8 +273,3 @@ def _products(axes: FilterAxes) -> int:
     rows, columns = axes.rows.pixels[2], axes.columns.pixels[2]
     across, down = (bottom - top, columns) if axes.columns_first else (rows, right - left)
     return axes.columns.most_taps * columns * across + axes.rows.most_taps * rows * down
-
-
-@lru_cache(maxsize=64)
-def _loop(kernel: ResizeKernel) -> Loop:
-    return compiled(kernel.text)

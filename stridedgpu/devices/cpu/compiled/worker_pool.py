@@ -26,7 +26,7 @@ from .ir import LINE_BYTES
 from .jit import Loop, LoopError, machine_functions, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
-__all__ = ["run_shared", "share", "sharing_function"]
+__all__ = ["load_pool", "run_shared", "share", "sharing_function"]
 
 _MOST_THREADS: Final = 64
 """The most threads of a pool on a machine of fewer cores: each has a stack, and more than the cores gain nothing."""
@@ -116,6 +116,11 @@ class _Code(NamedTuple):
 
     serve: Callable[..., None]
     run: Callable[..., None]
+
+
+def load_pool() -> None:
+    """Compile or load the machine code of workers, of which none is started. Raises `LoopError`."""
+    _code()
 
 
 @lru_cache(maxsize=1)
