@@ -26,8 +26,8 @@ CACHES = (8 * MB, 32 * MB, 256 * MB)
 CORES = (1, 2, 64)
 
 LIMITS = {
-    "relayout": {"blocks_bytes": 8 * MB, "cached_blocks_bytes": 8 * MB, "strips": False, "squares_bytes": 32 * MB},
-    "gather": {"hardware": False, "load_cost": 2, "loaded_bytes": 1, "row_registers": 16},
+    "relayout": {"cached_bytes": 16 * MB, "long_channels": 8},
+    "gather": {"load_cost": 2, "row_registers": 16},
 }
 """The thresholds of these tests that decide beside the processor, whatever the policy's are."""
 
@@ -111,7 +111,7 @@ CASES = {
         },
     ),
     "squares": Case(
-        lambda: sg.plan_relayout(tensor((300, 201), "float32").permute((1, 0)), tensor((201, 300), "float32")),
+        lambda: sg.plan_relayout(tensor((300, 201), "int32").permute((1, 0)), tensor((201, 300), "float32")),
         {
             "AVX2": "compiled transpose: tiles of 8 target by 8",
             "AVX-512F alone": "compiled transpose: tiles of 16 target by 16",

@@ -274,7 +274,7 @@ def test_rows_in_memory_of_any_stride(step):
     index = side_of(Layout((7, 200)), "int32")
     dense = side_of(Layout((7, 200), (211, 1)), "float32")
     problem = elements_problem(side_of(layout, "float32"), index, dense, 1, scatters=False)
-    with planned_as("rows in memory"):
+    with planned_as("single loads"):
         for mode in ("raise", "clip"):
             assert check(problem, mode, 4).adjacent == (step == 1)
 

@@ -29,6 +29,7 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
+from stridedgpu.devices.cpu.compiled import relayout
 from stridedgpu.devices.cpu.compiled.blocks import pieces_of
 from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
@@ -53,46 +54,26 @@ def measured_thresholds():
 seeds = st.integers(0, 2**32 - 1)
 
 
-LIMITS = ("cached", "streaming", "strips", "source order", "pairs of rows")
+LIMITS = ("cached", "streaming", "strips", "source order", "without blocks")
 
 variants = pytest.mark.parametrize("variant", [*LIMITS, *each_class.args[1]])
 
 
-WITHOUT_BLOCKS = dict.fromkeys(("blocks_bytes", "cached_blocks_bytes", "short_rows_bytes", "long_pixels_bytes"), 0)
-
-
 @contextmanager
 def planned_as(variant):
-    """Kernels that prefetch, those that write past the caches, or those of a processor with fewer instruction sets."""
+    """Kernels of cached stores, of stores past the caches, of another order or family, or of fewer instruction sets."""
     if isinstance(variant, Target):
         with policy_for(variant.features):
             yield
         return
-    limits = (
-        "streamed_bytes",
-        "streamed_tiles_bytes",
-        "squares_bytes",
-        "small_matrix_bytes",
-        "blocks_bytes",
-        "cached_blocks_bytes",
-        "short_rows_bytes",
-        "long_pixels_bytes",
-        "streamed_row_bytes",
-        "streamed_short_row_bytes",
-        "long_row_bytes",
-        "long_backward_row_bytes",
-        "prefetched_bytes",
-        "prefetched_targets_bytes",
-    )
-    streams = dict.fromkeys(limits, 0)
     changes = {
-        "cached": {"prefetched_bytes": 0, "prefetched_targets_bytes": 0},
-        "streaming": {**streams, "row_gap_bytes": 1},
-        "source order": {"ordered_bytes": 0, "least_rows": 2, **WITHOUT_BLOCKS},
-        "pairs of rows": {"paired_row_bytes": 2048, **WITHOUT_BLOCKS},
-        "strips": {"strips": True, "least_side": 0, **WITHOUT_BLOCKS, "item_bytes": range(2048, 2049)},
-    }[variant]
-    with policy_with(relayout=changes):
+        "streaming": {"streamed_bytes": 0, "long_row_bytes": 0},
+        "source order": {"cached_bytes": 0, "least_rows": 2},
+        "strips": {"least_strip": 0, "item_bytes": range(2048, 2049)},
+    }.get(variant, {})
+    with policy_with(relayout=changes), pytest.MonkeyPatch.context() as patch:
+        if variant in ("strips", "source order", "without blocks"):
+            patch.setattr(relayout, "suits_blocks", lambda *arguments: False)
         yield
 
 
@@ -306,11 +287,10 @@ def test_wide_numbers_around_every_power_of_two(source, target, seed):
     np.testing.assert_array_equal(converted_words(words, made), wanted.view(storage_dtype(target, opaque=True)))
 
 
-@pytest.mark.parametrize("limits", [{"paired_row_bytes": 512}, {"ordered_bytes": 0, "least_rows": 2}])
-def test_chosen_channels_do_not_follow_one_another(limits):
+def test_chosen_channels_do_not_follow_one_another():
     """Planes whose rows lie beside one another, in an order of channels that is no step."""
     sizes, channels = (16, 10, 100), (5, 3, 2, 6, 7, 4, 8, 1, 0, 9)
-    with policy_with(relayout=limits):
+    with policy_with(relayout={"cached_bytes": 0, "least_rows": 2}):
         byte = ELEMENT_TYPES["uint8"]
         made = conversion(byte, byte, channels=channels, source_channels=10)
         moved_kernel(Layout(sizes, (1024, 100, 1)), Layout(sizes, (100, 1600, 1)), made, channel_axis=1)
@@ -324,7 +304,7 @@ def test_strips_of_long_lines(element, height, width):
     height = max(height, 64 // number.itemsize)
     layouts = Layout((width, height), (1, width)), Layout((width, height))
     for item_bytes in (512, 4096, 1 << 20):
-        with policy_with(relayout={"strips": True, "item_bytes": range(item_bytes, item_bytes + 1)}):
+        with policy_with(relayout={"item_bytes": range(item_bytes, item_bytes + 1)}):
             kernel = moved_kernel(*layouts, conversion(number, number), None, height + item_bytes)
         assert type(kernel) is TransposeStrips
         assert (kernel.rows, kernel.columns) == (64 // number.itemsize, 16 // number.itemsize)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import needs_compiler, ordinary_policy, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.guarded_memory import seeds
@@ -228,9 +228,9 @@ def test_tables_are_small_and_shared(monkeypatch, cores):
     """One for each thread that may work on a check: as many as there are cores, or as were set."""
     monkeypatch.setattr(distinct_check, "usable_cores", lambda: cores)
     rule, _ = square(sizes=(100_000, 300))
-    with threads(1):
+    with ordinary_policy(), threads(1):
         assert distinct_walk(rule).nbytes < 20_000
-    with threads(2):
+    with ordinary_policy(), threads(2):
         assert distinct_walk(rule).nbytes < 20_000 * max(cores, 2)
 
 

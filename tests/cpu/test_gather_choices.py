@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.compiled_loops import CLASSES, policy_with
-from harness.gather_walks import NO_ROWS, RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
+from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
 
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
@@ -15,10 +15,9 @@ from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 
 LIMITS = {
-    "columns_bytes": 1 << 18,
-    "hardware": True,
+    "columns_bytes": 1 << 20,
+    "far_bytes": 1 << 24,
     "item_bytes": range(1 << 16, 1 << 20),
-    "near_columns_bytes": 1 << 20,
     "row_registers": 16,
     "scattered_elements": 256,
     "streamed_bytes": 1 << 22,
@@ -41,8 +40,8 @@ def test_steps_along_runs_of_every_length(variant, nbytes):
         kernel = kernel_of(gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0))
         pitched = side_of(Layout((count, nbytes), (nbytes + 3, 1)), "uint8")
         assert kernel_of(gather_problem(data, index, pitched, 0)).group == 1
-    if nbytes in (1, 2, 4, 8) and variant != "small items":
-        assert kernel.lanes == {"single loads": 64, "rows in memory": 16}.get(variant, 64 // nbytes)
+    if nbytes in (1, 2, 4, 8):
+        assert kernel.lanes == (16 if variant == "single loads" else 64 // nbytes)
     else:
         assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
         assert kernel.group == (64 // nbytes if nbytes in (1, 2, 4, 8) else 1)
@@ -63,7 +62,7 @@ def test_how_many_scattered_rows_are_a_group(sizes, rows):
 
 def test_rows_of_elements_are_gathered_as_vectors():
     square, index = side_of(Layout((300, 10)), "float32"), side_of(Layout((300, 10)), "int64")
-    with policy_with(gather=NO_ROWS):
+    with policy_with(gather={"row_registers": 0}):
         for axis in (0, 1):
             assert isinstance(kernel_of(elements_problem(square, index, square, axis, scatters=False)), GatherElements)
 
@@ -81,10 +80,9 @@ def test_rows_of_elements_are_gathered_as_vectors():
     ],
 )
 def test_rows_are_in_registers_where_that_costs_less(element, size, width, kernel):
-    with policy_with(gather={"hardware": False}):
-        problem = elements_of_rows(element, "int64", 60, size, width)
-        assert type(kernel_of(problem)).__name__ == kernel
-        assert type(kernel_of(problem, "wrap")) is GatherElements
+    problem = elements_of_rows(element, "int64", 60, size, width)
+    assert type(kernel_of(problem)).__name__ == kernel
+    assert type(kernel_of(problem, "wrap")) is GatherElements
 
 
 @pytest.mark.parametrize(
@@ -100,19 +98,18 @@ def test_rows_are_in_registers_where_that_costs_less(element, size, width, kerne
     ],
 )
 def test_longer_rows_stay_in_memory(element, width, kernel):
-    with policy_with(gather={"hardware": False, "row_registers": 0}):
+    with policy_with(gather={"row_registers": 0}):
         assert type(kernel_of(elements_of_rows(element, "int64", 60, 1000, width))).__name__ == kernel
 
 
 def test_which_columns_are_taken_together():
     """All that are near, and otherwise whole cache lines of as many as fit."""
     near, far, few = ((1000, 1000), "uint8"), ((1000, 2000), "uint8"), ((1000, 15), "uint8")
-    for ((height, width), element), block, rows in ((near, 1000, 65), (far, 256, 1000), (few, None, None)):
+    for ((height, width), element), block, rows in ((near, 1000, 65), (far, 1024, 1000), (few, None, None)):
         layout = Layout((height, width))
         index = side_of(layout, "int64")
         problem = elements_problem(side_of(layout, element), index, side_of(layout, element), 0, scatters=False)
-        with policy_with(gather={"hardware": False}):
-            walk = gather_walk(problem, "raise")
+        walk = gather_walk(problem, "raise")
         assert isinstance(walk.kernel, RowsInMemory) == (block is not None)
         assert block is None or (walk.kernel.columns, walk.parameters[8], walk.parameters[10]) == (True, block, rows)
 

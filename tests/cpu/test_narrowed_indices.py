@@ -24,13 +24,13 @@ from stridedgpu.planning.gather_problem import elements_problem, gather_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
-ALWAYS = {"narrowed_bytes": 0, "item_indices": 200, "crowded_bytes": range(0)}
+ALWAYS = {"narrowed_bytes": 0, "item_indices": 200}
 index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
 
 @pytest.fixture(autouse=True)
 def positions_wherever_they_can_be():
-    with ordinary_policy(), policy_with(index_check=ALWAYS, gather={"hardware": False}):
+    with ordinary_policy(), policy_with(index_check=ALWAYS):
         yield
 
 
@@ -90,22 +90,11 @@ def test_only_checked_contiguous_short_indices_of_short_axes_are_narrowed(index_
     assert narrowed(gather_problem(packed((300,), "uint8"), spread, packed((999,), "uint8"), 0)) is None
     with policy_with(index_check={"most_position_bytes": 1999}):
         assert narrowed(problem) is None
-    with policy_with(index_check={"crowded_bytes": range(100_000)}):
-        assert narrowed(problem) is not None
-        assert narrowed(table_problem(300, 1000, index_type, "float32")) is None
 
 
-PREFETCHED = "prefetched_span_bytes", "least_row_ahead_bytes"
 KERNELS = {
     "rows in registers": {"load_cost": 1e9},
-    "rows at positions": {
-        "row_registers": 0,
-        "loaded_bytes": 1,
-        "prefetched_span_bytes": 0,
-        "least_row_ahead_bytes": 0,
-    },
-    "single loads": {"row_registers": 0, "loaded_bytes": 9},
-    "the processor's gathers": {"row_registers": 0, "hardware": True},
+    "rows at positions": {"row_registers": 0, "far_bytes": 0},
 }
 
 

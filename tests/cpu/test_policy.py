@@ -13,76 +13,60 @@ from stridedgpu.devices.cpu.target import Target
 
 MB = 1 << 20
 
-OF_THE_LAST_CACHE = {
-    "relayout": (
-        "streamed_bytes",
-        "streamed_tiles_bytes",
-        "streamed_crowds_bytes",
-        "blocks_bytes",
-        "ordered_bytes",
-        "cached_blocks_bytes",
-        "long_pixels_bytes",
-    ),
-    "gather": ("streamed_bytes",),
-    "index_check": ("crowded_bytes",),
-}
-
-
-@pytest.mark.parametrize("cores", [1, 2, 64])
-@pytest.mark.parametrize("cache, share", [(8 * MB, 0.25), (32 * MB, 1.0), (256 * MB, 1.0)], ids=str)
-def test_a_smaller_cache_is_written_past_sooner(cache, share, cores):
-    """Limits of the last-level cache shrink with it, and nothing else follows the caches, the cores or the features."""
-    measured = Policy.of(Target.stated("x86-64-v3", last_level_bytes=32 * MB))
-    for target in CLASSES.values():
-        made = Policy.of(target._replace(cores=cores, last_level_bytes=cache))
-        for section in made._fields[1:]:
-            expected = getattr(measured, section)
-            names = OF_THE_LAST_CACHE.get(section, ())
-            shrunk = {name: scaled(getattr(expected, name), share) for name in names}
-            assert getattr(made, section) == expected._replace(**shrunk)
-
-
-def scaled(limit, share):
-    return (
-        range(*(int(end * share) for end in (limit.start, limit.stop)))
-        if isinstance(limit, range)
-        else int(limit * share)
+TARGETS = [
+    pytest.param(
+        target._replace(cores=cores, l1_bytes=48 << 10, l2_bytes=l2, last_level_bytes=last), id=f"{name}, {cores}"
     )
+    for name, target in CLASSES.items()
+    for cores, l2, last in ((1, MB, 8 * MB), (2, MB, 32 * MB), (64, 2 * MB, 256 * MB))
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_thresholds_follow_the_sizes_of_the_caches_and_nothing_else(target):
+    """A last-level cache of more than 32 MB is shared by more cores, and counts as one of 32."""
+    made, last = Policy.of(target), min(target.last_level_bytes, 32 * MB)
+    following = {
+        "relayout": {"streamed_bytes": last * 5 // 8, "cached_bytes": last // 2},
+        "gather": {
+            "streamed_bytes": last // 2, "columns_bytes": target.l2_bytes // 4, "far_bytes": 2 * target.l2_bytes,
+        },
+        "index_check": {"table_bytes": 24 << 10, "narrowed_bytes": target.l2_bytes * 3 // 16},
+    }  # fmt: skip
+    plain = Policy(target)
+    for section in made._fields[1:]:
+        assert getattr(made, section) == getattr(plain, section)._replace(**following.get(section, {}))
+
+
+def test_defaults_are_those_of_the_stated_processor():
+    made = Policy.of(Target.stated("x86-64-v3"))
+    assert (made.relayout, made.gather, made.index_check) == (RelayoutPolicy(), GatherPolicy(), IndexCheckPolicy())
 
 
 @pytest.mark.parametrize(
-    "written, shared, in_order, least",
-    [
-        (100, False, True, 26), (50, False, True, 13), (20, False, True, 10), (100, False, False, 13),
-        (100, True, True, 54), (50, True, True, 27), (10, True, True, 10), (50, True, False, 13.5),
-    ],
-)  # fmt: skip
-def test_what_is_read_alone_and_out_of_order_leaves_the_caches_sooner(written, shared, in_order, least):
-    limits = RelayoutPolicy()._replace(
-        streamed_bytes=10_000, streamed_written=2.6, streamed_shared_written=5.4, streamed_out_of_order=0.5
-    )
-    case = {"shared": shared, "in_order": in_order}
-    for nbytes, streams in ((round(1000 * least), True), (round(1000 * least) - 100, False)):
-        assert limits.streams(nbytes, nbytes * written // 100, **case) == streams
-    assert limits._replace(streamed_bytes=0).streams(0, 0, **case)
-    assert not limits._replace(streamed_bytes=1 << 40).streams(nbytes, nbytes, **case)
-
-
-@pytest.mark.parametrize(
-    "step, streams", [((1, 1), False), ((1, -1), True), ((2, 2), True)], ids=["all", "back", "gaps"]
+    "written, shared, least", [(100, False, 26), (50, False, 13), (20, False, 10), (100, True, 52), (10, True, 10)]
 )
-def test_rows_that_are_not_read_in_order_leave_the_caches_sooner(step, streams):
+def test_what_is_read_alone_leaves_the_caches_sooner(written, shared, least):
+    limits = RelayoutPolicy()._replace(streamed_bytes=10_000, streamed_written=2.6, streamed_shared=2)
+    for nbytes, streams in ((1000 * least, True), (1000 * least - 100, False)):
+        assert limits.streams(nbytes, nbytes * written // 100, shared=shared) == streams
+    assert limits._replace(streamed_bytes=0).streams(0, 0, shared=shared)
+
+
+@pytest.mark.parametrize(
+    "step, streams", [((1, 1), False), ((1, -1), False), ((2, 2), True)], ids=["all", "back", "gaps"]
+)
+def test_gaps_of_rows_count_as_bytes_moved(step, streams):
     down, along = step
     source = sg.empty((1024 * down, 1024 * abs(along)), "float32")[::down, ::along]
     problem = sg.plan_relayout(source, sg.empty(source.sizes, "float32")).plan.problem
-    limits = {"streamed_bytes": 4 * MB, "streamed_written": 8, "streamed_shared_written": 8, "streamed_out_of_order": 0}
-    with using(Policy.of(CLASSES["AVX-512"])), policy_with(relayout=limits):
+    with using(Policy.of(CLASSES["AVX-512"])), policy_with(relayout={"streamed_bytes": 10 * MB, "streamed_written": 0}):
         assert walk_of(problem).kernel.streaming == streams
 
 
 def test_a_plan_for_several_threads_writes_more_into_the_caches(monkeypatch):
     problem = sg.plan_relayout(sg.empty((1 << 20,), "float32"), sg.empty((1 << 20,), "float64")).plan.problem
-    limits = {"streamed_bytes": 6 * MB, "streamed_written": 1, "streamed_shared_written": 4}
+    limits = {"streamed_bytes": 6 * MB, "streamed_written": 1, "streamed_shared": 4}
     walks = []
     for count in (1, 2, 1):
         monkeypatch.setattr(thread_count, "_chosen", count)

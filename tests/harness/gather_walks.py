@@ -14,17 +14,14 @@ from stridedgpu.planning.gather_problem import elements_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
-FEW, NO_ROWS = {"item_bytes": range(256, 257)}, {"row_registers": 0, "loaded_bytes": 9}
+FEW = {"item_bytes": range(256, 257)}
 VARIANTS = {
-    "cached": NO_ROWS | {"hardware": True},
-    "streaming": NO_ROWS | {"hardware": True, "streamed_bytes": 0},
-    "small items": NO_ROWS
-    | {"hardware": True, "item_bytes": range(64, 65), "large_span_bytes": 0, "prefetched_span_bytes": 0},
-    "single loads": NO_ROWS | FEW | {"hardware": False},
-    "streamed single loads": NO_ROWS | FEW | {"streamed_bytes": 0, "hardware": False},
-    "rows in registers": FEW | {"load_cost": 1e9, "hardware": True},
-    "rows in memory": FEW | {"row_registers": 0, "loaded_bytes": 1, "hardware": False},
-    "blocks of columns": FEW | {"hardware": False, "near_columns_bytes": 0, "columns_bytes": 0},
+    "cached": {},
+    "streaming": {"streamed_bytes": 0},
+    "small items": {"item_bytes": range(64, 65), "far_bytes": 0},
+    "rows in registers": FEW | {"load_cost": 1e9},
+    "single loads": FEW | {"row_registers": 0},
+    "blocks of columns": FEW | {"columns_bytes": 0},
 }
 
 

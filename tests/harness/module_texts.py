@@ -68,11 +68,9 @@ _NUMBERS = (*INTEGERS, *FLOATS, "bool")
 _INDICES = ("int32", "int64", "uint32", "uint64")
 _LIMITS: tuple[dict[str, Any], ...] = (
     {},
-    {"prefetched_bytes": 0, "prefetched_targets_bytes": 0},
-    {"streamed_bytes": 0, "streamed_tiles_bytes": 0, "long_row_bytes": 0, "blocks_bytes": 0, "cached_blocks_bytes": 0},
-    {"squares_bytes": 0, "small_matrix_bytes": 0, "blocks_bytes": 0, "cached_blocks_bytes": 0, "strips": False},
-    {"strips": True, "blocks_bytes": 0, "cached_blocks_bytes": 0, "long_pixels_bytes": 0, "short_rows_bytes": 0},
-    {"paired_row_bytes": 2048, "ordered_bytes": 0},
+    {"streamed_bytes": 0, "long_row_bytes": 0},
+    {"cached_bytes": 0, "short_side": 0, "short_strip": 0, "long_channels": 99},
+    {"least_strip": 0, "short_side": 0, "short_strip": 0},
 )
 """Thresholds by which each kernel of a relayout has its turn."""
 
@@ -101,7 +99,7 @@ def _layout(rng: np.random.Generator, sizes: tuple[int, ...], *, turns: bool) ->
 
 
 def _relayouts(number: int, limits: dict[str, Any]) -> Texts:
-    """Drawn layouts: rows, unrolled rows, blocks, channels, transposes and strips."""
+    """Drawn layouts: rows, blocks, channels, transposes and strips."""
     rng = np.random.default_rng((number, 11))
     sizes = tuple(int(rng.choice(_SIZES)) for _ in range(rng.integers(2, 5)))
     element = str(rng.choice(_ELEMENTS))

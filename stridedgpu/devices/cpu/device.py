@@ -32,7 +32,7 @@ _PAGE: Final = 4096
 _APART: Final = 2048
 """Bytes from the start of a page to that of a large allocation, half a page. A load waits for a store shortly before it
 whose address has the same last 12 bits. Large arrays of NumPy begin 16 bytes behind a page and those of PyTorch 64, so
-memory at 64 made copies and casts of the same size take 1.13 to 1.19 times as long on AMD's Zen 4."""
+memory at 64 made copies and casts of the same size take 1.13 to 1.19 times as long on a Zen 4."""
 
 _APART_BYTES: Final = 64 * 1024
 """Bytes from which on an allocation is placed so; it takes a page more."""

@@ -30,57 +30,35 @@ class GatherPolicy(NamedTuple):
     item_bytes: range = range(64 * _KB, _MB)
     """Range of bytes written by one item: smaller ones do not amortise their start and their streamed stores."""
 
-    streamed_bytes: int = 4 * _MB
-    """Bytes of a result from which on it is written by non-temporal stores: an eighth of the cache, half of an AMD's.
+    streamed_bytes: int = 16 * _MB
+    """Bytes of a result from which on it is written by non-temporal stores: half of the last-level cache. Never: 0.6;
+    from 8 MB on: 0.85."""
 
-    On a Xeon, 24 MB was slower in 18 of 20 cases, by 2. In a quiet cache of 32 MB of an EPYC it was faster by 1.2 to
-    2.7 in 10 of 18, and in a busy one 16 MB by 1.05 on average.
-    """
-
-    streamed_shared: float = 1
-    """Times `streamed_bytes` from which on runs are written so where threads share a call. On AMD's Zen 4 it is 3:
-    cached stores took 0.5 to 0.9 of the time for results of 10 to 42 MB from tables of 2.5 and 10 MB."""
-
-    hardware: bool = True
-    """Whether elements are gathered by the processor's own instruction, which takes AMD's Zen longer than single loads:
-    those took 0.5 to 0.95 of its time for 0.1 to 40 MB. Large results from a table, which is read in no order, took 1.1
-    to 1.5 times as long by single loads, and are gathered everywhere."""
+    streamed_shared: float = 3
+    """Times `streamed_bytes` from which on runs are written so where threads share a call. With 1: 0.5 to 0.9 for
+    results of 10 to 42 MB from tables of 2.5 and 10 MB on a quiet Zen 4, 0.8 to 6.7 beside other work on a Zen 5."""
 
     scattered_elements: int = 256
-    """Elements of a group of short rows that are scattered: groups of 40 took 1.05 to 1.35 times as long."""
+    """Elements of a group of short rows that are scattered. Groups of 40: 0.83 to 0.98, and 0.38 at worst."""
 
     row_registers: int = 16
-    """The most vector registers that hold rows from which elements are looked up: half of those of AVX-512."""
+    """The most vector registers that hold rows from which elements are looked up: half of those of AVX-512. With 8: 0.3
+    to 0.4 for rows of 1000 bytes."""
 
     load_cost: float = 2
-    """Instructions for each element from which on loading it by itself takes less than looking it up in registers."""
-
-    loaded_bytes: int = 1
-    """Bytes of an element from which on single loads into the lanes of a vector take less than single stores: of 1 and
-    2 bytes they took 0.54 to 1 of the time."""
-
-    near_span_bytes: int = 32 * _KB
-    """Span in bytes of the largest table from which elements of any number are loaded so, a first-level cache: larger
-    results from larger tables took 0.9 to 1.5 times as long as the processor's gathers and stores past the caches."""
+    """Instructions for each element from which on loading it by itself takes less than looking it up in registers.
+    Without: 0.31 and 0.62 for slices, and up to 1.7 for rows."""
 
     index_ahead_bytes: int = 4 * _KB
-    """Bytes between the indices of elements that are loaded one by one and those that are prefetched: beyond the caches
-    0.85 of the time."""
+    """Bytes between the indices that are resolved and those that are prefetched. Without: 0.45 at worst, for rows in 11
+    MB."""
 
     columns_bytes: int = 256 * _KB
-    """Bytes of columns whose elements are gathered together along rows, where all are more than `near_columns_bytes`:
-    64 KB to 512 KB took 0.3 to 1 of the time of all at once for 3 to 28 MB, loaded one by one."""
-
-    near_columns_bytes: int = _MB
-    """Bytes of columns that are in a second-level cache."""
+    """Bytes of columns whose elements are gathered together along rows: a quarter of the second-level cache. All at
+    once: 0.83 to 0.87, and 0.41 at worst."""
 
     row_ahead_bytes: int = 2 * _KB
-    """Bytes between the row that elements are loaded from one by one and the one that is prefetched: 0.6 to 0.9 of the
-    time in 3 to 40 MB."""
-
-    least_row_ahead_bytes: int = _KB
-    """Bytes of the shortest such row that is prefetched: with shorter ones the hardware keeps pace, and 40 MB of them
-    took up to 1.3 times as long."""
+    """Bytes between the row that elements are loaded from one by one and the one that is prefetched. Without: 0.71."""
 
     chunk_indices: int = 256
     """Indices resolved together: their offsets take 2 KB of the stack, below the size of a stack probe."""
@@ -89,38 +67,31 @@ class GatherPolicy(NamedTuple):
     """Chunks between the resolved and the prefetched indices."""
 
     runs_ahead: int = 12
-    """Runs between the copied and the prefetched one."""
-
-    grouped_ahead: int = 32
-    """The same for runs combined into vectors, which are short and copied quickly."""
+    """Runs between the copied and the prefetched one. With 4: 0.97."""
 
     unrolled: int = 4
-    """Runs in one iteration of the unrolled loop over a chunk."""
+    """Runs in one iteration of the unrolled loop over a chunk. With 1: 0.96, and 0.75 at worst."""
 
     most_lines_ahead: int = 16
-    """The most cache lines of a run that are prefetched; the hardware prefetcher fetches the following ones."""
+    """The most cache lines of a run that are prefetched; the hardware prefetcher fetches the following ones. With 4:
+    0.97, and 0.83 at worst."""
 
-    prefetched_span_bytes: int = 2 * _MB
-    """Span in bytes from which on runs are prefetched: a smaller one is in the second-level cache of most processors,
-    where a prefetch costs as much as a load."""
-
-    large_span_bytes: int = 16 * _MB
-    """Span in bytes from which on single elements are prefetched, too."""
-
-    most_lines_of_row: int = 512
-    """The most cache lines of a row with an index for each element: with the next row's they fit the L1 cache."""
+    far_bytes: int = 2 * _MB
+    """Span in bytes from which on what is picked is prefetched, twice the second-level cache: what is nearer is read as
+    quickly as it is prefetched. Never: 0.96 to 1.05, and 0.71 at worst; always: 0.95."""
 
     uses_of_line: int = 4
     """Indices for each cache line that make its prefetch pay off."""
 
     parts_of_run: int = 4
-    """Parts of a long scattered run, which are written independently."""
+    """Parts of a long scattered run, which threads write independently; one thread takes 0.8 of the time without."""
 
     short_loop: int = 8
-    """Steps up to which a loop is moved outside a longer one; as the inner loop it would leave vectors partly empty."""
+    """Steps up to which a loop is moved outside a longer one; as the inner loop it would leave vectors partly empty.
+    Without: 0.92 to 1.08, and 0.77 at worst, for two slices of many rows."""
 
     longest_step: int = 256
-    """Bytes of one step along a long run: four cache lines."""
+    """Bytes of one step along a long run: four cache lines. With one: 0.93, and 0.78 at worst."""
 
     def bytes_of_item(self, nbytes: int, moved: int) -> int:
         """Bytes of one item, about, of a result of so many in a call that moves `moved`."""
@@ -141,13 +112,13 @@ class IndexCheckPolicy(NamedTuple):
     """Items, at least, of a check that threads share: three of 45,000 indices leave one thread waiting."""
 
     names_of_index: int = 32
-    """Elements that each of some distinct indices could name, up to which these have a byte each that is marked. Of
-    more, indices are looked up in a hash table: 10,000 took 0.9 to 2.5 ns each by marks from 4 to 32 elements, 4 from
-    64 on, and 3.4 by hashing; a million took 1.4 to 2.8 and 17 to 21. The memory is up to 32 bytes for each index."""
+    """Elements that each of some distinct indices could name, up to which these have a byte each that is marked; more
+    are looked up in a hash table. Always marks: 0.73 for a few rows of a large table, and memory without a bound; never
+    any: 0.02 to 0.2."""
 
     most_bits: int = 256
-    """Elements that each of a row's distinct indices could name, up to which these have a bit each in registers: 0.35
-    to 0.9 of the time of marks in memory, and 1.0 to 2.5 for 384 to 1000 of them."""
+    """Elements that each of a row's distinct indices could name, up to which these have a bit each in registers.
+    Without: 0.7."""
 
     table_bytes: int = 16 * _KB
     """Bytes of a table that several positions share, half a first-level cache: 2 to 128 KB took the same time."""
@@ -156,19 +127,13 @@ class IndexCheckPolicy(NamedTuple):
     """Positions beside one another whose indices, a row each, are checked together: 16 took up to 1.7 times as long,
     since a cache line of indices was read again."""
 
-    narrowed_bytes: int = 1 << 62
+    narrowed_bytes: int = 192 * _KB
     """Bytes of indices from which on their check writes their positions for the gather, which then reads one or two
-    bytes for each: 0.6 to 1.05 of the time for elements in 0.2 to 150 MB; 192 KB on an AMD, where it was measured."""
+    bytes for each: 3 / 16 of the second-level cache. Never: 0.7 to 0.76, and 0.22 at worst; always: 0.43 at worst,
+    for few indices."""
 
     narrowed_run: int = 8
     """The most bytes that such an index stands for: 16 gained nothing."""
-
-    crowded_bytes: range = range(20 * _MB, 32 * _MB)
-    """Bytes moved that leave no room for positions in the last-level cache, where an index stands for `crowded_run`:
-    1.1 to 1.3 times the time."""
-
-    crowded_run: int = 4
-    """Bytes from which on; for fewer, positions take the same time or less."""
 
     most_position_bytes: int = 31 * _MB
     """The most bytes of positions: those of a larger allocation are zeroed by the system for each call."""

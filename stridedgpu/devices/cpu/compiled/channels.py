@@ -28,8 +28,7 @@ class Channels:
     `source_pixel` is the distance between source pixels in elements, 0 for a broadcast pixel. `target_pixel` is the
     same of an interleaved target, 0 of a planar one. A target pixel with more elements than channels is padded: with
     zeros if `fills`, else the padding is not written. `backwards`: the source pixels are in reverse order.
-    `reads_ahead`: source rows are prefetched, because they lie far apart. `writes_ahead`: lines that are written soon
-    are. `streaming`: non-temporal stores.
+    `reads_ahead`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
     """
 
     elements: Elements
@@ -42,7 +41,6 @@ class Channels:
     backwards: bool
     fills: bool = False
     reads_ahead: bool = False
-    writes_ahead: bool = False
     streaming: bool = False
 
     def text(self, name: str) -> str:
@@ -129,14 +127,10 @@ class Channels:
         if not self.target_pixel:
             steps = [code.multiply(grid.small_target, channel) for channel in range(len(planes))]
             starts = [code.at(address, step) for step in steps]
-            for start in starts if self.writes_ahead else ():
-                grid.prefetch_written(start, planes[0].nbytes)
             code.store_all(list(zip(planes, starts, strict=True)), apart)
             return
         made = self._interleaved(code, planes)
         stores = [(vector, code.at(address, piece * vector.nbytes)) for piece, vector in enumerate(made)]
-        if self.writes_ahead:
-            grid.prefetch_written(address, sum(vector.nbytes for vector in made))
         if self.fills or self.target_pixel == len(planes):
             code.store_all(stores, apart)
             return

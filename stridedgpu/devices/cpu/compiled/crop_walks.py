@@ -101,7 +101,7 @@ def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     before, length, behind = (unit * n for n in (columns.start, columns.stop - columns.start, width - columns.stop))
     a, b = Loop(height, down, target_down), Loop(length, 1, 1)
     limits, nbytes = policy().relayout, problem.bytes_moved
-    apart = abs(down) - length >= limits.row_gap_bytes and nbytes >= limits.prefetched_bytes
+    apart = abs(down) > length and nbytes >= policy().target.l2_bytes
     ahead = max(limits.rows_ahead, policy().crops.row_ahead_bytes // length) if apart else 0
     lanes, fill_lanes = (power_of_two(min(size, LINE_BYTES)) for size in (length, unit * width))
     elements = Elements(made, Constants.ITEM, finite=True, itemsize=1)

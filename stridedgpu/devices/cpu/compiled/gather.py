@@ -29,13 +29,9 @@ from .worker_pool import share
 
 __all__ = ["compiled_gather", "gather_kernel", "gather_walk"]
 
-_STREAMED: Final = 8
-"""Bytes of an element that single stores write past the caches, 1.15 to 1.2 times as fast; 4 gain nothing."""
-
-_LEAST_SPAN: Final = 4
 _LARGEST_SPAN: Final = 2**30
-"""Bytes of memory from which elements are gathered at offsets of 32 bits: those of the smallest gather, and half of
-those that such offsets reach, so that rows ahead of the last one do not wrap round."""
+"""Bytes of memory from which elements are gathered at offsets of 32 bits: half of those that such offsets reach, so
+that rows ahead of the last one do not wrap round."""
 
 
 def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
@@ -50,8 +46,7 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     if isinstance(kernel, GatherByRow):
         kind, words = "elements", f"{group} elements of {run} B {kernel.words}"
     elif isinstance(kernel, GatherElements):
-        how = "gathered to a vector" if kernel.hardware else "loaded one by one"
-        kind, words = "elements", f"{group} elements of {run} B {how}"
+        kind, words = "elements", f"{group} elements of {run} B loaded one by one"
     elif group > 1:
         kind, words = "grouped_runs", f"{group} runs of {run} B put together to a vector"
     elif is_long:
@@ -150,7 +145,6 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     ):
         fields += [size, *strides, block, -(-size // block)]
         items *= fields[-1]
-    fields.append(_lines_of_next(problem, nest))
     for loop in reversed(nest.outer):
         fields += [loop.size, *loop.strides]
     for entry in problem.indexed_axes:
@@ -179,25 +173,17 @@ def _elements_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk
     (axis,), layout = problem.indexed_axes, problem.indexed.layout
     itemsize = problem.indexed.element.itemsize
     span, total = layout.span * itemsize, width.size * rows.size
-    if not _LEAST_SPAN <= span <= _LARGEST_SPAN or total < LINE_BYTES // run:
+    if span > _LARGEST_SPAN or total < LINE_BYTES // run:
         return None
-    if rows.size == 1 and span >= policy().gather.large_span_bytes:
-        return None  # indices that lead anywhere in a large memory are prefetched
-    is_large = problem.element_count * itemsize >= policy().gather.streamed_bytes
-    hardware = policy().gather.hardware or (is_large and rows.size == 1)  # a table's elements are in no order
     kernel = GatherElements(
         IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode),
         len(nest.outer),
         run,
         adjacent=axis.stride * itemsize == run,
-        streaming=is_large and (hardware or run == _STREAMED),
-        hardware=hardware,
     )
     wanted = policy().gather.bytes_of_item(problem.element_count * itemsize, problem.bytes_moved) // run
     block = min(-(-wanted // kernel.lanes) * kernel.lanes, total)
-    # The lowest element is at offset 0 of the memory, and the first one at `indexed_offset`.
-    latest = span - _LEAST_SPAN - problem.indexed_offset * itemsize
-    fields = [total, width.size, width.strides[1], rows.strides[1], axis.size, axis.stride * itemsize, latest]
+    fields = [total, width.size, width.strides[1], rows.strides[1], axis.size, axis.stride * itemsize]
     fields += [block, -(-total // block)]
     items = fields[-1] * prod(loop.size for loop in nest.outer)
     for loop in reversed(nest.outer):
@@ -228,7 +214,7 @@ def _blocks(nest: Nest, wanted: int) -> tuple[int, int, int, int]:
 
 def _scatter_blocks(nest: Nest, wanted: int) -> tuple[int, int, int, int]:
     """The blocks of a scatter whose last duplicate wins: all of `b` is in one item."""
-    longest, parts = policy().gather.longest_step, policy().gather.parts_of_run
+    longest, parts = policy().gather.longest_step, policy().gather.parts_of_run if get_num_threads() > 1 else 1
     run = nest.run if nest.run <= longest else max(longest, -(-nest.run // parts))
     if not nest.items_differ:
         return run, nest.m.size, nest.b.size, nest.a.size
@@ -267,17 +253,6 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: Nest, b_block: int) -> Gat
 
 def _lines_ahead(run: int, span: int) -> int:
     """Cache lines of a `run` to prefetch, in a tensor that spans `span` bytes."""
-    if run < LINE_BYTES:
-        return int(span >= policy().gather.large_span_bytes)
-    if span < policy().gather.prefetched_span_bytes:
+    if span < policy().gather.far_bytes:
         return 0
-    return power_of_two(min(policy().gather.most_lines_ahead, run // LINE_BYTES))
-
-
-def _lines_of_next(problem: GatherProblem, nest: Nest) -> int:
-    """Cache lines that the indices of one step of `a` select from; 0 if there are too many to stay in the cache."""
-    entry, itemsize = problem.indexed_axes[0], problem.indexed.element.itemsize
-    lines = entry.size * entry.stride * itemsize // LINE_BYTES
-    is_row = len(problem.indexed_axes) == 1 and entry.stride > 0 and not nest.b.strides[1] and nest.run < LINE_BYTES
-    worth = min(policy().gather.most_lines_of_row, nest.b.size // policy().gather.uses_of_line)
-    return lines if is_row and lines <= worth else 0
+    return power_of_two(max(1, min(policy().gather.most_lines_ahead, run // LINE_BYTES)))

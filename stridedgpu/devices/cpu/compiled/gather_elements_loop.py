@@ -1,17 +1,15 @@
 """The kernel that gathers single elements: `take` of elements and `take_along_axis`, with vectors of indices.
 
-    indices    7 0 3 9 3 ...      as many as fill a cache line of elements, at any place of a row
+    indices    7 0 3 9 3 ...      64 of them, at any place of a row
                     |             resolved to offsets in 32 bits, and added to the offsets of their rows
-    indexed    x . . x . . x .    one hardware gather a vector, or a load for each offset
-    dense      x x x x x ...      one vector store, or a store for each element
+    indexed    x . . x . . x .    a load for each offset
+    dense      x x x x x ...      a store for each element
 
 Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
-For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. An element
-of 1 or 2 bytes is the low or the high part of 4 gathered bytes. At the end of the memory these 4 bytes begin before the
-element. A remainder of less than a vector is moved element by element.
-
-A hardware gather takes Intel's Xeon about as long as single loads, and AMD's Zen twice as long: there the offsets of 64
-elements go through the stack, and each element is loaded by itself.
+For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. The offsets
+go through the stack, and each element is loaded by itself: instructions that gather vectors take as long on Sapphire
+Rapids, twice as long on Zen 4, and are slow wherever gather data sampling is mitigated (CVE-2022-40982). A remainder of
+less than a vector is moved element by element.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.policy import policy
 
@@ -29,21 +27,17 @@ from .work_grid import places_of_items
 
 __all__ = ["GatherElements"]
 
-_INDEX, _TOTAL, _WIDTH, _ALONG, _ROW, _SIZE, _STRIDE, _LAST, _BLOCK, _BLOCKS = range(10)
-_OUTER_PLACE: Final = 10
+_OUTER_PLACE: Final = 9
 """Parameters before the outer loops: the address of the indices; elements in all and in a row; offsets in bytes from
-one element of a row to the next and from one row to the next; the indexed axis' size, and its stride in bytes; the
-offset of the last 4 bytes of memory; elements of a block, and the number of blocks. Then the size, and the strides in
-bytes on the dense, the indexed and the index side, of each outer loop, innermost first."""
+one element of a row to the next and from one row to the next; the indexed axis' size, and its stride in bytes;
+elements of a block, and the number of blocks. Then the size, and the strides in bytes on the dense, the indexed and the
+index side, of each outer loop, innermost first."""
 
 _OUTER_FIELDS: Final = 4
 
-_GATHERED_BYTES: Final = 4
-"""Bytes of the smallest hardware gather."""
-
 _OFFSET_BYTES: Final = 4
 
-_LOADED: Final = 64
+_LANES: Final = 64
 """Elements whose offsets are worked out in vectors before each is loaded by itself."""
 
 
@@ -51,31 +45,25 @@ _LOADED: Final = 64
 class GatherElements:
     """A kernel over runs of `run` bytes, at offsets of 32 bits, with `rank` outer loops.
 
-    With `adjacent`, the indexed axis is contiguous. With `hardware`, elements are gathered by one instruction a vector,
-    and with `streaming`, too, aligned lines of them are written by non-temporal stores.
+    With `adjacent`, the indexed axis is contiguous.
     """
 
     index: IndexKind
     rank: int
     run: int
     adjacent: bool
-    streaming: bool
-    hardware: bool
-
-    @property
-    def lanes(self) -> int:
-        """Elements of a step: those of a cache line, or as many as have their offsets on the stack."""
-        return LINE_BYTES // self.run if self.hardware else _LOADED
+    streaming: ClassVar[bool] = False
+    lanes: ClassVar[int] = _LANES
 
     @property
     def store_bytes(self) -> int:
         """Bytes of one store."""
-        return LINE_BYTES if self.hardware else self.run
+        return self.run
 
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, lanes = Code(), self.lanes
-        index, total, width, along, row, size, stride, last, block, blocks = (
+        index, total, width, along, row, size, stride, block, blocks = (
             code.parameter(place) for place in range(_OUTER_PLACE)
         )
         outer = [
@@ -86,30 +74,26 @@ class GatherElements:
         stack = code.scratch(_OFFSET_BYTES * lanes)
         with places_of_items(code, [blocks, *(count for count, *_ in outer)]) as (number, *places):
             dense, indexed, indices = code.target, code.source, code.pointer(index)
-            left = last
             for place, (_, *strides) in zip(places, outer, strict=True):
                 moved = [code.multiply(place, step) for step in strides]
                 dense, indexed, indices = (
                     code.at(base, step) for base, step in zip((dense, indexed, indices), moved, strict=True)
                 )
-                left = code.binary("sub", left, moved[1])
-            axis = _Axis(*(code.cast("trunc", value, "i32") for value in (size, stride, left)))
+            axis = _Axis(*(code.cast("trunc", value, "i32") for value in (size, stride)))
             start = code.multiply(number, block)
             end = code.smaller(code.add(start, block), total)
             whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
-            apart = code.is_aligned(code.at(dense, code.multiply(start, self.run))) if self.streaming else None
             with steps.over(start, whole) as (at, base):
                 first = code.at(indices, code.multiply(at, self.index.nbytes))
-                if not self.hardware:
-                    # Indices are read in bursts, which defeats the hardware prefetcher.
-                    for line in range(0, lanes * self.index.nbytes, LINE_BYTES):
-                        code.prefetch(code.at(first, policy().gather.index_ahead_bytes + line))
+                # Indices are read in bursts, which defeats the hardware prefetcher.
+                for line in range(0, lanes * self.index.nbytes, LINE_BYTES):
+                    code.prefetch(code.at(first, policy().gather.index_ahead_bytes + line))
                 found = code.load(vector_type(lanes, self._index_type), first, 1)
-                offsets, written = self._offsets(code, found, base, axis), code.at(dense, code.multiply(at, self.run))
-                if self.hardware:
-                    code.store_all([(self._gathered(code, indexed, offsets, axis), written)], apart)
-                else:
-                    self._load_each(code, indexed, offsets, written, stack, apart)
+                code.store(self._offsets(code, found, base, axis), stack, LINE_BYTES)
+                for lane in range(lanes):
+                    offset = code.load("i32", code.at(stack, _OFFSET_BYTES * lane), _OFFSET_BYTES)
+                    element = code.load(f"i{8 * self.run}", code.at(indexed, code.cast("sext", offset, "i64")), 1)
+                    code.store(element, code.at(dense, code.multiply(code.add(at, lane), self.run)), 1)
             with steps.one_by_one(whole, end) as (at, base):
                 found = code.load(self._index_type, code.at(indices, code.multiply(at, self.index.nbytes)), 1)
                 offset = code.cast("sext", self._offsets(code, found, base, axis), "i64")
@@ -133,45 +117,6 @@ class GatherElements:
             return code.add(base, code.binary("mul", places, self.run))
         return code.add(base, code.binary("mul", places, spread(axis.stride)))
 
-    def _load_each(
-        self, code: Code, indexed: Value, offsets: Value, written: Value, stack: Value, apart: Value | None
-    ) -> None:
-        """Load the elements at a vector of offsets one by one, by the stack's copy of these, and store them."""
-        code.store(offsets, stack, LINE_BYTES)
-
-        def move(*, streaming: bool) -> None:
-            for lane in range(self.lanes):
-                offset = code.load("i32", code.at(stack, _OFFSET_BYTES * lane), _OFFSET_BYTES)
-                element = code.load(f"i{8 * self.run}", code.at(indexed, code.cast("sext", offset, "i64")), 1)
-                place = code.at(written, self.run * lane)
-                code.store(element, place, self.run if streaming else 1, streaming=streaming)
-
-        if apart is None:
-            move(streaming=False)
-            return
-        with code.when(apart):
-            move(streaming=True)
-        with code.when(code.negated(apart)):
-            move(streaming=False)
-
-    def _gathered(self, code: Code, indexed: Value, offsets: Value, axis: _Axis) -> Value:
-        """The elements at a vector of offsets."""
-        lanes, word = self.lanes, max(self.run, _GATHERED_BYTES)
-        starts = offsets
-        if self.run < word:
-            latest = code.splat(axis.last, lanes)
-            starts = code.select(code.compare("icmp slt", offsets, latest), offsets, latest)
-        type_, pointers = vector_type(lanes, f"i{8 * word}"), vector_type(lanes, "ptr")
-        at = code.value(pointers, f"getelementptr i8, ptr {indexed.name}, {starts.type} {starts.name}")
-        every = code.full(vector_type(lanes, "i1"), "true")
-        none = Value(type_, "zeroinitializer")
-        name = f"llvm.masked.gather.v{lanes}i{8 * word}.v{lanes}p0"
-        found = code.call(name, type_, at, Value("i32", "1"), every, none)
-        if self.run == word:
-            return found
-        bits = code.binary("mul", code.binary("sub", offsets, starts), 8)
-        return code.cast("trunc", code.binary("lshr", found, bits), f"i{8 * self.run}")
-
 
 def _resized(code: Code, number: Value, nbytes: int) -> Value:
     """A number, or a vector of them, without a sign in so many bytes."""
@@ -183,11 +128,10 @@ def _resized(code: Code, number: Value, nbytes: int) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The indexed axis in 32 bits: its size, its stride, and the distance to the last 4 bytes of memory."""
+    """The indexed axis in 32 bits: its size and its stride."""
 
     size: Value
     stride: Value
-    last: Value
 
 
 class _Steps:

@@ -28,12 +28,12 @@ from .work_grid import places_of_items
 
 __all__ = ["Gather"]
 
-_INDEX, _RUN, _M, _B, _A, _LINES = 0, 1, 4, 10, 16, 22
-_OUTER_PLACE: Final = 23
+_INDEX, _RUN, _M, _B, _A = 0, 1, 4, 10, 16
+_OUTER_PLACE: Final = 22
 """Parameters before the outer loops, in order: the address of the indices; bytes of a run, bytes of its block, number
 of blocks; for each of `m`, `b` and `a` the size, the dense, indexed and index strides, the block and the number of
-blocks; the number of indexed lines to prefetch for the next step of `a`. Then four for each outer loop, innermost
-first; then three for each component of an index tuple. Strides are in bytes."""
+blocks. Then four for each outer loop, innermost first; then three for each component of an index tuple. Strides are in
+bytes."""
 
 _OUTER_FIELDS: Final = 4
 """Fields of an outer loop: size, dense, indexed and index stride."""
@@ -117,14 +117,13 @@ class Gather:
         """The module."""
         code = Code()
         # The last vector of a chunk is moved back to end with it, and so may begin before the chunk.
-        slack = self.lanes + policy().gather.grouped_ahead
+        slack = self.lanes + policy().gather.runs_ahead
         offsets = code.at(code.scratch(8 * (policy().gather.chunk_indices + slack)), 8 * self.lanes)
         walk = _Walk(code, self)
         with walk.items() as item:
             if self.follows:
                 with code.loop(*item.a) as row:
                     start = item.place.along(code, walk.a, row)
-                    walk.prefetch_next(start)
                     with walk.chunks(item.b) as chunk:
                         walk.resolve(start.index, chunk, offsets)
                         walk.move(start, chunk, item.m, offsets)
@@ -145,7 +144,6 @@ class _Walk:
         self._index = code.pointer(code.parameter(_INDEX))
         self._run, self._run_block, self._run_blocks = (code.parameter(_RUN + n) for n in range(3))
         self.m, self.b, self.a = (_Loop(*(code.parameter(first + n) for n in range(6))) for first in (_M, _B, _A))
-        self._lines = code.parameter(_LINES)
         self._along = code.full(vector_type(kernel.lanes, "i64"), 0)
         for lane in range(kernel.lanes):
             self._along = code.insert(self._along, code.multiply(self.b.indexed, lane), lane)
@@ -180,12 +178,6 @@ class _Walk:
         start = code.multiply(place, loop.block)
         return start, code.smaller(code.add(start, loop.block), loop.size)
 
-    def prefetch_next(self, place: _Place) -> None:
-        """Prefetch the lines that the indices of the next step of `a` select from, if they are few."""
-        code = self._code
-        with code.loop(0, self._lines) as line:
-            code.prefetch(code.at(code.at(place.indexed, self.a.indexed), code.multiply(line, LINE_BYTES)))
-
     @contextmanager
     def chunks(self, block: _Block) -> Iterator[_Block]:
         """The chunks of a block of `b`, whose indices are resolved together; none is shorter than a group."""
@@ -206,8 +198,7 @@ class _Walk:
             total = code.binary("add", self._along, code.splat(code.multiply(at, self.b.indexed), kernel.lanes))
             first = code.at(index, code.multiply(at, self.b.index))
             # Indices are read in bursts, one chunk at a time, which defeats the hardware prefetcher.
-            ahead = policy().gather.chunks_ahead * policy().gather.chunk_indices
-            soon = code.at(first, code.multiply(self.b.index, ahead))
+            soon = code.at(first, code.multiply(self.b.index, policy().gather.index_ahead_bytes // kernel.index.nbytes))
             for line in range(kernel.components):
                 code.prefetch(code.at(soon, line * LINE_BYTES))
             for size, stride, component in self._components:
@@ -283,7 +274,7 @@ class _Walk:
         if kernel.lines_ahead:
             for lane in range(kernel.group):
                 # Past the end of a chunk the stack has stale offsets: their prefetch is useless but harmless.
-                code.prefetch(self._indexed(place, code.add(number, lane + policy().gather.grouped_ahead), offsets))
+                code.prefetch(self._indexed(place, code.add(number, lane + policy().gather.runs_ahead), offsets))
         vector = Value(vector_type(kernel.group, type_), "poison")
         for lane in range(kernel.group):
             found = code.load(type_, self._indexed(place, code.add(number, lane), offsets), 1)

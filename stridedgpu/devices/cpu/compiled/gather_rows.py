@@ -95,7 +95,7 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
     if problem.scatters:
         chosen = _scattered(rows, kind, rank) if nest.items_differ and parts == 1 else None
     else:
-        chosen = _in_registers(rows, kind, rank) or _in_memory(rows, kind, rank, result_bytes, span)
+        chosen = _in_registers(rows, kind, rank) or _in_memory(rows, kind, rank, span)
     if chosen is None:
         return None
     kernel, together = chosen.kernel, chosen.rows
@@ -135,15 +135,14 @@ def _walk(
 def _columns(problem: GatherProblem, mode: Mode, nest: Nest, loops: tuple[Loop, Loop]) -> GatherWalk | None:
     """The kernel of elements of columns: all rows of some columns in turn, whose elements then are in a near cache.
 
-    None where the processor's gathers are used, and for few columns.
+    None for few columns.
     """
     chosen, (width, loop), (entry,) = policy().gather, loops, problem.indexed_axes
     run, index, itemsize = nest.run, problem.index.element, problem.indexed.element.itemsize
-    is_far = loop.size == 1 and problem.indexed.layout.span * itemsize >= chosen.large_span_bytes
-    if chosen.hardware or width.size < STEP or is_far:
+    if width.size < STEP:
         return None
     row_bytes, column_bytes = width.size * run, entry.size * run
-    if width.size * column_bytes <= chosen.near_columns_bytes:
+    if width.size * column_bytes <= chosen.columns_bytes:
         wanted = chosen.bytes_of_item(loop.size * row_bytes, problem.bytes_moved)
         block, many = width.size, min(loop.size, max(1, wanted // row_bytes))
     else:
@@ -179,17 +178,14 @@ def _in_registers(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
     return _Choice(kernel, group.rows, tail, [*more, *_places(rows, group.rows, step, kernel.position_bytes)])
 
 
-def _in_memory(rows: _Rows, kind: IndexKind, rank: int, result_bytes: int, span: int) -> _Choice | None:
+def _in_memory(rows: _Rows, kind: IndexKind, rank: int, span: int) -> _Choice | None:
     """The kernel that loads elements one by one; None where others are as quick, or prefetch what is far apart."""
     chosen, least = policy().gather, _LEAST_STEPS * min(STEP, LINE_BYTES // rows.run)
-    if chosen.hardware or rows.run < chosen.loaded_bytes or rows.width < least or rows.parts > 1:
-        return None
-    farthest = chosen.near_span_bytes if result_bytes >= chosen.streamed_bytes else chosen.large_span_bytes
-    if rows.count == 1 and span >= farthest:
+    if rows.width < least or rows.parts > 1:
         return None
     kernel = RowsInMemory if kind.nbytes >= _LEAST_INDEX else RowsAtPositions
     adjacent = rows.stride == rows.run
-    ahead = _lines_ahead(rows) if adjacent and rows.is_apart and span >= chosen.prefetched_span_bytes else 0
+    ahead = _lines_ahead(rows) if adjacent and rows.is_apart and span >= chosen.far_bytes else 0
     later = power_of_two(-(-chosen.row_ahead_bytes // (rows.size * rows.run))) if ahead else 0
     return _Choice(kernel(kind, rank, rows.run, adjacent, ahead, later), 1, rows.stride, [])
 
@@ -216,8 +212,7 @@ def _lines_ahead(rows: _Rows) -> int:
     """Cache lines of a later row to prefetch in each step; 0 where too few of its elements are read."""
     nbytes = rows.size * rows.run
     lines = -(-nbytes // LINE_BYTES)
-    is_used = lines * policy().gather.uses_of_line <= rows.width and lines <= policy().gather.most_lines_of_row
-    return -(-lines * STEP // rows.width) if is_used and nbytes >= policy().gather.least_row_ahead_bytes else 0
+    return -(-lines * STEP // rows.width) if lines * policy().gather.uses_of_line <= rows.width else 0
 
 
 def _permutes(run: int) -> bool:

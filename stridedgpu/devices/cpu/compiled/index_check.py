@@ -117,9 +117,7 @@ def _pays(problem: GatherProblem, count: int, nbytes: int) -> bool:
     if count * problem.index.element.itemsize < max(limits.narrowed_bytes, NARROWED_BYTES):
         return False
     run = problem.element_count * problem.dense.element.itemsize // count
-    if run > limits.narrowed_run or count * nbytes > limits.most_position_bytes:
-        return False
-    return run < limits.crowded_run or problem.bytes_moved not in limits.crowded_bytes
+    return run <= limits.narrowed_run and count * nbytes <= limits.most_position_bytes
 
 
 def compiled_narrowing(problem: GatherProblem, nbytes: int) -> Positions | None:

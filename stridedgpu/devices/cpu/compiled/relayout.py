@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import gcd
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from .channels import Channels
 from .conversion import can_compile
 from .ir import LINE_BYTES, permuting
 from .jit import compiled, moving_function
-from .relayout_blocks import blocks_of, most_in_blocks
+from .relayout_blocks import blocks_of, suits_blocks
 from .relayout_rows import rows_of
 from .relayout_walk import (
     Draft,
@@ -38,7 +37,6 @@ from .rows import Rows
 from .shuffles import odd_unit, word_bytes
 from .transpose import LANE_BYTES, Transpose
 from .transpose_strips import TransposeStrips
-from .unrolled_rows import UnrolledRows
 from .worker_pool import sharing_function
 
 __all__ = ["compiled_relayout", "kernel_of", "moving", "relayout_kernel", "walk_of"]
@@ -67,7 +65,7 @@ def walk_of(problem: Problem) -> Walk | None:
         and (target_loop is source_loop or target_loop.source == 0)
         and target_loop.size * draft.target_bytes >= LANE_BYTES
     ):
-        pixels = _channels(problem, draft) if _is_pixel(problem, draft, target_loop) else None
+        pixels = _channels(problem, draft) if _is_pixel(draft, target_loop) else None
         return pixels or _of_short_runs(problem, rows_of(problem, draft))
     return _of_short_runs(
         problem,
@@ -79,17 +77,14 @@ def walk_of(problem: Problem) -> Walk | None:
     )
 
 
-def _is_pixel(problem: Problem, draft: Draft, row: Loop) -> bool:
+def _is_pixel(draft: Draft, row: Loop) -> bool:
     """Whether vectors of several rows take less time than a step for each row."""
-    limits = policy().relayout
-    if row.source < 0:
-        return row.size <= limits.longest_pixel and row.size * draft.target_bytes < LINE_BYTES
-    return row.source > 0 and row.size <= limits.longest_row_pixel and not problem.conversion.is_bitwise_copy
+    return row.source < 0 and row.size <= policy().relayout.longest_pixel and row.size * draft.target_bytes < LINE_BYTES
 
 
 def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
     """The walk, or that of blocks where its loads or stores are narrow enough for blocks to take less time."""
-    if problem.bytes_moved >= most_in_blocks(walk, _shuffled_bytes):
+    if not suits_blocks(walk, problem.bytes_moved, _shuffled_bytes):
         return walk
     registers = 32 if "avx512f" in policy().target.features else 16
     return blocks_of(problem, Draft.of(problem), _shuffled_bytes, registers) or walk
@@ -170,8 +165,7 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         target_pixel,
         pixels.source < 0,
         problem.filler > 0,
-        streaming and reads_rows_apart(problem, pixels, a),
-        not streaming and problem.bytes_moved >= policy().relayout.prefetched_targets_bytes,
+        streaming and reads_rows_apart(pixels, a),
         streaming,
     )
     moved = replace(draft, source_offset=draft.source_offset + read.offset)
@@ -199,7 +193,7 @@ def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | N
     order = tuple(step * number - lowest for number in numbers)
     if not uneven and pixel > 1 and max(order) < pixel:
         return _SourcePixels(order, planar=False, pixel=pixel, offset=lowest * nbytes)
-    return _SourcePixels(numbers, planar=True, pixel=pixel) if pixel <= policy().relayout.largest_step else None
+    return _SourcePixels(numbers, planar=True, pixel=pixel)
 
 
 def _target_pixel(draft: Draft, small: Loop, pixels: Loop, filler: int) -> int | None:
@@ -238,63 +232,38 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
         draft, source_loop = draft.flipped(source_loop)
     outer = draft.besides(target_loop, source_loop)
     aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
-    limits, matrix = policy().relayout, target_loop.size * source_loop.size * (draft.source_bytes + draft.target_bytes)
-    streamed = limits.streamed_tiles_bytes
-    if _crowds(target_loop, draft.source_bytes):
-        streamed = min(streamed, limits.streamed_crowds_bytes)
-    most = streamed if aligned else limits.squares_bytes
-    small = not aligned and matrix < limits.small_matrix_bytes
-    in_registers = small or problem.bytes_moved < most
-    strips = _strips(problem, draft, (source_loop, target_loop), aligned) if in_registers or not aligned else None
+    limits = policy().relayout
+    streaming = aligned and problem.bytes_moved >= limits.streamed_bytes
+    strips = None if streaming else _strips(problem, draft, (source_loop, target_loop))
     if strips is not None:
         return strips
     side = _side_in_registers(draft, min(target_loop.size, source_loop.size))
-    if side and in_registers:
+    if side and not streaming:
         elements = elements_of(problem, draft, source_loop, target_loop)
         kernel = Transpose(elements, len(outer), side, side, in_registers=True)
         return make_walk(problem, kernel, draft, outer, (source_loop, side), (target_loop, side))
     # Unaligned lines are written partially at both ends. Longer lines have a smaller partial share.
-    line = LINE_BYTES if aligned else policy().relayout.unaligned_line_bytes[draft.target_bytes]
-    rows = _rows_of_tiles(target_loop.size, line // draft.target_bytes, max(lane, LINE_BYTES // draft.target_bytes))
+    line = LINE_BYTES if aligned else limits.unaligned_line_bytes
+    rows = power_of_two(min(target_loop.size, line // draft.target_bytes))
     columns = power_of_two(min(source_loop.size, max(lane, LINE_BYTES // draft.source_bytes)))
-    streaming = aligned and problem.bytes_moved >= streamed and rows * draft.target_bytes == LINE_BYTES
-    extent = policy().relayout.tile_bytes if aligned else policy().relayout.unaligned_tile_bytes
-    return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent, streaming=streaming)
+    streaming = streaming and rows * draft.target_bytes == LINE_BYTES
+    return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), streaming=streaming)
 
 
-_WAY_BYTES: Final = 4096
-_WAYS: Final = 8
-"""A first-level cache: lines so many bytes apart, or a multiple, have a place in common, which holds so many."""
-
-_CROWD: Final = 4
-"""Source lines for each place in the cache from which on a strip's exclude each other."""
-
-
-def _crowds(lines: Loop, nbytes: int) -> bool:
-    """Whether a strip's source lines have few places in the nearest cache: bytes 2 KB apart, or 2 bytes 4 KB apart."""
-    places = _WAYS * _WAY_BYTES // gcd(lines.source, _WAY_BYTES)
-    return LINE_BYTES // nbytes >= _CROWD * places
-
-
-def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop], aligned: bool) -> Walk | None:
-    """The transpose of a source and a target loop in strips; `aligned`: target lines are whole cache lines.
-
-    None for conversions, short target lines, and where squares are used instead.
-    """
+def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop]) -> Walk | None:
+    """The transpose of a source and a target loop in strips; None for conversions and short target lines."""
     (source_loop, target_loop), limits, nbytes = loops, policy().relayout, draft.target_bytes
     rows, columns = LINE_BYTES // nbytes, LANE_BYTES // nbytes
-    if not limits.strips or not problem.conversion.is_bitwise_copy or nbytes & (nbytes - 1) or columns < 2:
+    if not problem.conversion.is_bitwise_copy or nbytes & (nbytes - 1) or columns < 2:
         return None
     if target_loop.size < max(rows, limits.least_strip):
         return None
     outer = draft.besides(target_loop, source_loop)
     elements = elements_of(problem, draft, source_loop, target_loop)
     kernel = TransposeStrips(elements, len(outer), rows, columns, in_registers=True)
-    # An item is some strips along whole source lines, or so long that the cache lines that two of them share are near.
+    # An item is some strips along whole source lines.
     wanted = max(rows, limits.bytes_of_item(problem.bytes_moved) // (2 * nbytes))
     along = min(source_loop.size, wanted // rows)
-    if not aligned and nbytes >= limits.short_strips_element and problem.bytes_moved < limits.short_strips_bytes:
-        along = min(along, limits.strip_columns)
     extents = along, wanted // along
     return make_walk(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
 
@@ -302,17 +271,9 @@ def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop], aligned: b
 def _side_in_registers(draft: Draft, size: int) -> int:
     """Elements of a side of the square that is transposed in registers; 0 where scratch memory takes fewer shuffles."""
     widest = LINE_BYTES if "avx512f" in policy().target.features else LINE_BYTES // 2
-    sides = {1: LANE_BYTES if policy().relayout.byte_squares else 0, 4: widest // 4, 8: widest // 8}
+    sides = {4: widest // 4, 8: widest // 8}
     side = min(size, sides.get(draft.target_bytes, 0), widest // draft.source_bytes)
     return power_of_two(side) if side >= LANE_BYTES // draft.target_bytes else 0
-
-
-def _rows_of_tiles(size: int, most: int, least: int) -> int:
-    """Rows of a tile: fewer, down to `least`, if the last tile would repeat more than a share of all rows."""
-    rows, moved = power_of_two(min(size, most)), size * (1 + policy().relayout.most_repeated)
-    while rows > least and -(-size // rows) * rows > moved:
-        rows //= 2
-    return rows
 
 
 def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
@@ -327,10 +288,9 @@ def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
     if source_loop.source < 0:
         draft, source_loop = draft.flipped(source_loop)
     unit = odd_unit(nbytes)
-    rows = power_of_two(min(target_loop.size, policy().relayout.odd_tile))
+    rows = power_of_two(min(target_loop.size, LINE_BYTES))
     columns = power_of_two(min(source_loop.size, max(lane, _shuffled_bytes(unit) // unit)))
-    extent = policy().relayout.unaligned_tile_bytes
-    return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent)
+    return _tiles(problem, draft, (target_loop, source_loop), (rows, columns))
 
 
 def _tiles(
@@ -338,12 +298,11 @@ def _tiles(
     draft: Draft,
     loops: tuple[Loop, Loop],
     tile: tuple[int, int],
-    extent: int,
     *,
     streaming: bool = False,
 ) -> Walk:
-    """The tiled transpose of a target and a source loop: rows and columns of a tile, and its bytes along a row."""
-    (target_loop, source_loop), (rows, columns) = loops, tile
+    """The tiled transpose of a target and a source loop in tiles of some rows and columns."""
+    (target_loop, source_loop), (rows, columns), extent = loops, tile, policy().relayout.tile_bytes
     outer = draft.besides(target_loop, source_loop)
     kernel = Transpose(elements_of(problem, draft, source_loop, target_loop), len(outer), rows, columns, streaming)
     extents = extent // draft.source_bytes, extent // 2 // draft.target_bytes
@@ -366,7 +325,6 @@ def relayout_kernel(problem: Problem) -> CpuKernel | None:
 
 _FAMILIES: Final = {
     Rows: "rows",
-    UnrolledRows: "unrolled_rows",
     BorderedRows: "bordered_rows",
     Channels: "channels",
     Transpose: "transpose",

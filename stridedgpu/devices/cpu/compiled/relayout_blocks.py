@@ -16,41 +16,35 @@ from .channels import Channels
 from .ir import LINE_BYTES
 from .relayout_walk import ONCE, Draft, Loop, Walk, elements_of, make_walk
 from .rows import Rows, Step
-from .transpose import Transpose
+from .transpose import LANE_BYTES, Transpose
 from .transpose_strips import TransposeStrips
 
-__all__ = ["blocks_of", "most_in_blocks"]
+__all__ = ["blocks_of", "suits_blocks"]
 
 
-def most_in_blocks(walk: Walk, widest: Callable[[int], int]) -> int:
-    """Bytes moved from which on a walk takes less time than blocks: 0 where its loads and stores are wide.
+def suits_blocks(walk: Walk, moved: int, widest: Callable[[int], int]) -> bool:
+    """Whether the loads or stores of a walk that moves so many bytes are so narrow that blocks take less time.
 
     `widest` is that of `blocks_of`.
     """
     kernel, limits = walk.kernel, policy().relayout
-    nbytes, least = kernel.elements.target_bytes, min(loop.size for loop in walk.inner)
-    most = limits.blocks_bytes if kernel.streaming else limits.cached_blocks_bytes
+    nbytes = kernel.elements.target_bytes
+    if kernel.streaming:
+        return False
     if isinstance(kernel, Channels):
-        if len(kernel.order) >= limits.long_channels:
-            return limits.long_pixels_bytes if kernel.streaming else most
-        if kernel.pixels * nbytes >= widest(nbytes):
-            return 0
-        return most if kernel.pixels <= limits.few_pixels else limits.blocks_bytes
+        most = widest(nbytes) if moved < limits.cached_bytes else min(widest(nbytes), 2 * LANE_BYTES)
+        return kernel.pixels * nbytes < most or len(kernel.order) >= limits.long_channels
     if isinstance(kernel, Transpose):
         in_strips = isinstance(kernel, TransposeStrips) and nbytes > 1
-        aligned = nbytes >= 4 and walk.inner[0].target % LINE_BYTES == 0
-        of_strips = limits.wide_aligned_strip if aligned else limits.wide_strip
-        wide = of_strips if in_strips else limits.least_side
-        if widest(1) < LINE_BYTES or (kernel.in_registers and least >= wide):
-            return 0
-        narrow = limits.narrow_strip if in_strips else min(limits.narrow_side, limits.narrow_side_bytes // nbytes)
-        return most if least <= narrow else limits.blocks_bytes
+        short = limits.short_strip if in_strips else limits.short_side
+        in_tiles = not kernel.in_registers and moved < limits.cached_bytes
+        return widest(1) == LINE_BYTES and (in_tiles or min(loop.size for loop in walk.inner) < short)
     if isinstance(kernel, Rows):
         if Step.STRIDED in (kernel.source_step, kernel.target_step):
-            return most
-        if kernel.source_step is kernel.target_step is Step.FORWARD:
-            return 0 if walk.inner[1].size * nbytes >= LINE_BYTES else limits.short_rows_bytes
-    return 0
+            return True
+        is_forward = kernel.source_step is kernel.target_step is Step.FORWARD
+        return is_forward and walk.inner[1].size * nbytes < LINE_BYTES
+    return False
 
 
 class _Block(NamedTuple):
@@ -138,7 +132,7 @@ def _block(loops: Sequence[Loop], runs: Sequence[tuple[int, ...]], wanted: tuple
             part, size = -(-words // length), loops[number].size
             if part >= size:
                 # A kernel for every size of a short loop, but not of a longer one.
-                part = size if size <= policy().relayout.least_side else 1 << (size.bit_length() - 1)
+                part = size if size <= policy().relayout.short_side else 1 << (size.bit_length() - 1)
             sizes[number] = max(sizes[number], part)
             length *= part
         taken.append(tuple(here))

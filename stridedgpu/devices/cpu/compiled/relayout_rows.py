@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import Final
 
@@ -24,7 +23,6 @@ from .relayout_walk import (
 )
 from .rows import Rows, Step
 from .transpose import LANE_BYTES
-from .unrolled_rows import UnrolledRows
 
 __all__ = ["rows_of"]
 
@@ -54,25 +52,15 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
         target_step is Step.FORWARD
         # A source of few elements is read from the cache, and then cached stores are as fast as non-temporal ones.
         and source_step in (Step.FORWARD, Step.BACKWARD)
-        and b.size >= whole
         and b.size * draft.target_bytes >= _least_streamed(a, b)
         and writes_past_caches(problem, (a, *outer), b, whole)
     )
-    as_it_lies = source_step is target_step is Step.FORWARD and problem.conversion.is_bitwise_copy
-    if as_it_lies and not streaming and b.size * b.target in policy().relayout.unrolled_bytes:
-        return _unrolled(problem, draft, a, b, outer)
     apart = Step.STRIDED in (source_step, target_step)
-    aligned = False
-    if streaming:
-        lanes = whole
-    elif apart:
-        lanes = _lanes_apart(problem, draft, b, both=source_step is target_step)
-    else:
-        lanes, aligned = _lanes_of_row(problem, draft, b.size)
-    reads_ahead = streaming and reads_rows_apart(problem, b, a)
-    writes_ahead = not streaming and target_step is Step.FORWARD and _writes_lines_ahead(problem, a, b)
+    step_bytes = LANE_BYTES if apart else policy().relayout.step_bytes
+    lanes = whole if streaming else power_of_two(min(b.size, step_bytes // max(draft.source_bytes, draft.target_bytes)))
+    reads_ahead = streaming and reads_rows_apart(b, a)
     elements = elements_of(problem, draft, a, b)
-    kernel = Rows(elements, len(outer), lanes, source_step, target_step, reads_ahead, writes_ahead, streaming, aligned)
+    kernel = Rows(elements, len(outer), lanes, source_step, target_step, reads_ahead, streaming)
     extents = None
     if apart:
         rows, row = policy().relayout.strided_tile
@@ -81,32 +69,9 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
 
 
 def _least_streamed(rows: Loop, row: Loop) -> int:
-    """Bytes of the shortest row that is written past the caches."""
-    limits = policy().relayout
+    """Bytes of the shortest row that is written past the caches: a line, or more where source rows lie apart."""
     follows = abs(rows.source) == row.size * abs(row.source)
-    return limits.streamed_short_row_bytes if follows else limits.streamed_row_bytes
-
-
-def _unrolled(problem: Problem, draft: Draft, a: Loop, b: Loop, outer: tuple[Loop, ...]) -> Walk:
-    """The kernel of rows in straight code: the elements are bytes, so that one kernel serves all types."""
-    in_bytes = replace(draft, source_bytes=1, target_bytes=1)
-    row = replace(b, size=b.size * b.target, source=1, target=1)
-    rows = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // (2 * row.size))
-    pair, outer = _pair(a, row, outer)
-    elements, lines = elements_of(problem, in_bytes, a, row), -(-row.size // LINE_BYTES)
-    kernel = UnrolledRows(elements, len(outer), lines, beside=1 if pair is None else pair.size)
-    return make_walk(problem, kernel, in_bytes, outer, (a, 1), (row, LINE_BYTES), pair, extents=(rows, row.size))
-
-
-def _pair(rows: Loop, row: Loop, outer: tuple[Loop, ...]) -> tuple[Loop | None, tuple[Loop, ...]]:
-    """Two rows that follow one another in the source, as a loop taken out of those around `rows`, and what is left."""
-    if rows.source == row.size or row.size > policy().relayout.paired_row_bytes:
-        return None, outer
-    for place, loop in enumerate(outer):
-        if loop.source == row.size and loop.size % 2 == 0 and loop.channels is None:
-            left = replace(loop, size=loop.size // 2, source=2 * loop.source, target=2 * loop.target)
-            return replace(loop, size=2), (*outer[:place], left, *outer[place + 1 :])
-    return None, outer
+    return LINE_BYTES if follows else policy().relayout.streamed_row_bytes
 
 
 def _rows_of_item(draft: Draft, row: Loop) -> tuple[Loop, tuple[Loop, ...]]:
@@ -127,46 +92,11 @@ def _in_source_order(problem: Problem, rows: Loop, row: Loop, outer: tuple[Loop,
         return rows, outer
     first = next_rows[0]
     in_ways = rows.source % _WAY_BYTES == 0 and first.target % _WAY_BYTES != 0
-    if problem.bytes_moved < (limits.ordered_ways_bytes if in_ways else limits.ordered_bytes):
+    if not in_ways and problem.bytes_moved < limits.cached_bytes:
         return rows, outer
     return first, (*(loop for loop in outer if loop is not first), rows)
 
 
-def _writes_lines_ahead(problem: Problem, rows: Loop, row: Loop) -> bool:
-    """Whether the lines ahead of a step are written soon, and are not in a core's cache."""
-    limits, nbytes = policy().relayout, row.size * row.target
-    dense = rows.target == nbytes or nbytes >= limits.long_steps_bytes
-    return dense and problem.bytes_moved >= limits.prefetched_targets_bytes
-
-
 def _row_apart(draft: Draft) -> Loop:
-    """The row loop if no target loop is contiguous: the one with the smallest target stride, unless it is short."""
-    free = [loop for loop in draft.loops if loop.channels is None]
-    longest = max(free, key=lambda loop: loop.size, default=ONCE)
-    return next((loop for loop in reversed(free) if loop.size >= policy().relayout.least_row), longest)
-
-
-def _lanes_apart(problem: Problem, draft: Draft, b: Loop, *, both: bool) -> int:
-    """Elements of one step along a row whose elements lie apart on one side, or on `both`."""
-    widest = max(draft.source_bytes, draft.target_bytes)
-    scalars = both and problem.conversion.is_bitwise_copy
-    step_bytes = policy().relayout.scalars * widest if scalars else LANE_BYTES
-    return power_of_two(min(b.size, step_bytes // widest))
-
-
-def _lanes_of_row(problem: Problem, draft: Draft, size: int) -> tuple[int, bool]:
-    """Elements of one step along a row that is written by cached stores, and whether its stores are aligned."""
-    limits, widest, nbytes = policy().relayout, max(draft.source_bytes, draft.target_bytes), size * draft.target_bytes
-    step_bytes, aligned = limits.step_bytes, nbytes >= limits.aligned_row_bytes
-    if draft.target_bytes < draft.source_bytes:
-        step_bytes = limits.narrowing_step_bytes
-    if nbytes < limits.long_steps_bytes:
-        in_lines = nbytes % LINE_BYTES == 0 and nbytes < limits.whole_lines_bytes
-        aligned = aligned and not in_lines
-        # Two lines at once where that is a row of whole steps; else one of the target, or half a one of a short row.
-        line = LINE_BYTES // draft.target_bytes * widest
-        if not in_lines or nbytes % step_bytes:
-            step_bytes = min(line, step_bytes)
-        if problem.conversion.is_bitwise_copy and not aligned and not in_lines:
-            step_bytes, aligned = line // 2, nbytes > LINE_BYTES and nbytes % (LINE_BYTES // 2) != 0
-    return power_of_two(min(size, step_bytes // widest)), aligned
+    """The row loop if no target loop is contiguous: the one with the smallest target stride."""
+    return next((loop for loop in reversed(draft.loops) if loop.channels is None), ONCE)

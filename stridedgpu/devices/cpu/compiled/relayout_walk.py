@@ -22,7 +22,6 @@ from .channels import Channels
 from .ir import LINE_BYTES
 from .rows import Rows, Step
 from .transpose import Transpose
-from .unrolled_rows import UnrolledRows
 from .work_grid import Constants, Elements
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ __all__ = [
     "writes_past_caches",
 ]
 
-Kernel = Rows | UnrolledRows | BorderedRows | Channels | Transpose | Blocks
+Kernel = Rows | BorderedRows | Channels | Transpose | Blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +122,6 @@ class Walk:
             return f"blocks of {prod(digit.size for digit in kernel.digits)} words, permuted in registers"
         if isinstance(kernel, BorderedRows):
             return f"rows of {self.inner[1].size} B with a border"
-        if isinstance(kernel, UnrolledRows):
-            return f"rows of {self.inner[1].size} B, unrolled"
         return f"rows: {kernel.lanes} elements a step, read {kernel.source_step}, written {kernel.target_step}{streams}"
 
     @property
@@ -141,8 +138,6 @@ class Walk:
         if isinstance(kernel, BorderedRows):
             limit = f"rows are {b.size} B of a source"
             return Width(kernel.lanes, limit), Width(kernel.lanes, limit)
-        if isinstance(kernel, UnrolledRows):
-            return Width(LINE_BYTES), Width(LINE_BYTES)
         if isinstance(kernel, Channels):
             limit = f"a step takes {kernel.pixels} pixels of {b.size} in a row"
             repeats = not kernel.source_pixel
@@ -164,7 +159,7 @@ class Walk:
             steps = kernel.columns, kernel.rows
         elif isinstance(kernel, Blocks):
             steps = kernel.digits[0].size, kernel.digits[1].size
-        elif isinstance(kernel, UnrolledRows | BorderedRows):
+        elif isinstance(kernel, BorderedRows):
             steps = 1, b.size
         else:
             steps = 1, kernel.pixels if isinstance(kernel, Channels) else kernel.lanes
@@ -280,16 +275,14 @@ def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step:
     """
     in_lines = row.size % step == 0 and all(loop.size == 1 or loop.target % LINE_BYTES == 0 for loop in outer)
     limits = policy().relayout
-    long = row.size * row.target >= (limits.long_row_bytes if row.source >= 0 else limits.long_backward_row_bytes)
-    shared, in_order, written = get_num_threads() > 1, spread <= 1 and row.source >= 0, problem.written_bytes
+    is_long, written = row.size * row.target >= limits.long_row_bytes, problem.written_bytes
     cached = written + int((problem.bytes_moved - written) * spread)
-    return (in_lines or long) and limits.streams(cached, written, shared=shared, in_order=in_order)
+    return (in_lines or is_long) and limits.streams(cached, written, shared=get_num_threads() > 1)
 
 
-def reads_rows_apart(problem: Problem, row: Loop, rows: Loop) -> bool:
-    """Whether the source's rows lie so far apart that hardware prefetchers miss the next row."""
-    gap = abs(rows.source) - row.size * abs(row.source)
-    return problem.bytes_moved >= policy().relayout.prefetched_bytes and gap >= policy().relayout.row_gap_bytes
+def reads_rows_apart(row: Loop, rows: Loop) -> bool:
+    """Whether the source's rows lie apart, so that hardware prefetchers miss the next row."""
+    return abs(rows.source) > row.size * abs(row.source)
 
 
 def make_walk(

@@ -1,7 +1,5 @@
 """Rows: a target row in element order, from a source row of any stride. Also flat copies and the generic case.
 
-Rows of some cache lines whose bits move unchanged have a kernel of their own, `unrolled_rows`.
-
     source  ... x x x x x x x x ...      one vector load, or one scalar load a lane if the stride is not 1
                 | | | | | | | |
     target  ... y y y y y y y y ...      one vector store, or one scalar store a lane
@@ -35,9 +33,7 @@ class Step(StrEnum):
 class Rows:
     """A kernel over rows of at least `lanes` elements.
 
-    `reads_ahead`: source rows are prefetched, because they lie far apart. `writes_ahead`: the lines that a row writes
-    soon are. `streaming`: non-temporal stores. `aligned`: stores begin at whole cache lines of the target, as streaming
-    ones do; the first and the last step of a row are moved to its ends.
+    `reads_ahead`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
     """
 
     elements: Elements
@@ -46,9 +42,7 @@ class Rows:
     source_step: Step
     target_step: Step
     reads_ahead: bool = False
-    writes_ahead: bool = False
     streaming: bool = False
-    aligned: bool = False
 
     def text(self, name: str) -> str:
         """The module."""
@@ -62,7 +56,7 @@ class Rows:
                 source = code.at(item.source, code.multiply(a, grid.a.source))
                 target = code.at(item.target, code.multiply(a, grid.a.target))
                 of_row = grid.affine(a, self.lanes, along=False) if elements.constants == Constants.A else fixed
-                start = target if self.streaming or self.aligned else None
+                start = target if self.streaming else None
                 with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, apart):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
                     here = code.at(source, code.multiply(b, source_step))
@@ -71,11 +65,7 @@ class Rows:
                     if self.reads_ahead:
                         grid.prefetch_row(here, self.lanes * elements.source_bytes)
                     there = code.at(target, code.multiply(b, target_step))
-                    if self.writes_ahead:
-                        grid.prefetch_written(there, self.lanes * elements.target_bytes)
-                    self._move(
-                        code, (here, source_step), (there, target_step), affine, apart if self.streaming else None
-                    )
+                    self._move(code, (here, source_step), (there, target_step), affine, apart)
         return code.text(name)
 
     def _move(

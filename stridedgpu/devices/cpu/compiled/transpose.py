@@ -83,8 +83,6 @@ class Transpose:
                 )
                 start = code.at(target, code.multiply(b, grid.b.target))
                 for line, step in zip(transposed_lanes(code, lines, self.rows), steps, strict=True):
-                    # Hardware prefetchers do not follow as many lines, beside those that are read.
-                    code.prefetch(code.at(code.at(start, step), policy().relayout.written_ahead_bytes), written=True)
                     code.store(line, code.at(start, step), 1)
 
     @property

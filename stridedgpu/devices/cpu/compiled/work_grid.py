@@ -201,12 +201,6 @@ class Grid:
         for line in range(0, lanes * nbytes, LINE_BYTES):
             code.prefetch(code.at(soon, -line))
 
-    def prefetch_written(self, address: Value, nbytes: int) -> None:
-        """Prefetch what is written soon, where `nbytes` from an address on are written now and others behind them."""
-        for line in range(0, nbytes, LINE_BYTES):
-            soon = policy().relayout.written_row_ahead_bytes + line
-            self._code.prefetch(self._code.at(address, soon), written=True)
-
     def _block(self, place: Value, axis: Axis, step: int) -> tuple[Value, Value]:
         """The block of an axis with the given number."""
         code = self._code
