@@ -58,8 +58,19 @@ class SupportsDLPack(Protocol):
         """A capsule; `__dlpack_device__`, which goes with it, is missing from JAX's annotations."""
 
 
+class _ReadsTheAttribute(type(Protocol)):  # type: ignore[misc]
+    """The metaclass of the protocol whose attribute tensors on the CPU lack, though their class defines a property.
+
+    The property raises `AttributeError` there, in PyTorch and in this library. `isinstance` of Python 3.12 and later
+    looks the attribute up in the class and does not read it.
+    """
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return super().__instancecheck__(instance) and hasattr(instance, "__cuda_array_interface__")
+
+
 @runtime_checkable
-class SupportsCudaArrayInterface(Protocol):
+class SupportsCudaArrayInterface(Protocol, metaclass=_ReadsTheAttribute):
     """Memory on a CUDA device: CuPy, PyTorch, Numba, DALI, CV-CUDA."""
 
     @property
