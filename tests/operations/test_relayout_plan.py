@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from harness.compiled_loops import needs_compiler
 from harness.guarded_memory import bits_of, guarded, seeds
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
@@ -106,6 +107,7 @@ def test_a_plan_is_a_value_of_its_layouts():
 # Reading
 
 
+@needs_compiler
 def test_facts():
     plan = sg.plan_relayout(frames(), planes(), scale=2.0)
     assert plan.bytes_moved == 3 * 16 * 32 * (1 + 4)
