@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from harness.cpu_paths import cpu_paths, picking_by
 from harness.emulator.exact_conversion import INTEGERS, REALS, converted, edge_elements
 from harness.guarded_memory import bits_of, guarded, seeds
 from harness.profiles import examples
@@ -270,6 +271,21 @@ def test_rounding_half_to_even_and_saturating(target, value):
     tensor = sg.asarray(np.float64(value))
     assert int(tensor.relayout(dtype=target).numpy()) == round(exact)
     assert int(tensor.relayout(dtype=target, rounding="truncate").numpy()) == int(exact)
+
+
+NANS = {"float32": (0x7F800001, 0xFF800001, 0x7FC00000, 0xFFFFFFFF), "float64": (0x7FF << 52 | 1, 0xFFF << 52 | 1)}
+"""Signalling and quiet, of both signs, as bits."""
+
+
+@cpu_paths
+@pytest.mark.parametrize("rounding", ["nearest", "truncate"])
+@pytest.mark.parametrize("target", INTEGERS)
+@pytest.mark.parametrize("source", NANS)
+def test_every_nan_becomes_0(source, target, rounding, path):
+    """AArch64 has an instruction whose larger of a number and a NaN is the number, unless the NaN is signalling."""
+    words = np.resize(np.array(NANS[source], f"uint{8 * ELEMENT_TYPES[source].itemsize}"), 37)
+    with picking_by(path):
+        assert not sg.relayout(sg.asarray(words.view(source)), dtype=target, rounding=rounding).numpy().any()
 
 
 def test_product_and_sum_are_rounded_separately():

@@ -197,6 +197,9 @@ def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: 
         # The limits are exact, so clamping comes before rounding. An ordered comparison is false for NaN, which becomes
         # the least unsigned integer, or `highest` and then 0.
         if not signed:
+            if policy().target.architecture != "x86_64":
+                # LLVM makes FMAXNM of the comparison below on AArch64, of which a signalling NaN comes out as a NaN.
+                vector = code.select(is_number, vector, lowest)
             vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)
         vector = code.select(code.compare("fcmp olt", vector, highest), vector, highest)
         if signed:
