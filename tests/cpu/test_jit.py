@@ -346,6 +346,7 @@ def test_numpy_does_all_where_it_is_asked_to(tmp_path):
 
 def test_what_would_be_faster_is_said(monkeypatch):
     monkeypatch.delenv(machine_code.DISABLING, raising=False)
+    monkeypatch.setattr(machine_code, "why_refused", lambda: None)
     monkeypatch.setattr(machine_code.importlib.util, "find_spec", lambda name: None)
     machine_code._why_not_here.cache_clear()
     try:

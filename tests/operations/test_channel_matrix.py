@@ -186,6 +186,7 @@ def test_whole_pixels_are_loaded_where_the_last_one_is_whole(missing):
     assert same_bits(target, by_hand(pixels, GREY, "float32"))
 
 
+@needs_compiler
 def test_a_plan_says_what_mixes_the_channels():
     source = sg.empty((3, 64, 64), "uint8", layout="HWC", device="cpu")
     plan = into("compiled, 1 thread", source, sg.empty((1, 64, 64), "float16", device="cpu"), matrix=GREY)
