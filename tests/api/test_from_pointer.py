@@ -39,6 +39,20 @@ def test_a_pitched_surface():
     assert surface.memory[0, 480:].any()
 
 
+def test_the_axes_are_those_that_are_named():
+    surface = Surface(4, 64)
+    assert sg.from_pointer(surface.ptr, (2, 4, 8), "uint8", dims="CHW", owner=surface).dims == "CHW"
+    assert sg.from_pointer(surface.ptr, (2, 4, 8), "uint8", owner=surface).dims is None
+
+
+def test_an_address_is_that_of_the_first_element_also_of_a_layout_with_an_offset():
+    surface = Surface(4, 64)
+    given = Layout((4, 8), (64, 1), offset=16)
+    tensor = sg.from_pointer(surface.ptr, given.sizes, "uint8", layout=given, owner=surface)
+    assert np.array_equal(tensor.numpy(), surface.memory[:, 16:24])
+    assert tensor.buffer.nbytes == 3 * 64 + 8
+
+
 @given(st.data(), tensor_sizes(0, 5, least=0))
 def test_any_layout_is_read_where_it_lies(data, sizes):
     layout = data.draw(layouts_of(sizes))

@@ -452,6 +452,10 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         ("preprocess", "deep.png", "--size", "8", "--deep", "--device", "cuda", *TO),
         "--device cuda: pictures of 16 bits are made on the CPU",
     ),
+    "seed beyond 64 bits": (
+        (*PICTURE, "--flip", "0.5", "--seed", str(2**63), *TO),
+        f"'{2**63}' is not an integer from {-(2**63)} to {2**63 - 1}",
+    ),
     "fill of 16 bits": (
         (*PICTURE, "--letterbox", "--fill", "300", *TO),
         "argument --fill: '300' is not one value of 0 to 255, or three, red, green and blue",

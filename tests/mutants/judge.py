@@ -1,8 +1,8 @@
 """One mutant at a time, applied to a copy of the project and judged by its tests.
 
-The test that killed a mutant before runs first, then the test files about it, quickest first, in one process that loads
-the changed package once. Tests that fail without the mutant are left out. A mutant that lives through all of that can
-be given the same files' slow tests.
+The test that killed a mutant before runs first, then the test files about it, in one process that loads the changed
+package once. A test that fails without the mutant decides nothing: the others run once more without it. A mutant that
+lives through all of that can be given the same files' slow tests.
 
 Compiled kernels and emulated programs of mutants are made beside the caches, so that none is ever found by another run.
 """
@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -48,14 +49,11 @@ _KERNELS: Final = "tests/cuda/kernels/"
 EMULATED: Final = (_KERNELS, "tests/emulated/")
 """Tests that compile each changed kernel anew, which takes longer than the rest together: they come last."""
 
-_OF_ITS_OWN: Final = 10.0
-"""How many times the processor seconds of the unchanged project a mutant gets, and ...
+_MOST_SECONDS: Final = 60.0
+"""Processor seconds of one test file, which no load makes longer. Changed kernels are compiled as long as it takes.
 
-A mutant that has not ended then is in a loop without an end, or turns a plan into one of another complexity: killed.
+A mutant that uses more is in a loop without an end: killed, unless the unchanged project uses as much.
 """
-
-_AND_AT_LEAST: Final = 120.0
-"""... how many seconds more: kernels that are changed are compiled, those of the unchanged project are in the cache."""
 
 
 class Project:
@@ -71,7 +69,8 @@ class Project:
         self._folder = folder
         self._results = results
         self._seconds = 1_000_000_000
-        self._sound: set[str] = set()  # tests that pass on the project as it is
+        self._sound: set[str] = set()  # what passes on the project as it is
+        self._unsound: set[str] = set()  # and what does not
         self._caches = {"STRIDEDGPU_CACHE_DIR": kernels, "STRIDEDGPU_EMULATION_CACHE": cache_directory()}
         kernels.mkdir(mode=0o700, exist_ok=True)
         for name in filter(None, listed.split("\0")):
@@ -97,59 +96,53 @@ class Project:
         killer = self._results.killer(mutant)
         stages = [(KILLER, [killer])] if killer else []
         stages += [(DEFAULT, mutant.tests), *([(SLOW, mutant.tests)] if slow else [])]
-        seconds = 0.0
+        seconds, last = 0.0, time.monotonic() + limit
+        verdict = Verdict(SURVIVED, "", 0.0)
         for stage, tests in stages:
-            try:
-                runs = [self._run(stage, test) for test in self._in_order(tests, stage, limit)]
-            except TimeoutError as late:
-                return Verdict(UNDECIDED, str(late), seconds)
-            original = (self._folder / mutant.file).read_text(encoding="utf-8")
-            self._write(mutant.file, mutant.applied(original))
-            try:
-                verdict = _verdict(self._answer(runs, limit, first=True, apart=True))
-            finally:
-                self._write(mutant.file, original)
-            seconds = round(seconds + verdict.seconds, 1)
+            while True:
+                verdict = self._judged(mutant, stage, tests, last - time.monotonic())
+                seconds = round(seconds + verdict.seconds, 1)
+                try:
+                    if verdict.verdict != KILLED or self._passes(verdict.test, stage, limit):
+                        break
+                except TimeoutError as late:
+                    return Verdict(UNDECIDED, str(late), seconds)
             if verdict.verdict != SURVIVED:
                 break
-        if verdict.verdict == KILLED and not self._passes(verdict.test, limit):
-            verdict = Verdict(UNDECIDED, f"{verdict.test} does not pass without it", seconds)
         return replace(verdict, seconds=seconds)
 
-    def _passes(self, test: str, limit: float) -> bool:
-        """Whether a test passes on the project as it is; what names no test is believed."""
-        if "::" in test and not test.endswith(")") and test not in self._sound:
-            run = {"name": test, "arguments": [*_QUICK, test, *_MARKS[KILLER]], "most": None}
+    def _judged(self, mutant: Mutant, stage: str, tests: Sequence[str], limit: float) -> Verdict:
+        """What the tests of a stage say, without those that fail on the unchanged project."""
+        left_out = [argument for test in sorted(self._unsound) for argument in ("--deselect", test)]
+        most = None if mutant.file.startswith("kernels/") else _MOST_SECONDS
+        runs = [
+            {"name": test, "arguments": [*_QUICK, "-x", test, *_marks(stage, test), *left_out], "most": most}
+            for test in tests
+            if test not in self._unsound
+        ]
+        original = (self._folder / mutant.file).read_text(encoding="utf-8")
+        self._write(mutant.file, mutant.applied(original))
+        try:
+            return _verdict(self._answer(runs, limit, first=True, apart=True))
+        finally:
+            self._write(mutant.file, original)
+
+    def _passes(self, test: str, stage: str, limit: float) -> bool:
+        """Whether what killed a mutant passes on the project as it is; from now on it is left out where it does not."""
+        name, _, ended = test.partition(" (")
+        if ended.startswith(forked.NEVER_ENDS):
+            name = name.partition("::")[0]
+        if name not in self._sound:
+            arguments = [*_QUICK, name, *(_MARKS[KILLER] if "::" in name else _marks(stage, name))]
+            if "::" not in name and (not ended or ended.startswith("pytest")):  # it was not even read
+                arguments.append("--collect-only")
+            run = {"name": name, "arguments": arguments, "most": _MOST_SECONDS}
             answer = self._answer([run], limit, first=False, apart=False)
-            if answer["ended"] or answer["runs"][-1]["failed"]:
-                return False
-            self._sound.add(test)
-        return True
-
-    def _in_order(self, tests: Sequence[str], stage: str, limit: float) -> list[str]:
-        """Test files with the quickest first, each measured once on the unchanged project."""
-        for test in tests:
-            if self._results.baseline(stage, test) is None:
-                run = {"name": test, "arguments": [*_QUICK, test, *_marks(stage, test)], "most": None}
-                answer = self._answer([run], limit, first=False, apart=False)
-                if answer["ended"] == forked.STOPPED:
-                    raise TimeoutError(f"{test} did not end in time without the mutant")
-                self._results.add_baseline(stage, test, answer)
-        return sorted(tests, key=lambda test: (test.startswith(EMULATED), self._seconds_of(stage, test)))
-
-    def _seconds_of(self, stage: str, test: str) -> float:
-        baseline = self._results.baseline(stage, test)
-        return (baseline["seconds"] or 0.0) if baseline else 0.0
-
-    def _run(self, stage: str, test: str) -> dict[str, Any]:
-        """A run that stops at the first test that fails, without those that fail on the unchanged project."""
-        failing = (self._results.baseline(stage, test) or {"failed": []})["failed"]
-        left_out = [argument for failed in failing for argument in ("--deselect", failed)]
-        return {
-            "name": test,
-            "arguments": [*_QUICK, "-x", test, *_marks(stage, test), *left_out],
-            "most": _OF_ITS_OWN * self._seconds_of(stage, test) + _AND_AT_LEAST,
-        }
+            if answer["ended"] == forked.STOPPED:
+                raise TimeoutError(f"{name} did not end in time without the mutant")
+            passed = not answer["ended"] and answer["runs"][-1]["code"] in (0, 5)
+            (self._sound if passed else self._unsound).add(name)
+        return name in self._sound
 
     def _answer(self, runs: Sequence[dict[str, Any]], limit: float, *, first: bool, apart: bool) -> dict[str, Any]:
         """What the children's process says of some runs; `apart`, in caches that are thrown away."""
@@ -208,14 +201,14 @@ def _marks(stage: str, test: str) -> tuple[str, ...]:
 def _verdict(answer: dict[str, Any]) -> Verdict:
     """What the runs say together: the last one is the one that failed, or did not end."""
     seconds = round(sum(run["seconds"] or 0.0 for run in answer["runs"]), 1)
-    last = answer["runs"][-1] if answer["runs"] else {"failed": [], "test": "", "code": None}
+    last = answer["runs"][-1] if answer["runs"] else {"name": "", "failed": [], "test": "", "code": 0}
     if answer["ended"] == forked.STOPPED:
         return Verdict(UNDECIDED, f"no end in time: {last['test']}", seconds)
     if last["failed"]:
         return Verdict(KILLED, last["failed"][0], seconds)
     if answer["ended"] == forked.NEVER_ENDS or last["code"] is None:
-        return Verdict(KILLED, f"{last['test']} ({answer['ended']})", seconds)
-    wrong = [run for run in answer["runs"] if run["code"] not in (0, 4, 5)]
+        return Verdict(KILLED, f"{last['test'] or last['name']} ({answer['ended']})", seconds)
+    wrong = [run for run in answer["runs"] if run["code"] not in (0, 5)]
     if wrong:  # pytest itself was ended, by a module that cannot be imported
         return Verdict(KILLED, f"{wrong[0]['name']} (pytest: {wrong[0]['code']})", seconds)
     return Verdict(SURVIVED, "", seconds)

@@ -28,7 +28,7 @@ class Verdict:
 
 
 class Results:
-    """Verdicts and baselines, kept in memory and, where a file is named, in its lines; the last line counts."""
+    """Verdicts, kept in memory and, where a file is named, in its lines; the last line counts."""
 
     def __init__(self, file: pathlib.Path | None, commit: str, known: Mapping[str, str]) -> None:
         self._file = file
@@ -36,7 +36,6 @@ class Results:
         self._commit = commit
         self._killers = dict(known)
         self._verdicts: dict[str, dict[str, Any]] = {}
-        self._baselines: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
         if file is not None and file.exists():
             for line in file.read_text(encoding="utf-8").splitlines():
@@ -52,39 +51,24 @@ class Results:
         killer = self._killers.get(mutant.name, "")
         return killer if "::" in killer and not killer.endswith(")") else None
 
-    def baseline(self, stage: str, test: str) -> dict[str, Any] | None:
-        """The processor seconds of a test file on the unchanged project, and which of its tests fail there."""
-        return self._baselines.get((stage, test))
-
     def add(self, mutant: Mutant, verdict: Verdict) -> None:
         """Write a verdict down."""
-        entry = {"mutant": mutant.name, "change": _change(mutant), "verdict": verdict.verdict}
-        self._add({**entry, "test": verdict.test, "seconds": verdict.seconds})
-
-    def add_baseline(self, stage: str, test: str, answer: Mapping[str, Any]) -> None:
-        """Write down how a test file ended on the unchanged project; one that did not end judges nothing."""
-        run = answer["runs"][-1] if answer["runs"] else {"failed": [], "code": None, "seconds": None}
-        failed = run["failed"] if run["code"] is not None else [test]
-        self._add({"stage": stage, "baseline": test, "seconds": run["seconds"], "failed": failed})
-
-    def _add(self, entry: dict[str, Any]) -> None:
+        entry: dict[str, Any] = {"mutant": mutant.name, "change": _change(mutant), "verdict": verdict.verdict}
+        entry |= {"test": verdict.test, "seconds": verdict.seconds, "commit": self._commit}
         with self._lock:
             self._take(entry)
             if self._file is not None:
                 with self._file.open("a") as file:
-                    file.write(json.dumps({**entry, "commit": self._commit}) + "\n")
+                    file.write(json.dumps(entry) + "\n")
 
     def _take(self, entry: dict[str, Any]) -> None:
-        if "baseline" in entry:
-            self._baselines[entry["stage"], entry["baseline"]] = entry
-            return
         self._verdicts[entry["mutant"]] = entry
         if entry["verdict"] == KILLED:
             self._killers[entry["mutant"]] = entry["test"]
 
 
-def score_table(mutants: Iterable[Mutant], verdicts: Mapping[Mutant, str]) -> tuple[str, float]:
-    """The verdicts counted by area, and the share of those decided that were killed."""
+def score_table(mutants: Iterable[Mutant], verdicts: Mapping[Mutant, str]) -> tuple[str, float, int]:
+    """The verdicts counted by area, the share of those decided that were killed, and how many are decided."""
     mutants = list(mutants)
     counts: dict[str, Counter[str]] = {area: Counter() for area in sorted({mutant.area for mutant in mutants})}
     everything: Counter[str] = Counter()
@@ -93,12 +77,12 @@ def score_table(mutants: Iterable[Mutant], verdicts: Mapping[Mutant, str]) -> tu
         counts[mutant.area][verdict] += 1
         everything[verdict] += 1
     columns = (KILLED, SURVIVED, UNDECIDED, "equivalent", "not judged")
-    rows = [f"{'area':12}" + "".join(f"{column:>12}" for column in columns) + f"{'score':>9}"]
+    rows = [f"{'area':24}" + "".join(f"{column:>12}" for column in columns) + f"{'score':>9}"]
     for area, counted in [*counts.items(), ("all", everything)]:
         decided = counted[KILLED] + counted[SURVIVED]
         score = f"{_share(counted):9.1%}" if decided else f"{'-':>9}"
-        rows.append(f"{area:12}" + "".join(f"{counted[column]:12}" for column in columns) + score)
-    return "\n".join(rows), _share(everything)
+        rows.append(f"{area:24}" + "".join(f"{counted[column]:12}" for column in columns) + score)
+    return "\n".join(rows), _share(everything), everything[KILLED] + everything[SURVIVED]
 
 
 def _share(counts: Counter[str]) -> float:

@@ -1,8 +1,9 @@
-"""The table of mutants: one TOML file an area, with the source that each changes and the tests that have to notice.
+"""The kernels' table of mutants: the text of a source that each changes, and the tests that have to notice.
 
 A mutant is a small wrong change of a source: a boundary off by one, a condition turned round, a barrier left out. One
 that no test notices shows a test that is missing. An entry says which source, which text in it, and what stands there
-instead. One that cannot change what the library does says why it is `equivalent`, and counts nowhere.
+instead. One that cannot change what the library does says why it is `equivalent`, and counts nowhere. No tool mutates
+CUDA C++; mutants of Python are drawn (`drawn.py`).
 
 `killed.txt` has the names of the mutants that a run has seen killed, each with the test that killed it where one can be
 named. CI draws from these: one that lives shows that a test was lost. The others wait for a run, or for a test.
@@ -17,9 +18,9 @@ from dataclasses import dataclass
 
 __all__ = ["KILLED_BEFORE", "PROJECT", "Mutant", "read_killed", "read_mutants", "write_killed"]
 
-FOLDER = pathlib.Path(__file__).parent
-KILLED_BEFORE = FOLDER / "killed.txt"
-PROJECT = FOLDER.parents[1]
+_FOLDER = pathlib.Path(__file__).parent
+KILLED_BEFORE = _FOLDER / "killed.txt"
+PROJECT = _FOLDER.parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ class Mutant:
         return text.replace(self.old, self.new)
 
 
-def read_mutants(folder: pathlib.Path = FOLDER) -> list[Mutant]:
-    """All mutants, area by area."""
+def read_mutants() -> list[Mutant]:
+    """All mutants of the table, source by source."""
     return [
         Mutant(
-            path.stem,
+            "kernels",
             f"{source['file']}: {each['name']}",
             source["file"],
             each["old"],
@@ -61,8 +62,7 @@ def read_mutants(folder: pathlib.Path = FOLDER) -> list[Mutant]:
             tuple(each.get("tests", source["tests"])),
             each.get("equivalent"),
         )
-        for path in sorted(folder.glob("*.toml"))
-        for source in tomllib.loads(path.read_text(encoding="utf-8"))["source"]
+        for source in tomllib.loads((_FOLDER / "kernels.toml").read_text(encoding="utf-8"))["source"]
         for each in source["mutant"]
     ]
 

@@ -37,6 +37,7 @@ def test_new_tensors_are_on_the_cpu_where_there_is_no_other(without_cuda):
 def test_new_tensors_are_on_the_first_cuda_device_that_works(without_cuda, monkeypatch):
     monkeypatch.setattr(selection, "cuda_status", lambda: CudaStatus(2))
     assert selection.default_device() == "cuda:0"
+    assert sg.empty((2,), "uint8", device="cpu").device == "cpu"
     monkeypatch.setenv("STRIDEDGPU_DEVICE", "cpu")
     assert selection.default_device() == "cpu"
     assert sg.empty((2,), "uint8").device == "cpu"

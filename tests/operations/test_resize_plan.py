@@ -46,6 +46,16 @@ def test_a_plan_says_what_it_does():
     assert gpu.device == "cuda:0"
 
 
+def test_premultiplied_pixels_have_alpha_in_their_last_channel():
+    pixels = np.random.default_rng(3).integers(0, 256, (4, 20, 30, 4), np.uint8)
+    photos, out = sg.asarray(pixels, dims="NHWC"), sg.empty((4, 4, 8, 9), "uint8")
+    sg.plan_resize(photos, out, premultiply=True)(photos, out)
+    np.testing.assert_array_equal(out.numpy(), sg.resize(photos, (8, 9), premultiply=True).numpy())
+    for grey in (photos[:, 0], photos[:, :3]):
+        with pytest.raises(sg.LayoutError, match="premultiply=True"):
+            sg.plan_resize(grey, sg.empty((*grey.sizes[:-2], 8, 9), "uint8"), premultiply=True)
+
+
 def test_what_a_plan_refuses():
     """Other sizes, types, memory and rules."""
     photos, out = tensors()

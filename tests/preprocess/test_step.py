@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
+from stridedgpu.exchange.array_like import operand_of
+from stridedgpu.preprocess.sample_keys import pixel_key
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -201,6 +203,18 @@ def test_without_a_key_the_pixels_are_it():
     # However they lie in memory.
     turned = [np.ascontiguousarray(picture.transpose(2, 0, 1)).transpose(1, 2, 0) for picture in given]
     assert same_bits(np.stack([array for picture in turned for array in step([picture], epoch=0)]), whole)
+
+
+def test_a_key_of_pixels_is_made_of_up_to_32_rows_and_columns_that_lie_evenly():
+    image = np.zeros((1, 64, 66), np.uint8)
+    same = pixel_key(operand_of(image, "CHW")[0], "CHW")
+    changing = set()
+    for row, column in np.ndindex(64, 66):
+        image[0, row, column] = 1
+        if pixel_key(operand_of(image, "CHW")[0], "CHW") != same:
+            changing.add((row, column))
+        image[0, row, column] = 0
+    assert changing == {(row, column) for row in range(0, 64, 2) for column in range(0, 66, 3)}
 
 
 def test_chance_is_fair():

@@ -203,6 +203,8 @@ def test_warmup_of_one_pair_and_its_refusals():
     assert any(name.startswith("channels_uint8x") for name in sg.warmup(device="cpu")) or why_unavailable()
     with pytest.raises(sg.LayoutError, match="dst is missing"):
         sg.warmup(source)
+    with pytest.raises(sg.LayoutError, match="src is missing"):
+        sg.warmup(None, target)
     with pytest.raises(sg.LayoutError, match="give src and dst"):
         sg.warmup(scale=2.0)
 

@@ -1,0 +1,153 @@
+"""The tests that judge a module: those of its own name in the tests' folder of its package, then those of its subject.
+
+A row is of modules whose path below the package fits its pattern. What it names is read with `{module}` replaced, and
+left out where there is no such file. All rows that fit count, in order, up to four files: what kills most stands first,
+and what follows costs most where a mutant survives.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from fnmatch import fnmatch
+from typing import Final
+
+from .table import PROJECT
+
+__all__ = ["ROWS", "nearest_tests"]
+
+_FILES: Final = 4
+
+_RESIZES: Final = ("cpu/test_compiled_resize.py", "cpu/test_resize_filters.py", "operations/test_resize.py")
+_FRAMES: Final = ("cpu/test_frame_loops.py", "operations/test_frame_output.py", "api/test_frames.py")
+
+ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    # values, planning
+    ("values/*", ("values/test_{module}.py",)),
+    ("values/conversion.py", ("operations/test_refusals.py", "operations/test_relayout.py")),
+    ("values/channel_matrix.py", ("operations/test_channel_matrix.py",)),
+    ("values/colour_matrix.py", ("api/test_frames.py",)),
+    ("values/pixel_formats.py", ("api/test_frames.py", "operations/test_frame_output.py")),
+    ("values/raw_formats.py", ("operations/test_raw.py",)),
+    ("values/doubles.py", ("operations/test_refusals.py",)),
+    ("values/axis_*.py", ("api/test_patterns.py", "api/test_tensor_views.py")),
+    ("values/[bdilst]*.py", ("values/test_layout.py", "values/test_descriptor.py", "api/test_tensor_views.py")),
+    ("values/*", ("operations/test_refusals.py", "api/test_creation.py")),
+    ("planning/*", ("planning/test_{module}.py", "planning/test_plan.py")),
+    ("planning/*gather*", ("operations/test_gather.py", "operations/test_scatter.py")),
+    ("planning/index_rule.py", ("operations/test_gather.py", "operations/test_index_refusals.py")),
+    ("planning/crop*", ("operations/test_crops.py", "operations/test_windows_of_batches.py")),
+    ("planning/resize*", ("operations/test_resize.py", "operations/test_resize_plan.py")),
+    ("planning/frame*", _FRAMES),
+    ("planning/raw*", ("operations/test_raw.py",)),
+    ("planning/channel_matrix*", ("operations/test_channel_matrix.py",)),
+    ("planning/*", ("operations/test_relayout.py", "operations/test_relayout_plan.py")),
+    # devices
+    ("devices/cpu/*", ("cpu/test_{module}.py", "cpu/test_compiled_{module}.py")),
+    ("devices/cpu/compiled/worker_pool*", ("cpu/test_worker_pool.py", "cpu/test_interrupts.py")),
+    ("devices/cpu/compiled/compiler*", ("cpu/test_compiler.py", "cpu/test_jit.py")),
+    ("devices/cpu/compiled/jit.py", ("cpu/test_object_file.py", "cpu/test_compiler.py")),
+    ("devices/cpu/compiled/kernel_cache.py", ("cpu/test_jit.py", "cpu/test_compiler.py")),
+    ("devices/cpu/compiled/object_file.py", ("cpu/test_jit.py",)),
+    ("devices/cpu/executable_memory.py", ("cpu/test_object_file.py", "cpu/test_jit.py")),
+    ("devices/cpu/target.py", ("cpu/test_jit.py", "cpu/test_compiler.py")),
+    ("devices/cpu/*resize*", _RESIZES),
+    ("devices/cpu/*frame*", _FRAMES),
+    ("devices/cpu/*raw*", ("operations/test_raw.py",)),
+    ("devices/cpu/*channel_matrix*", ("operations/test_channel_matrix.py",)),
+    ("devices/cpu/*crop*", ("operations/test_crops.py", "operations/test_windows_of_batches.py")),
+    ("devices/cpu/*gather*", ("cpu/test_compiled_gather.py", "operations/test_gather.py")),
+    ("devices/cpu/*scatter*", ("cpu/test_compiled_gather.py", "operations/test_scatter.py")),
+    ("devices/cpu/*index*", ("operations/test_index_refusals.py", "operations/test_gather.py")),
+    ("devices/cpu/*distinct*", ("cpu/test_distinct_check.py", "operations/test_scatter.py")),
+    ("devices/cpu/*", ("cpu/test_compiled_relayout.py", "operations/test_relayout.py", "cpu/test_policy.py")),
+    ("devices/cuda/planning/*", ("planning/test_{module}.py", "planning/test_cuda_plans.py", "planning/test_plan.py")),
+    ("devices/cuda/planning/*gather*", ("planning/test_cuda_gather_plans.py",)),
+    ("devices/cuda/planning/*resize*", ("planning/test_cuda_resize_plans.py",)),
+    ("devices/cuda/planning/*pixels*", ("planning/test_pixel_groups.py",)),
+    ("devices/cuda/launches/*", ("planning/test_cuda_plans.py", "planning/test_cuda_widths.py")),
+    ("devices/cuda/*", ("cuda/device/test_{module}.py", "cuda/device/test_launch.py", "cuda/device/test_device.py")),
+    ("devices/emulated/*", ("emulated/test_emulated_device.py",)),
+    ("devices/*.py", ("operations/test_devices.py", "operations/test_verbose.py", "exchange/test_dlpack.py")),
+    ("emulated.py", ("emulated/test_emulated_device.py",)),
+    # exchange, pictures
+    ("exchange/*", ("exchange/test_{module}.py", "exchange/test_dlpack.py", "exchange/test_foreign_memory.py")),
+    ("exchange/*", ("api/test_creation.py", "operations/test_labelled_axes.py")),
+    ("iobinding.py", ("exchange/test_iobinding.py",)),
+    ("picture/frame*", ("interface/test_picture_frame.py",)),
+    ("picture/*", ("interface/test_picture_text.py", "interface/test_picture_svg.py", "interface/test_show.py")),
+    # operations, and what they are called by
+    ("operations/*", ("operations/test_{module}.py",)),
+    ("api/warmup.py", ("cuda/device/test_device.py", "cpu/test_jit.py")),
+    ("api/*", ("api/test_{module}.py", "operations/test_{module}.py")),
+    ("api/creation.py", ("api/test_from_pointer.py", "api/test_frombuffer.py", "operations/test_devices.py")),
+    ("*/*crop*", ("operations/test_crops.py", "operations/test_index_refusals.py", "operations/test_index_plans.py")),
+    (
+        "*/*gather*",
+        ("operations/test_gather.py", "operations/test_index_refusals.py", "operations/test_index_plans.py"),
+    ),
+    ("operations/scatter.py", ("operations/test_index_refusals.py", "operations/test_index_plans.py")),
+    ("operations/index*", ("operations/test_gather.py", "operations/test_index_refusals.py")),
+    ("*/frame*", ("operations/test_frame_plans.py", "operations/test_frames_resized.py", *_FRAMES[1:])),
+    ("operations/*resize*", ("operations/test_resize_plan.py", "operations/test_resize.py")),
+    ("operations/letterbox.py", ("operations/test_resize.py", "operations/test_resize_plan.py")),
+    ("operations/volume_planes.py", ("operations/test_volume_crops.py",)),
+    ("api/*resize*", ("operations/test_resize_plan.py", "operations/test_resize.py")),
+    ("api/tensor_facts.py", ("interface/test_picture_text.py",)),
+    ("api/tensor*", ("api/test_tensor_views.py", "api/test_tensor.py", "exchange/test_dlpack.py")),
+    ("api/verbose.py", ("operations/test_verbose.py",)),
+    ("api/*", ("api/test_out.py", "api/test_call_paths.py", "operations/test_nonsense.py")),
+    ("api/[cagr]*.py", ("api/test_creation.py", "operations/test_relayout_plan.py", "operations/test_refusals.py")),
+    (
+        "operations/*",
+        ("operations/test_refusals.py", "operations/test_relayout_plan.py", "operations/test_transfer.py"),
+    ),
+    # steps and loaders
+    ("preprocess/*", ("preprocess/test_{module}.py",)),
+    (
+        "preprocess/worker.py",
+        ("preprocess/test_step.py", "preprocess/test_annotations.py", "preprocess/test_loader.py"),
+    ),
+    ("preprocess/declaration_checks.py", ("preprocess/test_step.py", "preprocess/test_resized_step.py")),
+    ("preprocess/declaration_checks.py", ("operations/test_channel_mixing.py", "preprocess/test_values_of_a_step.py")),
+    ("preprocess/image_files.py", ("preprocess/test_decoding.py", "preprocess/test_hostile_files.py")),
+    ("preprocess/arrow_pixels.py", ("preprocess/test_decoding.py", "preprocess/test_pixel_memory.py")),
+    ("preprocess/decoding.py", ("preprocess/test_hostile_files.py", "preprocess/test_pixel_memory.py")),
+    ("preprocess/npy.py", ("preprocess/test_hostile_files.py", "preprocess/test_folder_job.py")),
+    ("preprocess/batches.py", ("preprocess/test_loader.py", "preprocess/test_folder_job.py")),
+    ("preprocess/ordered_pool.py", ("preprocess/test_loader.py",)),
+    ("preprocess/load*.py", ("preprocess/test_loader.py", "preprocess/test_epochs.py", "preprocess/test_prefetch.py")),
+    ("preprocess/collate.py", ("preprocess/test_torch_loader.py",)),
+    ("preprocess/placement.py", ("preprocess/test_annotations.py",)),
+    ("preprocess/[cnw]*.py", ("preprocess/test_values_of_a_step.py",)),
+    ("preprocess/geometry.py", ("preprocess/test_resized_step.py", "preprocess/test_annotations.py")),
+    ("preprocess/declar*.py", ("preprocess/test_values_of_a_step.py", "preprocess/test_annotations.py")),
+    ("preprocess/s[ao]*.py", ("preprocess/test_loader.py", "preprocess/test_one_declaration.py")),
+    ("preprocess/*", ("preprocess/test_step.py", "preprocess/test_step_out.py", "preprocess/test_resized_step.py")),
+    ("preprocess/*", ("preprocess/test_frames_of_a_step.py", "preprocess/test_traps.py")),
+    # the command line
+    ("commands/bench/*", ("interface/test_bench.py",)),
+    ("commands/folder*.py", ("preprocess/test_folder_job.py", "preprocess/test_hostile_files.py")),
+    ("commands/compare.py", ("preprocess/test_one_declaration.py",)),
+    ("commands/[ij]*.py", ("interface/test_command_line.py", "preprocess/test_folder_job.py")),
+    ("commands/shard_formats.py", ("preprocess/test_shard_formats.py", "preprocess/test_folder_job.py")),
+    ("commands/[elps]*.py", ("interface/test_show.py",)),
+    ("commands/[!b]*.py", ("interface/test_command_line.py",)),
+    ("commands/batch_job.py", ("interface/test_command_line.py",)),
+    ("commands/*arguments.py", ("preprocess/test_one_declaration.py",)),
+    ("__main__.py", ("interface/test_command_line.py", "interface/test_show.py", "interface/test_bench.py")),
+    ("__init__.py", ("interface/test_import.py", "operations/test_devices.py")),
+    ("typing.py", ("interface/test_typing.py",)),
+    ("*/__init__.py", ("interface/test_import.py",)),
+)
+
+
+def nearest_tests(file: str) -> tuple[str, ...]:
+    """The test files that judge a module, by its path from the project's folder; the first that likely kills, first."""
+    path = pathlib.PurePath(file).relative_to("stridedgpu")
+    named = (
+        f"tests/{test.format(module=path.stem)}"
+        for pattern, tests in ROWS
+        if fnmatch(str(path), pattern)
+        for test in tests
+    )
+    return tuple(dict.fromkeys(test for test in named if (PROJECT / test).exists()))[:_FILES]
