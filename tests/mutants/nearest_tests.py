@@ -120,7 +120,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("preprocess/placement.py", ("preprocess/test_annotations.py",)),
     ("preprocess/[cnw]*.py", ("preprocess/test_values_of_a_step.py",)),
     ("preprocess/geometry.py", ("preprocess/test_resized_step.py", "preprocess/test_annotations.py")),
-    ("preprocess/declar*.py", ("preprocess/test_values_of_a_step.py", "preprocess/test_annotations.py")),
+    ("preprocess/decla*.py", ("preprocess/test_values_of_a_step.py", "preprocess/test_annotations.py")),
     ("preprocess/s[ao]*.py", ("preprocess/test_loader.py", "preprocess/test_one_declaration.py")),
     ("preprocess/*", ("preprocess/test_step.py", "preprocess/test_step_out.py", "preprocess/test_resized_step.py")),
     ("preprocess/*", ("preprocess/test_frames_of_a_step.py", "preprocess/test_traps.py")),
