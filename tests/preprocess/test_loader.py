@@ -334,9 +334,9 @@ def test_no_samples_no_batches():
 
 
 def test_arrays_have_the_axes_and_channels_that_are_declared():
-    planes = np.random.default_rng(3).integers(0, 256, (6, 2, 9, 8), np.uint8)
+    planes = np.random.default_rng(3).integers(0, 256, (6, 2, 10, 8), np.uint8)
     batches = list(sg.load([*planes], sg.Preprocess(crop=(6, 8), dims="NCHW", dtype="uint8", device="cpu"), batch=4))
-    assert np.concatenate(batches).tobytes() == np.ascontiguousarray(planes[:, :, 1:7]).tobytes()
+    assert np.concatenate(batches).tobytes() == np.ascontiguousarray(planes[:, :, 2:8]).tobytes()
 
 
 def test_a_data_set_of_map_style_gives_its_samples_with_their_indices():
