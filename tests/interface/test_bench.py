@@ -307,6 +307,21 @@ def test_the_chart_is_a_picture():
     assert file.getvalue().startswith(b"\x89PNG")
 
 
+def test_the_chart_shows_every_bar_and_its_words_lie_inside(monkeypatch):
+    pytest.importorskip("matplotlib")
+    drawn = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
+    curve = [dataclasses.replace(record("copy", numpy=3e-3), bytes_moved=1 << power) for power in (12, 20, 28)]
+    chart.draw_chart(results(record(numpy=1e-3), record("b", 1e-4, cv2=1e-3), curves=curve), io.BytesIO())
+    (figure,) = drawn
+    bars, *panels = figure.axes
+    lowest, highest = sorted(bars.get_ylim())
+    assert lowest < -0.31, "the upper bar is 0.62 high"
+    assert highest > 1.31
+    assert [*panels[-1].get_xticks()] == [2**12, 2**16, 2**20, 2**24, 2**28]
+    assert [text.get_text() for text in figure.texts if not 0 < text.get_position()[1] < 1] == []
+
+
 def test_without_matplotlib_the_chart_is_refused(monkeypatch):
     monkeypatch.setattr(chart, "find_spec", lambda _: None)
     with pytest.raises(StridedGpuError, match=r"stridedgpu\[plot\]"):

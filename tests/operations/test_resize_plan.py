@@ -46,6 +46,15 @@ def test_a_plan_says_what_it_does():
     assert gpu.device == "cuda:0"
 
 
+def test_a_letterbox_enlarges_unless_it_is_told_not_to():
+    photos, _ = tensors()
+    out = sg.empty((4, 3, 96, 128), "uint8")
+    for scale_up in ({}, {"scale_up": True}, {"scale_up": False}):
+        sg.plan_letterbox(photos, out, **scale_up)(photos, out)
+        np.testing.assert_array_equal(out.numpy(), sg.letterbox(photos, (96, 128), **scale_up).numpy())
+    assert (out.numpy() == 114).any(), "a border lies around what is not enlarged"
+
+
 def test_premultiplied_pixels_have_alpha_in_their_last_channel():
     pixels = np.random.default_rng(3).integers(0, 256, (4, 20, 30, 4), np.uint8)
     photos, out = sg.asarray(pixels, dims="NHWC"), sg.empty((4, 4, 8, 9), "uint8")
