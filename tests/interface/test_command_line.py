@@ -20,6 +20,7 @@ from stridedgpu.__main__ import main
 from stridedgpu.commands import images
 from stridedgpu.commands.batch_job import BatchFile
 from stridedgpu.commands.console import progress
+from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.preprocess.sample_keys import draw
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
@@ -370,6 +371,13 @@ def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
     assert run("preprocess", "a.png", "--size", "8", "--out", "o.npy") == 2
     assert "differs from NumPy's" in capsys.readouterr().err
     assert not Path("o.npy").exists()
+
+
+def test_pillow_keeps_the_memory_of_as_many_images_as_threads_decode(folder, monkeypatch):
+    kept = []
+    monkeypatch.setattr(Image.core, "set_blocks_max", kept.append)
+    assert run("preprocess", "a.png", "--size", "32", "--out", "o.npy") == 0
+    assert kept == [8 * usable_cores(), Image.core.get_blocks_max()]
 
 
 # ---- refusals
