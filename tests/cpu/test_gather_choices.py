@@ -48,6 +48,25 @@ def test_steps_along_runs_of_every_length(variant, nbytes):
 
 
 @pytest.mark.parametrize(
+    "name, lanes", [("AVX2", 16), ("AVX-512F alone", 64), ("AVX-512", 64), ("AVX-512 VBMI", 64), ("AArch64", 16)]
+)
+def test_single_loads_take_a_quarter_of_the_registers_at_once(name, lanes):
+    with using(Policy.of(CLASSES[name])), planned_as("single loads"):
+        assert kernel_of(elements_of_rows("float32", "int64", 60, 10, 10)).lanes == lanes
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_positions_of_longer_axes_are_not_worked_out_in_32_bits(axis):
+    """A row, or columns, of one element more than have positions of 32 bits with a sign."""
+    for size, in_words in ((2**31, True), (2**31 + 1, False)):
+        sizes, picked = ((size, 100), (7, 100)) if axis == 0 else ((7, size), (7, 200))
+        data, dense = Layout(sizes, (0, 1) if axis == 0 else (1, 0)), Layout(picked)
+        sides = side_of(data, "uint8"), side_of(dense, "int64"), side_of(dense, "uint8")
+        kernel = kernel_of(elements_problem(*sides, axis, scatters=False), "clip")
+        assert isinstance(kernel, RowsInMemory) == in_words
+
+
+@pytest.mark.parametrize(
     "sizes, rows", [((100, 10), 24), ((100, 9), 24), ((100, 1000), 1), ((3, 10), 0), ((9, 1025), 0)]
 )
 def test_how_many_scattered_rows_are_a_group(sizes, rows):

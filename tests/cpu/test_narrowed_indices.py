@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, ordinary_policy, policy_with
+from harness.compiled_loops import CLASSES, needs_compiler, ordinary_policy, policy_for, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.index_oracle import INDEX_TYPES
@@ -28,9 +29,11 @@ ALWAYS = {"narrowed_bytes": 0, "item_indices": 200}
 index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
 
-@pytest.fixture(autouse=True)
-def positions_wherever_they_can_be():
-    with ordinary_policy(), policy_with(index_check=ALWAYS):
+@pytest.fixture(autouse=True, params=["all instruction sets", "AVX2"])
+def positions_wherever_they_can_be(request):
+    with ordinary_policy(), policy_with(index_check=ALWAYS), ExitStack() as narrow:
+        if request.param == "AVX2":
+            narrow.enter_context(policy_for(CLASSES["AVX2"].features | {"neon"}))
         yield
 
 

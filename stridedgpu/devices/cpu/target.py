@@ -97,6 +97,16 @@ class Target(NamedTuple):
         return max((name for name, sets in LEVELS.items() if sets <= self.features), default="x86-64")
 
     @property
+    def vector_bytes(self) -> int:
+        """Bytes of the widest vector register."""
+        return 64 if "avx512f" in self.features else 32 if "avx2" in self.features else 16
+
+    @property
+    def vector_registers(self) -> int:
+        """Vector registers that code can name."""
+        return 32 if "avx512f" in self.features or self.architecture == "aarch64" else 16
+
+    @property
     def identity(self) -> str:
         """All that machine code depends on beside its text and the compiler."""
         return " ".join([self.architecture, *sorted(self.features)])

@@ -6,18 +6,30 @@
 Either side may be interleaved or planar. In between, each output channel is one vector of `pixels` lanes; elements are
 converted there. Each element is read once and written once. `b` is the loop over pixels, `a` the loop over rows. The
 number of channels, their order and the pixel's width are compile-time constants of the kernel.
+
+Where a processor permutes within each 16 bytes of a wider vector alone, these parts have pixels of their own, which are
+loaded to their place and stored from it:
+
+    pixels 0 to 15 | pixels 16 to 31    one vector, whose parts are permuted alike
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from stridedgpu.devices.cpu.policy import policy
 
 from .conversion import Affine
 from .ir import Code, Value, vector_type
-from .shuffles import gathered
+from .shuffles import gathered, joined
+from .transpose import LANE_BYTES
 from .work_grid import Constants, Elements, Grid, Item
 
 __all__ = ["Channels"]
+
+_TAIL_BYTES: Final = 8
+"""Bytes of the last stores of a step, whose pixels a load of 16 bytes has: they end with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,8 @@ class Channels:
     same of an interleaved target, 0 of a planar one. A target pixel with more elements than channels is padded: with
     zeros if `fills`, else the padding is not written. `backwards`: the source pixels are in reverse order.
     `reads_ahead`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
+    `parts`: how many of a vector have pixels of their own. `within`: bits of pixels without gaps move unchanged, so
+    that each pixel is permuted by itself.
     """
 
     elements: Elements
@@ -42,6 +56,8 @@ class Channels:
     fills: bool = False
     reads_ahead: bool = False
     streaming: bool = False
+    parts: int = 1
+    within: bool = False
 
     def text(self, name: str) -> str:
         """The module."""
@@ -57,13 +73,50 @@ class Channels:
                 with grid.places(item.b, self.pixels, start, self._target_step) as (b, apart):
                     places = [grid.affine(b, self.pixels, along=True)] if self.elements.constants == Constants.B else []
                     affines = fixed or (rows or places) * len(self.order)
-                    planes = self._load(code, grid, code.at(source, code.multiply(b, self._source_step)), b)
-                    made = [
-                        self.elements.convert(code, plane, affine)
-                        for plane, affine in zip(planes, affines, strict=True)
-                    ]
-                    self._store(code, grid, made, code.at(target, code.multiply(b, self._target_step)), apart)
+                    read, written = (
+                        code.at(base, code.multiply(b, step))
+                        for base, step in ((source, self._source_step), (target, self._target_step))
+                    )
+                    if self.within:
+                        self._permute(code, grid, read, written)
+                    else:
+                        planes = self._load(code, grid, read, b)
+                        made = [
+                            self.elements.convert(code, plane, affine)
+                            for plane, affine in zip(planes, affines, strict=True)
+                        ]
+                        self._store(code, grid, made, written, apart)
         return code.text(name)
+
+    def _permute(self, code: Code, grid: Grid, source: Value, target: Value) -> None:
+        """Move pixels as many whole ones at once as 16 bytes have, with the bytes behind them, written again later."""
+        nbytes, step = self.elements.source_bytes, self._target_step
+        pixels, total = range(self.pixels), self.pixels * step
+        places = [
+            pixel * step + channel * nbytes + byte
+            for pixel in (pixels[::-1] if self.backwards else pixels)
+            for channel in self.order
+            for byte in range(nbytes)
+        ]
+        if self.backwards:
+            source = code.at(source, -step * (self.pixels - 1))
+        if self.reads_ahead:
+            grid.prefetch_row(source, total)
+        width = LANE_BYTES if LANE_BYTES % step else min(total, policy().target.vector_bytes)
+        whole, most = width // step * step, total - width
+        starts = [*range(0, most + 1, whole)]
+        pieces = [(start, width) for start in starts]
+        done = starts[-1] + whole
+        while done < total:
+            start = min(done, total - _TAIL_BYTES)
+            pieces.append((start, _TAIL_BYTES))
+            done = start + _TAIL_BYTES
+        for start, size in pieces:
+            wanted = places[start : start + min(size, whole)] if size == width else places[start : start + size]
+            first = min(*wanted, most)
+            lanes = [place - first for place in wanted] + [-1] * (size - len(wanted))
+            vector = code.load(vector_type(width, "i8"), code.at(source, first), 1)
+            code.store(code.shuffle(vector, None, lanes), code.at(target, start), 1)
 
     @property
     def _source_step(self) -> int:
@@ -104,23 +157,43 @@ class Channels:
         element, nbytes = self.elements.source_type, self.elements.source_bytes
         if not self.source_pixel:
             return [code.splat(code.load(element, address, 1), self.pixels)]
-        type_ = vector_type(self.pixels, element)
+        pixels = self.pixels // self.parts
         # Load up to the last channel that is used and no further: the memory may end there.
-        used = self.source_pixel * (self.pixels - 1) + max(order) + 1
+        used = self.source_pixel * (pixels - 1) + max(order) + 1
         if self.reads_ahead:
-            grid.prefetch_row(address, nbytes * used)
-        pieces = [
-            code.load(type_, code.at(address, nbytes * start), 1)
-            for start in range(0, used - self.pixels + 1, self.pixels)
-        ]
-        rest = used - len(pieces) * self.pixels
+            grid.prefetch_row(address, nbytes * (self.source_pixel * (self.pixels - pixels) + used))
+        if self.source_pixel == 1 and not self.backwards:
+            return [code.load(vector_type(self.pixels, element), address, 1)]
+        starts = list(range(0, used - pixels + 1, pixels))
+        rest = used - len(starts) * pixels
+        pieces = [self._piece(code, address, start) for start in starts]
         if rest:
             # The remainder is the end of a vector that begins earlier.
-            last = code.load(type_, code.at(address, nbytes * (used - self.pixels)), 1)
-            shifted = [lane + self.pixels - rest if lane < rest else -1 for lane in range(self.pixels)]
+            last = self._piece(code, address, used - pixels)
+            shifted = [lane + pixels - rest if lane % pixels < rest else -1 for lane in range(self.pixels)]
             pieces.append(code.shuffle(last, None, shifted))
-        lanes = range(self.pixels)[::-1] if self.backwards else range(self.pixels)
-        return [gathered(code, pieces, [self.source_pixel * lane + channel for lane in lanes]) for channel in order]
+        lanes = range(pixels)[::-1] if self.backwards else range(pixels)
+        return [
+            gathered(code, pieces, self._in_parts([self.source_pixel * lane + channel for lane in lanes]))
+            for channel in order
+        ]
+
+    def _piece(self, code: Code, address: Value, start: int) -> Value:
+        """A vector of the source elements from `start` on of each part's pixels."""
+        pixels, nbytes = self.pixels // self.parts, self.elements.source_bytes
+        parts = range(self.parts)[::-1] if self.backwards else range(self.parts)
+        type_ = vector_type(pixels, self.elements.source_type)
+        elements = (self.source_pixel * pixels * part + start for part in parts)
+        return joined(code, [code.load(type_, code.at(address, nbytes * element), 1) for element in elements])
+
+    def _in_parts(self, places: list[int]) -> list[int]:
+        """The lanes of one part in vectors of one part each, as those of all parts in vectors of all."""
+        pixels = self.pixels // self.parts
+        return [
+            place // pixels * self.pixels + pixels * part + place % pixels
+            for part in range(self.parts)
+            for place in places
+        ]
 
     def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value, apart: Value | None) -> None:
         """Write one vector of target elements for each output channel, or for each position in an interleaved pixel."""
@@ -135,18 +208,20 @@ class Channels:
             code.store_all(stores, apart)
             return
         for piece, (vector, start) in enumerate(stores):
-            places = range(piece * self.pixels, (piece + 1) * self.pixels)
+            places = range(piece * vector.lanes, (piece + 1) * vector.lanes)
             code.store_some(vector, start, [place % self.target_pixel < len(planes) for place in places])
 
     def _interleaved(self, code: Code, planes: list[Value]) -> list[Value]:
-        """Interleave the planes into whole pixels, as many vectors as a pixel has elements."""
-        zero = Value(planes[0].type, "zeroinitializer")
+        """Interleave the planes into whole pixels, as many vectors for each part as a pixel has elements."""
+        zero, pixels = Value(planes[0].type, "zeroinitializer"), self.pixels // self.parts
         places = [
-            min(place, len(planes)) * self.pixels + pixel
-            for pixel in range(self.pixels)
-            for place in range(self.target_pixel)
+            min(place, len(planes)) * pixels + pixel for pixel in range(pixels) for place in range(self.target_pixel)
         ]
-        return [
-            gathered(code, [*planes, zero], places[first : first + self.pixels])
-            for first in range(0, len(places), self.pixels)
+        made = [
+            gathered(code, [*planes, zero], self._in_parts(places[first : first + pixels]))
+            for first in range(0, len(places), pixels)
         ]
+        if self.parts == 1:
+            return made
+        starts = range(0, self.pixels, pixels)
+        return [code.shuffle(vector, None, range(start, start + pixels)) for start in starts for vector in made]

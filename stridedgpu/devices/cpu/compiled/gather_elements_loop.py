@@ -1,15 +1,15 @@
 """The kernel that gathers single elements: `take` of elements and `take_along_axis`, with vectors of indices.
 
-    indices    7 0 3 9 3 ...      64 of them, at any place of a row
+    indices    7 0 3 9 3 ...      some vectors of them, at any place of a row
                     |             resolved to offsets in 32 bits, and added to the offsets of their rows
     indexed    x . . x . . x .    a load for each offset
     dense      x x x x x ...      a store for each element
 
 Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
-For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. The offsets
-go through the stack, and each element is loaded by itself: instructions that gather vectors take as long on Sapphire
-Rapids, twice as long on Zen 4, and are slow wherever gather data sampling is mitigated (CVE-2022-40982). A remainder of
-less than a vector is moved element by element.
+For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. One
+instruction takes out two of the offsets, and each element is loaded by itself: instructions that gather vectors take as
+long on Sapphire Rapids, twice as long on Zen 4, and are slow wherever gather data sampling is mitigated
+(CVE-2022-40982). A remainder of less than a vector is moved element by element.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.policy import policy
 
-from .gather_indices import IndexKind, resolved
+from .gather_indices import IndexKind, positions_of, taken_out
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
 from .work_grid import places_of_items
 
@@ -37,9 +37,6 @@ _OUTER_FIELDS: Final = 4
 
 _OFFSET_BYTES: Final = 4
 
-_LANES: Final = 64
-"""Elements whose offsets are worked out in vectors before each is loaded by itself."""
-
 
 @dataclass(frozen=True, slots=True)
 class GatherElements:
@@ -53,7 +50,12 @@ class GatherElements:
     run: int
     adjacent: bool
     streaming: ClassVar[bool] = False
-    lanes: ClassVar[int] = _LANES
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a step: as many as have their column and their place in a quarter of the registers."""
+        target = policy().target
+        return target.vector_registers // 8 * target.vector_bytes // _OFFSET_BYTES
 
     @property
     def store_bytes(self) -> int:
@@ -71,7 +73,6 @@ class GatherElements:
             for loop in range(self.rank)
         ]
         steps = _Steps(code, lanes, width, along, row)
-        stack = code.scratch(_OFFSET_BYTES * lanes)
         with places_of_items(code, [blocks, *(count for count, *_ in outer)]) as (number, *places):
             dense, indexed, indices = code.target, code.source, code.pointer(index)
             for place, (_, *strides) in zip(places, outer, strict=True):
@@ -79,7 +80,7 @@ class GatherElements:
                 dense, indexed, indices = (
                     code.at(base, step) for base, step in zip((dense, indexed, indices), moved, strict=True)
                 )
-            axis = _Axis(*(code.cast("trunc", value, "i32") for value in (size, stride)))
+            axis = _Axis(size, code.cast("trunc", stride, "i32"))
             start = code.multiply(number, block)
             end = code.smaller(code.add(start, block), total)
             whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
@@ -89,10 +90,8 @@ class GatherElements:
                 for line in range(0, lanes * self.index.nbytes, LINE_BYTES):
                     code.prefetch(code.at(first, policy().gather.index_ahead_bytes + line))
                 found = code.load(vector_type(lanes, self._index_type), first, 1)
-                code.store(self._offsets(code, found, base, axis), stack, LINE_BYTES)
-                for lane in range(lanes):
-                    offset = code.load("i32", code.at(stack, _OFFSET_BYTES * lane), _OFFSET_BYTES)
-                    element = code.load(f"i{8 * self.run}", code.at(indexed, code.cast("sext", offset, "i64")), 1)
+                for lane, offset in enumerate(taken_out(code, self._offsets(code, found, base, axis))):
+                    element = code.load(f"i{8 * self.run}", code.at(indexed, offset), 1)
                     code.store(element, code.at(dense, code.multiply(code.add(at, lane), self.run)), 1)
             with steps.one_by_one(whole, end) as (at, base):
                 found = code.load(self._index_type, code.at(indices, code.multiply(at, self.index.nbytes)), 1)
@@ -111,24 +110,15 @@ class GatherElements:
         def spread(value: Value) -> Value:
             return value if not numbers.type.startswith("<") else code.splat(value, numbers.lanes)
 
-        places = resolved(code, self.index, numbers, spread(_resized(code, axis.size, self.index.nbytes)))
-        places = _resized(code, places, _OFFSET_BYTES)
+        places = positions_of(code, self.index, numbers, axis.size)
         if self.adjacent:
             return code.add(base, code.binary("mul", places, self.run))
         return code.add(base, code.binary("mul", places, spread(axis.stride)))
 
 
-def _resized(code: Code, number: Value, nbytes: int) -> Value:
-    """A number, or a vector of them, without a sign in so many bytes."""
-    given = int((number.element if number.type.startswith("<") else number.type)[1:])
-    if given == 8 * nbytes:
-        return number
-    return code.cast("zext" if given < 8 * nbytes else "trunc", number, f"i{8 * nbytes}")
-
-
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The indexed axis in 32 bits: its size and its stride."""
+    """The indexed axis: its size, and its stride in 32 bits."""
 
     size: Value
     stride: Value

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.index_rule import Mode
 
 from .ir import Code, Value, vector_type
 
-__all__ = ["IndexKind", "lanes_of", "load_indices", "resolved"]
+__all__ = [
+    "HALVES_ORDER",
+    "MOST_POSITIONS",
+    "IndexKind",
+    "compares_halves",
+    "halves",
+    "in_order",
+    "lanes_of",
+    "load_indices",
+    "positions_of",
+    "resolved",
+    "taken_out",
+]
 
 _MOST_LANES: Final = 8
 """64-bit lanes of the widest vector."""
+
+MOST_POSITIONS: Final = 1 << 31
+"""The size of the longest axis whose positions are numbers of 32 bits with a sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +76,67 @@ def resolved(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Value:
     elif kind.signed:
         numbers = code.select(code.compare("icmp slt", numbers, 0), code.binary("add", numbers, size), numbers)
     return code.select(code.compare("icmp ult", numbers, last), numbers, last)
+
+
+def positions_of(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Value:
+    """Resolve one index or a vector of them, as stored, to positions in 32 bits; `size` is at most `MOST_POSITIONS`."""
+    lanes = numbers.lanes if numbers.type.startswith("<") else 0
+    if kind.nbytes == 8 and kind.mode == "clip" and lanes % 8 == 0 < lanes and compares_halves():
+        return _clipped_by_halves(code, kind, numbers, size)
+    if kind.nbytes == 8 and kind.mode not in {"clip", "wrap"}:
+        numbers = code.cast("trunc", numbers, "i32")  # they were checked
+    element = numbers.element if lanes else numbers.type
+    if element != "i64":
+        size = code.cast("trunc", size, element)
+    made = resolved(code, kind, numbers, code.splat(size, lanes) if lanes else size)
+    return made if element == "i32" else code.cast("trunc" if element == "i64" else "zext", made, "i32")
+
+
+def compares_halves() -> bool:
+    """Whether comparing halves takes less than comparing words without a sign, which AVX-512 and NEON do at once."""
+    features = policy().target.features
+    return "avx2" in features and "avx512f" not in features
+
+
+HALVES_ORDER: Final = (0, 1, 4, 5, 2, 3, 6, 7)
+"""The order in which one instruction of AVX2 takes the upper or the lower halves of eight words out of two registers:
+its own inverse."""
+
+
+def halves(code: Code, numbers: Value) -> tuple[Value, Value]:
+    """The lower and the upper halves of a multiple of eight words, each eight in `HALVES_ORDER`."""
+    both = code.recast(numbers, "i32")
+    order = _by_eights(numbers.lanes)
+    low, high = (code.shuffle(both, None, [2 * lane + half for lane in order]) for half in (0, 1))
+    return low, high
+
+
+def in_order(code: Code, numbers: Value) -> Value:
+    """What `halves` took out, or was made of it, in the order of the words."""
+    return code.shuffle(numbers, None, _by_eights(numbers.lanes))
+
+
+def _by_eights(lanes: int) -> list[int]:
+    """So many lanes, each eight in `HALVES_ORDER`."""
+    return [first + lane for first in range(0, lanes, len(HALVES_ORDER)) for lane in HALVES_ORDER]
+
+
+def _clipped_by_halves(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Value:
+    """64-bit indices clipped: the upper half of each says whether the lower one counts."""
+    low, high = halves(code, numbers)
+    beyond = code.compare("icmp sgt" if kind.signed else "icmp ne", high, 0)
+    made = code.binary("or", low, code.cast("sext", beyond, "i32"))
+    if kind.signed:
+        made = code.select(code.compare("icmp slt", high, 0), code.full(made.type, 0), made)
+    last = code.splat(code.cast("trunc", code.add(size, -1), "i32"), numbers.lanes)
+    made = code.select(code.compare("icmp ult", made, last), made, last)
+    return in_order(code, made)
+
+
+def taken_out(code: Code, numbers: Value) -> Iterator[Value]:
+    """The lanes of a vector of 32-bit numbers with a sign, one by one in 64 bits: two by an instruction."""
+    words = code.recast(numbers, "i64")
+    for place in range(words.lanes):
+        word = code.extract(words, place)
+        yield code.cast("sext", code.cast("trunc", word, "i32"), "i64")
+        yield code.binary("ashr", word, 32)

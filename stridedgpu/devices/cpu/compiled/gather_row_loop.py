@@ -28,7 +28,7 @@ from typing import Final
 from stridedgpu.devices.cpu.policy import policy
 
 from .gather_by_row import OUTER_FIELDS, OUTER_PLACE, Begin, Block, GatherByRow, Move
-from .gather_indices import resolved
+from .gather_indices import positions_of, resolved, taken_out
 from .ir import LINE_BYTES, Code, Value, permuting, vector_type
 from .shuffles import joined
 
@@ -262,13 +262,9 @@ class RowsInMemory(_RowsOfMemory):
         # Indices are read in bursts, which defeats the hardware prefetcher.
         for line in range(0, STEP * nbytes, LINE_BYTES):
             code.prefetch(code.at(indices, policy().gather.index_ahead_bytes + line))
-        element = f"i{8 * nbytes}"
-        scalar = size if element == "i64" else code.cast("trunc", size, element)
         for first in range(0, STEP, _INDICES):
-            numbers = code.load(vector_type(_INDICES, element), code.at(indices, first * nbytes), 1)
-            made = resolved(code, self.index, numbers, code.splat(scalar, _INDICES))
-            made = made if element == "i64" else code.cast("zext", made, "i64")
-            yield from (code.extract(made, lane) for lane in range(_INDICES))
+            numbers = code.load(vector_type(_INDICES, f"i{8 * nbytes}"), code.at(indices, first * nbytes), 1)
+            yield from taken_out(code, positions_of(code, self.index, numbers, size))
 
     def _store(self, code: Code, elements: Iterator[Value], written: Value) -> None:
         lanes = self.store_bytes // self.run

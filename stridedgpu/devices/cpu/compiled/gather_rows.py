@@ -12,7 +12,7 @@ from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode
 
 from .gather_by_row import GatherByRow
-from .gather_indices import IndexKind
+from .gather_indices import MOST_POSITIONS, IndexKind
 from .gather_row_loop import MOST_REPEATED, STEP, RowsAtPositions, RowsInMemory, RowsInRegisters
 from .gather_walk import GROUPED, ONCE, GatherWalk, Loop, Nest, power_of_two
 from .ir import LINE_BYTES, permuting
@@ -139,7 +139,7 @@ def _columns(problem: GatherProblem, mode: Mode, nest: Nest, loops: tuple[Loop, 
     """
     chosen, (width, loop), (entry,) = policy().gather, loops, problem.indexed_axes
     run, index, itemsize = nest.run, problem.index.element, problem.indexed.element.itemsize
-    if width.size < STEP:
+    if width.size < STEP or entry.size > MOST_POSITIONS:
         return None
     row_bytes, column_bytes = width.size * run, entry.size * run
     if width.size * column_bytes <= chosen.columns_bytes:
@@ -181,7 +181,7 @@ def _in_registers(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
 def _in_memory(rows: _Rows, kind: IndexKind, rank: int, span: int) -> _Choice | None:
     """The kernel that loads elements one by one; None where others are as quick, or prefetch what is far apart."""
     chosen, least = policy().gather, _LEAST_STEPS * min(STEP, LINE_BYTES // rows.run)
-    if rows.width < least or rows.parts > 1:
+    if rows.width < least or rows.parts > 1 or rows.size > MOST_POSITIONS:
         return None
     kernel = RowsInMemory if kind.nbytes >= _LEAST_INDEX else RowsAtPositions
     adjacent = rows.stride == rows.run

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Final
 
-from .gather_indices import IndexKind, load_indices
+from .gather_indices import IndexKind, compares_halves, halves, in_order, load_indices
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .work_grid import places_of_items
 
@@ -86,7 +86,10 @@ class IndexNarrowing:
 
     def text(self, name: str) -> str:
         """The module."""
-        code, lanes, element = Code(), LINE_BYTES // self.index.nbytes, f"i{8 * self.index.nbytes}"
+        code, lanes = Code(), LINE_BYTES // self.index.nbytes
+        in_halves = self.index.nbytes == 8 and compares_halves()
+        loaded = vector_type(lanes, f"i{8 * self.index.nbytes}")
+        element = "i32" if in_halves else f"i{8 * self.index.nbytes}"
         type_, limits = vector_type(lanes, element), f".v{lanes}{element}"
         axis, count, block, blocks = (code.parameter(place) for place in range(4))
         size = code.splat(axis if element == "i64" else code.cast("trunc", axis, element), lanes)
@@ -96,19 +99,27 @@ class IndexNarrowing:
             end = code.smaller(code.add(start, block), count)
             latest = code.add(end, -self.step)
             steps = code.binary("udiv", code.add(code.binary("sub", end, start), self.step - 1), self.step)
-            with code.fold(steps, [code.full(type_, 0)] * _VECTORS) as (step, largest):
+            # The largest number of each lane, and last the bits of upper halves that no valid index has.
+            with code.fold(steps, [code.full(type_, 0)] * (_VECTORS + in_halves)) as (step, seen):
                 first = code.smaller(code.add(start, code.multiply(step, self.step)), latest)
                 for vector in range(_VECTORS):
                     at = code.add(first, vector * lanes)
-                    found = code.load(type_, code.at(code.source, code.multiply(at, self.index.nbytes)), 1)
+                    found = code.load(loaded, code.at(code.source, code.multiply(at, self.index.nbytes)), 1)
+                    if in_halves:
+                        found, upper = halves(code, found)
+                        sign = code.binary("ashr", found, 31) if self.index.signed else code.full(type_, 0)
+                        seen[-1] = code.binary("or", seen[-1], code.binary("xor", upper, sign))
                     if self.index.signed:
                         # Without a sign, a valid negative index is the larger number, and a wrong one stays large.
                         found = code.call(f"llvm.umin{limits}", type_, found, code.binary("add", found, size))
-                    largest[vector] = code.call(f"llvm.umax{limits}", type_, largest[vector], found)
+                    seen[vector] = code.call(f"llvm.umax{limits}", type_, seen[vector], found)
+                    if in_halves:
+                        found = in_order(code, found)
                     narrow = code.cast("trunc", found, f"i{8 * self.nbytes}")
                     code.store(narrow, code.at(positions, code.multiply(at, self.nbytes)), 1)
-            # The largest position is looked at once for each item.
-            wrong = [code.compare("icmp uge", vector, size) for vector in largest]
+            # They are looked at once for each item.
+            wrong = [code.compare("icmp uge", vector, size) for vector in seen[:_VECTORS]]
+            wrong += [code.compare("icmp ne", upper, 0) for upper in seen[_VECTORS:]]
             any_wrong = reduce(partial(code.binary, "or"), wrong)
             with code.when(code.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", any_wrong)):
                 code.store(Value("i64", "1"), code.target, 8)

@@ -86,8 +86,7 @@ def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
     """The walk, or that of blocks where its loads or stores are narrow enough for blocks to take less time."""
     if not suits_blocks(walk, problem.bytes_moved, _shuffled_bytes):
         return walk
-    registers = 32 if "avx512f" in policy().target.features else 16
-    return blocks_of(problem, Draft.of(problem), _shuffled_bytes, registers) or walk
+    return blocks_of(problem, Draft.of(problem), _shuffled_bytes, policy().target.vector_registers) or walk
 
 
 def _widened(problem: Problem, draft: Draft) -> Draft:
@@ -145,14 +144,18 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
     if long and one_side and not problem.filler and _transposes(draft, draft.target_bytes):
         return None
     widest = max(draft.source_bytes * (read.pixel > 1), draft.target_bytes * (target_pixel > 0))
-    lanes = power_of_two(min(pixels.size, _shuffled_bytes(widest) // widest))
-    if target_pixel > count + problem.filler and lanes * draft.target_bytes < _LEAST_MASKED_BYTES:
+    shuffled = _shuffled_bytes(widest)
+    has_gaps = target_pixel > count + problem.filler  # left by masked stores, which gain nothing in wider steps
+    step_bytes = shuffled if has_gaps else _bytes_of_step(shuffled, read.pixel + count)
+    lanes = power_of_two(min(pixels.size, step_bytes // widest))
+    parts = max(1, lanes * widest // shuffled)
+    if has_gaps and lanes * draft.target_bytes < _LEAST_MASKED_BYTES:
         return None
     a, outer = next_inner(draft, small, pixels)
     rows = (a, *outer) if target_pixel else (a, *outer, small)
     streaming = (
         target_pixel in (0, count + problem.filler)
-        and lanes * draft.target_bytes >= LINE_BYTES
+        and lanes // (parts if target_pixel else 1) * draft.target_bytes >= LINE_BYTES
         and writes_past_caches(problem, rows, pixels, lanes, read.pixel / (1 if read.planar else count))
     )
     kernel = Channels(
@@ -167,9 +170,26 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         problem.filler > 0,
         streaming and reads_rows_apart(pixels, a),
         streaming,
+        parts,
+        shuffled == LANE_BYTES and not problem.filler and _permutes_within(problem, draft, read, lanes, target_pixel),
     )
     moved = replace(draft, source_offset=draft.source_offset + read.offset)
     return make_walk(problem, kernel, moved, outer, (a, 1), (pixels, lanes), small)
+
+
+def _bytes_of_step(shuffled: int, vectors: int) -> int:
+    """Bytes of a step of pixels on the wider side, whose vectors fit the registers, for one that shuffles so many."""
+    target = policy().target
+    registers = vectors * LINE_BYTES // target.vector_bytes
+    return LINE_BYTES if registers <= target.vector_registers else max(shuffled, target.vector_bytes)
+
+
+def _permutes_within(problem: Problem, draft: Draft, read: _SourcePixels, lanes: int, target_pixel: int) -> bool:
+    """Whether both sides have the same pixels, without gaps, of which a load has two or more."""
+    count, nbytes = len(read.order), len(read.order) * draft.source_bytes
+    same = not read.planar and read.pixel == target_pixel == count == max(read.order) + 1
+    fits = 2 * nbytes <= LANE_BYTES or LANE_BYTES % nbytes == 0
+    return same and fits and lanes * nbytes >= LANE_BYTES and problem.conversion.is_bitwise_copy
 
 
 class _SourcePixels(NamedTuple):
