@@ -33,6 +33,7 @@ from stridedgpu.devices.cpu.compiled import relayout
 from stridedgpu.devices.cpu.compiled.blocks import pieces_of
 from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
+from stridedgpu.devices.cpu.compiled.ir import permuting
 from stridedgpu.devices.cpu.compiled.transpose_strips import TransposeStrips
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
@@ -232,6 +233,60 @@ def check_conversions(source, target, constants):
         got = np.zeros_like(wanted)
         assert run_items(plan, words.ctypes.data, got.ctypes.data)
         np.testing.assert_array_equal(got, wanted, f"{source} -> {target}, {scale=}, {bias=}, {rounding}")
+
+
+@each_class
+@pytest.mark.parametrize("target", ["int8", "uint8", "int16", "uint16"])
+def test_64_bit_integers_are_clamped(processor, target):
+    with policy_for(processor.features):
+        check_conversions("int64", target, [((None, None), "nearest")])
+
+
+@each_class
+@pytest.mark.parametrize("target", ["int64", "uint64"])
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_small_floats_become_64_bit_integers(processor, source, target):
+    """All of a step are below 2**51, or the largest of them is not: ties, signs, and the numbers around the limit."""
+    whole = [0, 1, 2, 3, 7, 2047, 2**22 + 1, 2**23 - 1, 2**24 - 1, 2**31, 2**32, 2**50, 2**51 - 1]
+    numbers = np.array([sign * (number + part) for number in whole for part in (0, 0.25, 0.5) for sign in (1, -1)] * 3)
+    numbers = numbers[np.abs(numbers) < 2**51].astype(source)
+    for last in (1, 2**51, -(2.0**63), 2.0**64, np.inf, np.nan):
+        numbers[-1] = last
+        for rounding in ("nearest", "truncate"):
+            made = conversion(element_type(source), element_type(target), rounding=rounding)
+            with policy_for(processor.features):
+                got = converted_words(numbers.view(f"u{numbers.itemsize}"), made)
+            exact = converted(source, target, numbers.view(f"u{numbers.itemsize}"), None, None, rounding)
+            np.testing.assert_array_equal(got.view(target), exact.view(target), f"{last=}, {rounding}")
+
+
+@each_class
+@pytest.mark.parametrize("element", ["complex128", "float64", "float32"])
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -2])
+def test_pixels_of_long_elements(processor, element, step):
+    """A part of a vector has one pixel, or a few, of one channel or two, with gaps or without, either way."""
+    made = conversion(element_type(element), element_type(element))
+    for channels in (1, 2):
+        pixels = Layout((3, 70, channels)).sliced((slice(None), slice(None, None, step)))
+        planes = Layout(pixels.sizes, (channels * pixels.sizes[1], 1, pixels.sizes[1]))
+        dense = Layout(pixels.sizes)
+        with policy_for(processor.features):
+            for source, target in ((pixels, planes), (pixels, dense), (planes, dense), (dense, planes)):
+                assert moved_kernel(source, target, made, None, 3) is not None
+
+
+@each_class
+@pytest.mark.parametrize("nbytes, element", [(3, "uint8"), (4, "uint8"), (5, "uint8"), (7, "uint8"), (6, "float16")])
+@pytest.mark.parametrize("pixels", [8, 16, 21, 64, 67])
+def test_pixels_are_permuted_within_16_bytes(processor, nbytes, element, pixels):
+    """No byte outside of the rows is read or written, as the fences show, whatever the last load and store begin at."""
+    made = conversion(element_type(element), element_type(element))
+    dense = Layout((3, pixels, nbytes // made.source.itemsize))
+    with policy_for(processor.features):
+        for axis, seed in product((1, 2), (2, 3, 5)):
+            turned = dense.sliced(tuple(slice(None, None, -1 if other == axis else 1) for other in range(3)))
+            kernel = moved_kernel(turned, dense, made, None, seed)
+        assert kernel.within == (permuting(made.source.itemsize) not in processor.features)
 
 
 @pytest.mark.parametrize("target", ["float16", "bfloat16"])

@@ -23,6 +23,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.conversion import Conversion, Rounding
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
+from .gather_indices import HALVES_ORDER, compares_halves, halves, in_order
 from .ir import Code, Value, vector_type
 
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
@@ -33,6 +34,7 @@ _WORDS: Final = frozenset({name for name, element in ELEMENT_TYPES.items() if el
 
 _UINT8: Final = ELEMENT_TYPES["uint8"]
 _INT32: Final = ELEMENT_TYPES["int32"]
+_INT64: Final = ELEMENT_TYPES["int64"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
 _ROUNDINGS: Final[dict[Rounding, str]] = {"nearest": "llvm.roundeven", "truncate": "llvm.trunc"}
@@ -147,9 +149,9 @@ def _float32_with_rest(code: Code, numbers: Value) -> Value:
     """
     bits = code.cast("bitcast", numbers, "i64")
     low = (1 << 29) - 1
-    rest = code.compare("icmp ne", code.binary("and", bits, low), 0)
-    sticky = code.select(rest, code.full(bits.type, 1 << 29), code.full(bits.type, 0))
-    bits = code.binary("or", code.binary("and", bits, ~low), sticky)
+    # A rest that is not 0 carries into that bit.
+    carried = code.add(code.binary("and", bits, low), code.full(bits.type, low))
+    bits = code.binary("and", code.binary("or", bits, carried), ~low)
     return code.cast("fptrunc", code.cast("bitcast", bits, "double"), "float")
 
 
@@ -204,30 +206,75 @@ def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: 
         vector = code.select(code.compare("fcmp olt", vector, highest), vector, highest)
         if signed:
             vector = code.select(is_number, vector, code.full(vector.type, "0.0"))
-            if target.itemsize < 4 and rounding == "nearest" and policy().target.architecture == "x86_64":
+            if target.itemsize <= 4 and rounding == "nearest" and policy().target.architecture == "x86_64":
                 # What is too low becomes the lowest int32 (x86's "integer indefinite"), and is clamped as an integer.
                 return _saturated(code, _whole(code, vector, "i32", rounding), _INT32, target)
             vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)
         if target.itemsize < 4:
             return code.cast("trunc", _whole(code, vector, "i32", rounding), word)
         return _whole(code, vector, word, rounding) if signed else _unsigned(code, vector, word, rounding)
+    if target.itemsize == 8 and _converts_one_by_one():
+        name = f"llvm.fabs.v{vector.lanes}{'f32' if vector.element == 'float' else 'f64'}"
+        small = code.compare("fcmp olt", code.call(name, vector.type, vector), f"{_SMALL}.0")
+        return code.either(
+            code.call(f"llvm.vector.reduce.and.v{vector.lanes}i1", "i1", small),
+            lambda: _words_of_small(code, vector, rounding, signed=signed),
+            lambda: _words(code, vector, target, rounding),
+        )
+    return _words(code, vector, target, rounding)
+
+
+def _words(code: Code, vector: Value, target: ElementType, rounding: Rounding) -> Value:
+    """The same for a type whose largest number the floats do not hold."""
+    signed, word, (least, most) = target.kind == "i", f"i{8 * target.itemsize}", _limits(target)
+    is_number = code.compare("fcmp ord", vector, "0.0")
     # llvm.fptosi.sat is scalarised. A plain conversion is undefined out of range, so those lanes are selected away.
     # Floats from `most` on are whole, and `most` + 1 is a power of two, exact in every float type.
     is_large = code.compare("fcmp oge", vector, code.full(vector.type, f"{most + 1}.0"))
     if signed:
+        lowest = code.full(vector.type, f"{least}.0")
         vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)
-        made = _whole(code, vector, word, rounding)
     else:
         is_number = code.compare("fcmp ogt", vector, "0.0")
-        made = _unsigned(code, vector, word, rounding)
+    made = (_whole if signed else _unsigned)(code, vector, word, rounding)
     made = code.select(is_number, made, code.full(made.type, 0))
     return code.select(is_large, code.full(made.type, most), made)
 
 
 def _unsigned(code: Code, vector: Value, word: str, rounding: Rounding) -> Value:
     """Floats rounded and converted to unsigned integers, which hold them."""
+    return code.cast("fptoui", _rounded(code, vector, rounding), word)
+
+
+def _rounded(code: Code, vector: Value, rounding: Rounding) -> Value:
+    """Floats rounded to whole ones."""
     name = f"v{vector.lanes}{'f32' if vector.element == 'float' else 'f64'}"
-    return code.cast("fptoui", code.call(f"{_ROUNDINGS[rounding]}.{name}", vector.type, vector), word)
+    return code.call(f"{_ROUNDINGS[rounding]}.{name}", vector.type, vector)
+
+
+def _converts_one_by_one() -> bool:
+    """Whether floats become 64-bit integers one by one: no vector instruction of x86-64 does it before AVX-512."""
+    target = policy().target
+    return target.architecture == "x86_64" and "avx512dq" not in target.features
+
+
+_SMALL: Final = 1 << 51
+_SHIFTER: Final = 3 << 51
+"""The bits of a float64 of this and a whole number below `_SMALL` are those of this one and the number, added."""
+
+
+def _words_of_small(code: Code, vector: Value, rounding: Rounding, *, signed: bool) -> Value:
+    """Floats below `_SMALL` in magnitude as 64-bit integers: the processor rounds their sum with `_SHIFTER`."""
+    if not signed:
+        zero = code.full(vector.type, "0.0")
+        vector = code.select(code.compare("fcmp ogt", vector, zero), vector, zero)
+    if rounding == "truncate":
+        vector = _rounded(code, vector, rounding)
+    if vector.element == "float":
+        vector = code.cast("fpext", vector, "double")
+    shifted = code.binary("fadd", vector, code.full(vector.type, f"{_SHIFTER}.0"))
+    (bits,) = unpack(">q", pack(">d", _SHIFTER))
+    return code.binary("sub", code.cast("bitcast", shifted, "i64"), bits)
 
 
 def _whole(code: Code, vector: Value, word: str, rounding: Rounding) -> Value:
@@ -241,6 +288,12 @@ def _whole(code: Code, vector: Value, word: str, rounding: Rounding) -> Value:
 
 def _saturated(code: Code, vector: Value, source: ElementType, target: ElementType) -> Value:
     """Integers clamped to the target's range."""
+    if source == _INT64 and target.itemsize < 4 and vector.lanes % len(HALVES_ORDER) == 0 and compares_halves():
+        low, high = halves(code, vector)
+        sign = code.binary("ashr", high, 31)
+        fits = code.compare("icmp eq", high, code.binary("ashr", low, 31))
+        made = code.select(fits, low, code.binary("xor", sign, (1 << 31) - 1))
+        return in_order(code, _saturated(code, made, _INT32, target))
     (own_least, own_most), (least, most) = _limits(source), _limits(target)
     less, greater = ("icmp slt", "icmp sgt") if source.kind == "i" else ("icmp ult", "icmp ugt")
     if own_least < least:

@@ -6,7 +6,7 @@ does not depend on LLVM's auto-vectoriser. This module does not import the compi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -371,6 +371,22 @@ class Code:
         yield
         self._lines += [f"  br label %{label}.end", f"{label}.end:"]
         self._block = f"{label}.end"
+
+    def either(self, condition: Value, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
+        """The value of `yes()` if the condition is true, else that of `no()`; the other one's code does not run."""
+        self._count += 1
+        label = f"either{self._count}"
+        self._lines.append(f"  br i1 {condition.name}, label %{label}.yes, label %{label}.no")
+        edges = []
+        for way, make in (("yes", yes), ("no", no)):
+            self._block = f"{label}.{way}"
+            self._lines.append(f"{self._block}:")
+            made = make()
+            edges.append(f"[ {made.name}, %{self._block} ]")
+            self._lines.append(f"  br label %{label}.end")
+        self._block = f"{label}.end"
+        self._lines.append(f"{self._block}:")
+        return self.value(made.type, f"phi {made.type} {', '.join(edges)}")
 
     @contextmanager
     def loop(self, start: Value | int, stop: Value | int, step: Value | int = 1) -> Iterator[Value]:
