@@ -34,7 +34,7 @@ indices = rng.integers(0, 512, 300)
 rows = np.tile(rng.permutation(512)[:, None, None], (1, 640, 3))
 frame = sg.Frame.over("nv12", rng.integers(0, 256, 512 * 640 * 3 // 2, np.uint8), (512, 640))
 packed = rng.integers(0, 256, 512 * 800, np.uint8)
-step = Preprocess("image", dims="NHWC", layout="NCHW", dtype="float16", resize=(224, 224))
+step = Preprocess("image", dims="NHWC", layout="NCHW", dtype="float16", resize=(224, 224), passes="horizontal")
 
 def limited(spare, call):
     pages = int(open("/proc/self/statm").read().split()[0])
@@ -56,12 +56,15 @@ made = []
 for spare in {spares}:
     try:
         made.append(limited(spare << 20, run))
-    except (MemoryError, sg.DeviceError) as error:
+    except (MemoryError, sg.DeviceError, SystemError) as error:
         print(spare, type(error).__name__, str(error))
 made.append(run())
 assert len({{*made}}) == 1, made
 print(len(made), "right")
 """
+
+ERRORS = ("MemoryError", "DeviceError", "SystemError")
+"""What is raised without memory. CPython raises the last of them where it has none for the frame of a function."""
 
 OPERATIONS = {
     "relayout": 'sg.relayout(batch, dims="NHWC", layout="NCHW", dtype="float32", scale=0.5)',
@@ -72,7 +75,7 @@ OPERATIONS = {
     "scatter_elements": "sg.scatter_elements(batch[0], rows, batch[1])",
     "scatter_nd": "sg.scatter_nd(batch[0], rows[:, 0, :1], batch[1])",
     "gather_crops": 'sg.gather_crops(batch, [(3, 4), (5, 6)], (400, 500), dims="NHWC", layout="NCHW")',
-    "resize": 'sg.resize(batch, (300, 200), dims="NHWC")',
+    "resize": 'sg.resize(batch, (300, 200), dims="NHWC", passes="horizontal")',
     "letterbox": 'sg.letterbox(batch, (640, 640), dims="NHWC")',
     "frame": 'sg.relayout(frame, layout="CHW", dtype="float32")',
     "unpack_raw": 'sg.unpack_raw(packed, "mipi-raw10", (512, 640))',
@@ -99,7 +102,7 @@ def test_an_operation_without_memory_raises_and_is_right_afterwards(name):
     assert lines[-1] in ("1 right", "2 right", "3 right", "4 right", "5 right")
     assert any(line.startswith("0 ") for line in lines), "without memory there is no output"
     for line in lines[:-1]:
-        assert line.split(" ", 2)[1] in ("MemoryError", "DeviceError")
+        assert line.split(" ", 2)[1] in ERRORS
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -109,7 +112,7 @@ def test_an_operation_that_cannot_compile_is_done_by_numpy_or_raises(name):
     lines = in_a_child(compiler + CHILD.format(operation=OPERATIONS[name], spares=[0, 1, 4, 16, 31, 64]))
     assert lines[-1].endswith(" right")
     for line in lines[:-1]:
-        assert line.split(" ", 2)[1] in ("MemoryError", "DeviceError")
+        assert line.split(" ", 2)[1] in ERRORS
 
 
 def test_the_compiler_needs_no_room_in_its_callers_process():
