@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness.compiled_loops import needs_compiler
 
 import stridedgpu
 from stridedgpu.__main__ import main
@@ -757,6 +758,7 @@ def test_a_warning_is_one_line(folder):
     assert re.fullmatch(r"stridedgpu: passes=None is .*\n" if other_passes else "", done.stderr), done.stderr
 
 
+@needs_compiler
 def test_info_says_how_compiled_loops_are_had():
     without = (
         "import importlib.util as machinery, sys; real = machinery.find_spec\n"
