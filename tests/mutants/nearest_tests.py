@@ -96,7 +96,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("api/tensor*", ("api/test_tensor_views.py", "api/test_tensor.py", "exchange/test_dlpack.py")),
     ("api/verbose.py", ("operations/test_verbose.py",)),
     ("api/[agr]*.py", ("operations/test_relayout_plan.py", "operations/test_refusals.py")),
-    ("api/*", ("api/test_out.py", "api/test_call_paths.py", "operations/test_nonsense.py")),
+    ("api/*", ("api/test_out.py", "operations/test_nonsense.py")),
     (
         "operations/*",
         ("operations/test_refusals.py", "operations/test_relayout_plan.py", "operations/test_transfer.py"),
