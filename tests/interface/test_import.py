@@ -63,15 +63,15 @@ def test_the_command_line_loads_pillow_and_rich_only_when_needed():
 
 
 @pytest.mark.parametrize("name", ["Layout", "asarray", "relayout", "gather"])
-def test_a_public_name_loads_no_floor_above_its_own(name):
+def test_a_public_name_loads_no_layer_above_its_own(name):
     above = ("commands", "iobinding", "picture", "preprocess", "devices.cuda.runtime")
     if name == "Layout":
         above += ("api", "devices.cpu", "devices.cuda", "exchange", "operations", "planning")
     if name == "asarray":
         above += ("devices.cuda.launches",)
     loaded = loaded_by(f"import stridedgpu as sg; sg.{name}")
-    rooms = tuple(f"stridedgpu.{room}" for room in above)
-    assert [module for module in sorted(loaded) if module.startswith(rooms)] == []
+    packages = tuple(f"stridedgpu.{package}" for package in above)
+    assert [module for module in sorted(loaded) if module.startswith(packages)] == []
 
 
 def test_a_relayout_loads_nothing_of_the_other_operations():

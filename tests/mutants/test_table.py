@@ -35,8 +35,8 @@ def test_what_was_killed_before_is_in_the_table():
     assert set(killed) <= {mutant.name for mutant in MUTANTS if not mutant.equivalent}
 
 
-def test_the_figures_in_contributing_are_those_of_the_table():
-    page, killed = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8"), read_killed()
+def test_the_figures_of_the_page_are_those_of_the_table():
+    page, killed = (PROJECT / "tests" / "mutants" / "README.md").read_text(encoding="utf-8"), read_killed()
     equivalent = sum(bool(mutant.equivalent) for mutant in MUTANTS)
     assert f"has {len(MUTANTS)} mutants; {equivalent} are equivalent" in " ".join(page.split())
     assert f"{len(killed)} of the others were killed" in " ".join(page.split())

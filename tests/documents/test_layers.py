@@ -1,6 +1,6 @@
-"""The house stands: modules lie in their rooms, import from their own floor and those below, and stay short.
+"""Layers: each package imports from itself and from the layers below, and there are no import cycles.
 
-CONTRIBUTING.md draws the floors. All of it is read from the source text; nothing of the package is imported.
+CONTRIBUTING.md draws the layers. The tests read source text; they import nothing of the package.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PACKAGE = ROOT / "stridedgpu"
 DRAWING = re.search(
     r"^```text\n(.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
 )[1]
-FLOORS = {
-    room: int(floor)
-    for floor, rooms in re.findall(r"^ (\d)  ((?:\w+ )+)", DRAWING, re.MULTILINE)
-    for room in rooms.split()
+LAYERS = {
+    package: int(layer)
+    for layer, packages in re.findall(r"^ (\d)  ((?:\w+ )+)", DRAWING, re.MULTILINE)
+    for package in packages.split()
 }
 MOST_AT_THE_TOP = 8
-ENTRANCES = ("stridedgpu.preprocess", "stridedgpu.picture")
-"""Packages whose `__init__` has public names; all others' are empty."""
+PUBLIC_PACKAGES = ("stridedgpu.preprocess", "stridedgpu.picture")
+"""Packages whose `__init__` has public names; those of all others are empty."""
 
 
 def name_of(path: Path) -> str:
@@ -38,8 +38,8 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def room_of(module: str) -> str:
-    """The room of a module, or its own name at the top."""
+def package_of(module: str) -> str:
+    """The package of a module below `stridedgpu`, or the module's own name at the top."""
     return [*module.split("."), "__init__"][1]
 
 
@@ -71,32 +71,32 @@ def imports_of(module: str) -> set[str]:
 
 @functools.cache
 def imports() -> dict[str, set[str]]:
-    """What each module imports: read when the first test asks, not while tests are collected."""
+    """What each module imports."""
     return {module: imports_of(module) for module in MODULES}
 
 
-def test_every_room_has_a_floor():
-    assert {room_of(module) for module in MODULES} == set(FLOORS)
+def test_every_package_has_a_layer():
+    assert {package_of(module) for module in MODULES} == set(LAYERS)
 
 
 def test_imports_go_down():
     climbs = [
-        f"{module} (floor {FLOORS[room_of(module)]}) imports {other} (floor {FLOORS[room_of(other)]})"
+        f"{module} (layer {LAYERS[package_of(module)]}) imports {other} (layer {LAYERS[package_of(other)]})"
         for module, others in imports().items()
         for other in sorted(others)
-        if FLOORS[room_of(other)] > FLOORS[room_of(module)]
+        if LAYERS[package_of(other)] > LAYERS[package_of(module)]
     ]
     assert not climbs, "\n".join(climbs)
 
 
-def test_rooms_of_one_floor_do_not_import_each_other():
+def test_packages_of_one_layer_do_not_import_each_other():
     beside = [
         f"{module} imports {other}"
         for module, others in imports().items()
         for other in sorted(others)
-        if room_of(other) != room_of(module)
-        and FLOORS[room_of(other)] == FLOORS[room_of(module)]
-        and room_of(module) not in ("preprocess", "__init__", "commands")
+        if package_of(other) != package_of(module)
+        and LAYERS[package_of(other)] == LAYERS[package_of(module)]
+        and package_of(module) not in ("preprocess", "__init__", "commands")
     ]
     assert not beside, "\n".join(beside)
 
@@ -113,19 +113,19 @@ def test_nothing_below_the_command_line_imports_the_package_itself():
         f"{module} imports {other}"
         for module, others in imports().items()
         for other in sorted(others)
-        if MODULES[other].name == "__init__.py" and room_of(module) not in ("__main__", "commands")
+        if MODULES[other].name == "__init__.py" and package_of(module) not in ("__main__", "commands")
     ]
     assert not through, "\n".join(through)
 
 
-def test_rooms_have_no_entrance_but_the_public_ones():
-    furnished = []
+def test_only_public_packages_have_names_in_their_init():
+    filled = []
     for module, path in MODULES.items():
-        if path.name == "__init__.py" and module not in ("stridedgpu", *ENTRANCES):
+        if path.name == "__init__.py" and module not in ("stridedgpu", *PUBLIC_PACKAGES):
             body = ast.parse(path.read_text(encoding="utf-8")).body
             if len(body) > 1:
-                furnished.append(module)
-    assert not furnished
+                filled.append(module)
+    assert not filled
 
 
 def test_the_top_has_few_modules():
@@ -155,7 +155,8 @@ def test_cuda_plans_and_launches_are_pure():
 def test_no_file_asks_who_made_the_processor():
     """Kernels and thresholds follow what a processor has: another make with the same instruction sets gets the same."""
     names = "|".join(("Authentic" + "AMD", "Genuine" + "Intel", "is" + "_amd", "is" + "_intel", "vendor" + "_id"))
-    files = [path for room in (PACKAGE, ROOT / "tests") for path in sorted(room.rglob("*")) if path.suffix in SOURCES]
+    folders = (PACKAGE, ROOT / "tests")
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in SOURCES]
     assert len(files) > len(MODULES)
     found = {str(path.relative_to(ROOT)) for path in files if re.search(names, path.read_text(encoding="utf-8"))}
     assert not found
