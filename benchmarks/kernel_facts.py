@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import stridedgpu as sg
-from stridedgpu.commands.bench.facts import Step, facts_of, steps_of
-from stridedgpu.commands.bench.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
+from benchmarks.suite.facts import Step, facts_of, steps_of
+from benchmarks.suite.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
 from stridedgpu.devices.cuda.launches.crop_records import crop_records
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source

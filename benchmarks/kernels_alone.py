@@ -19,9 +19,9 @@ from typing import Any
 
 import stridedgpu as sg
 from benchmarks.host_times import with_a_device
-from stridedgpu.commands.bench.clocks import CudaClock
-from stridedgpu.commands.bench.work import CropWork, Move, Pick, Work, make_work
-from stridedgpu.commands.bench.workloads import WORKLOADS, Scale, Workload, workloads_named
+from benchmarks.suite.clocks import CudaClock
+from benchmarks.suite.work import CropWork, Move, Pick, Work, make_work
+from benchmarks.suite.workloads import WORKLOADS, Scale, Workload, workloads_named
 from stridedgpu.devices.cuda.plan import cuda_plan
 from stridedgpu.devices.cuda.planning.policy import policy, using
 

@@ -85,7 +85,7 @@ def stages(directory: Path, workers: int) -> tuple[Stage, ...]:
     small = ("--scale", "test", "--repeats", "2")
     moved = "move_as_bits or pixels_become or refused or crops"
     exchanging = "NCHW or NHWC or transpose or packed"
-    bench = (sys.executable, "-m", "stridedgpu", "bench", "--device", "cuda", "--against", "torch,cupy")
+    bench = (sys.executable, "-m", "benchmarks", "--device", "cuda", "--against", "torch,cupy")
     once = _module("kernels_alone", "--once", *output("counters"))
     return (
         Stage(
@@ -154,7 +154,7 @@ def stages(directory: Path, workers: int) -> tuple[Stage, ...]:
 
 def _workloads() -> str:
     """All workloads by name, which leaves the curves out."""
-    from stridedgpu.commands.bench.workloads import WORKLOADS
+    from benchmarks.suite.workloads import WORKLOADS
 
     return ",".join(workload.name for workload in WORKLOADS)
 

@@ -10,8 +10,8 @@ import re
 import sys
 from pathlib import Path
 
-from stridedgpu.commands.bench.records import Record, Results, read_results
-from stridedgpu.commands.bench.table import COLUMNS as TABLE, headline, row_of, slower_rows
+from benchmarks.suite.records import Record, Results, read_results
+from benchmarks.suite.table import COLUMNS as TABLE, headline, row_of, slower_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kernel_facts import changed_code, changed_model, changed_plans, machine_code, recorded
 
-from stridedgpu.commands.bench.measure import Bench
-from stridedgpu.commands.bench.peers.numpy_peer import NumpyPeer
-from stridedgpu.commands.bench.workloads import workloads_named
+from benchmarks.suite.measure import Bench
+from benchmarks.suite.peers.numpy_peer import NumpyPeer
+from benchmarks.suite.workloads import workloads_named
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 
 HINT = "read the difference; if it is meant: python benchmarks/kernel_facts.py --write"

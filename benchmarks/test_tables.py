@@ -7,7 +7,7 @@ import json
 import pytest
 from readme_table import RESULTS, measured, pages
 
-from stridedgpu.commands.bench.workloads import CURVES, WORKLOADS
+from benchmarks.suite.workloads import CURVES, WORKLOADS
 
 FILES = sorted(RESULTS.glob("*.json"))
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
-from stridedgpu.commands.bench.measure import check_result, our_result
-from stridedgpu.commands.bench.peers.peer import CannotDoError
-from stridedgpu.commands.bench.peers.registry import PEERS, installed_peers
-from stridedgpu.commands.bench.records import OURS
-from stridedgpu.commands.bench.work import make_work, our_call
-from stridedgpu.commands.bench.workloads import CURVES, WORKLOADS, curve_of, workloads_named
+from benchmarks.suite.measure import check_result, our_result
+from benchmarks.suite.peers.peer import CannotDoError
+from benchmarks.suite.peers.registry import PEERS, installed_peers
+from benchmarks.suite.records import OURS
+from benchmarks.suite.work import make_work, our_call
+from benchmarks.suite.workloads import CURVES, WORKLOADS, curve_of, workloads_named
 
 DEVICES = [device.name for device in sg.devices() if device.available]
 CURVED = [curve_of(workload, 1 << power) for workload in workloads_named(CURVES) for power in (12, 13, 17)]

@@ -1,4 +1,4 @@
-"""The command line: `python -m stridedgpu` and one of `preprocess`, `show`, `size`, `explain`, `bench` and `info`.
+"""The command line: `python -m stridedgpu` and one of `preprocess`, `show`, `size`, `explain` and `info`.
 
 Bad arguments and bad input end in one line on stderr and exit code 2. No partial file is left behind.
 """
@@ -29,7 +29,6 @@ _MODULES: Final = {
     "show": "show",
     "size": "size",
     "explain": "explain",
-    "bench": "bench.command",
     "info": "info",
 }
 """Each command's module in `commands`, whose function `add_NAME` makes its parser. Only a given command is imported."""
@@ -51,12 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 2 refused, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     named = [name for name in given[:1] if name in _MODULES]
+    if given[:1] == ["bench"]:
+        return _refuse("benchmarks run from a checkout of the repository: python -m benchmarks --quick")
     try:
         with _imports_stay() if arguments is None else nullcontext():
             parser = build_parser(named or _MODULES)
         chosen = parser.parse_args(given)
         if chosen.run is None:
-            parser.error("give a command: preprocess, show, size, explain, bench or info; --help says what they do")
+            parser.error("give a command: preprocess, show, size, explain or info; --help says what they do")
         with _termination_unwinds(), _output_goes_somewhere(), _warnings_are_lines():
             chosen.run(chosen)
             sys.stdout.flush()

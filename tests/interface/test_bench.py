@@ -1,4 +1,4 @@
-"""`stridedgpu bench`: what it measures is checked first, what it prints and writes is what it measured."""
+"""`python -m benchmarks`: what it measures is checked first, what it prints and writes is what it measured."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
-from stridedgpu.__main__ import main
-from stridedgpu.commands.bench import chart, measure, table
-from stridedgpu.commands.bench.clocks import CudaClock, HostClock
-from stridedgpu.commands.bench.facts import facts_of
-from stridedgpu.commands.bench.measure import Bench, _written, check_result
-from stridedgpu.commands.bench.peers import registry
-from stridedgpu.commands.bench.peers.numpy_peer import NumpyPeer
-from stridedgpu.commands.bench.records import (
+from benchmarks.__main__ import main
+from benchmarks.suite import chart, measure, table
+from benchmarks.suite.clocks import CudaClock, HostClock
+from benchmarks.suite.facts import facts_of
+from benchmarks.suite.measure import Bench, _written, check_result
+from benchmarks.suite.peers import registry
+from benchmarks.suite.peers.numpy_peer import NumpyPeer
+from benchmarks.suite.records import (
     DEVICE_COPY,
     OURS,
     OWN_COPY,
@@ -32,8 +32,8 @@ from stridedgpu.commands.bench.records import (
     read_results,
     results_text,
 )
-from stridedgpu.commands.bench.work import make_work
-from stridedgpu.commands.bench.workloads import CURVE_BYTES, CURVES, WORKLOADS, curve_of, workloads_named
+from benchmarks.suite.work import make_work
+from benchmarks.suite.workloads import CURVE_BYTES, CURVES, WORKLOADS, curve_of, workloads_named
 from stridedgpu.values.errors import StridedGpuError
 
 
@@ -64,8 +64,8 @@ def on_the_cpu(monkeypatch):
     """Tiny sizes, and no time to speak of."""
     monkeypatch.setenv("STRIDEDGPU_DEVICE", "cpu")
     small = tuple(dataclasses.replace(one, sizes=dict.fromkeys(one.sizes, one.sizes["test"])) for one in WORKLOADS)
-    monkeypatch.setattr("stridedgpu.commands.bench.workloads.WORKLOADS", small)
-    monkeypatch.setattr("stridedgpu.commands.bench.command._SECONDS", dict.fromkeys(("gpu", "cpu", "quick", "test"), 0))
+    monkeypatch.setattr("benchmarks.suite.workloads.WORKLOADS", small)
+    monkeypatch.setattr("benchmarks.__main__._SECONDS", dict.fromkeys(("gpu", "cpu", "quick", "test"), 0))
     monkeypatch.setattr(measure, "_ROUND_SECONDS", 1e-6)
 
 
@@ -74,7 +74,7 @@ def on_the_cpu(monkeypatch):
 
 def test_quick_prints_a_table_and_writes_json(on_the_cpu, tmp_path, capsys):
     options = ("--quick", "--against", "numpy", "--only", "train,transpose-1B,embed-64B-int32,tiny-plan")
-    assert run("bench", *options, "--out", str(tmp_path)) == 0
+    assert run(*options, "--out", str(tmp_path)) == 0
     printed, said = capsys.readouterr()
     assert "no GPU is measured" in said
     for name in ("train", "transpose-1B", "embed-64B-int32", "tiny-plan", "of own copy", "best peer"):
@@ -108,10 +108,10 @@ def test_quick_prints_a_table_and_writes_json(on_the_cpu, tmp_path, capsys):
     ],
 )
 def test_refusals_are_one_line(on_the_cpu, arguments, said, capsys):
-    assert run("bench", *arguments) == 2
+    assert run(*arguments) == 2
     printed, problem = capsys.readouterr()
     assert not printed
-    assert problem.splitlines()[-1].startswith("stridedgpu")
+    assert problem.splitlines()[-1].startswith("benchmarks: ")
     assert said in problem.splitlines()[-1]
 
 
@@ -151,7 +151,7 @@ def test_pytorch_compiles_every_workload():
     torch = pytest.importorskip("torch")
     from torch._dynamo.utils import counters
 
-    from stridedgpu.commands.bench.peers.torch_peer import CompiledTorchPeer
+    from benchmarks.suite.peers.torch_peer import CompiledTorchPeer
 
     peer = CompiledTorchPeer("cpu")
     peer._compiled = lambda function: torch.compile(function, dynamic=False, backend="eager")

@@ -387,7 +387,8 @@ def test_pillow_keeps_the_memory_of_as_many_images_as_threads_decode(folder, mon
 PICTURE = ("preprocess", "a.png", "--size", "32")
 TO = ("--out", "o.npy")
 REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
-    "no command": ((), "give a command: preprocess, show, size, explain, bench or info"),
+    "no command": ((), "give a command: preprocess, show, size, explain or info"),
+    "benchmarks": (("bench", "--quick"), "benchmarks run from a checkout of the repository: python -m benchmarks"),
     "a value with a minus": (("show", "--sizes", "-1,3"), "given as --name=-1"),
     "unknown command": (("convert",), "invalid choice: 'convert'"),
     "unknown option": ((*PICTURE, *TO, "--speed"), "unrecognized arguments: --speed"),

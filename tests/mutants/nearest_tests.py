@@ -125,7 +125,6 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("preprocess/*", ("preprocess/test_step.py", "preprocess/test_step_out.py", "preprocess/test_resized_step.py")),
     ("preprocess/*", ("preprocess/test_frames_of_a_step.py", "preprocess/test_traps.py")),
     # the command line
-    ("commands/bench/*", ("interface/test_bench.py",)),
     ("commands/folder*.py", ("preprocess/test_folder_job.py", "preprocess/test_hostile_files.py")),
     ("commands/compare.py", ("preprocess/test_one_declaration.py",)),
     ("commands/[ij]*.py", ("interface/test_command_line.py", "preprocess/test_folder_job.py")),
@@ -134,7 +133,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("commands/[!b]*.py", ("interface/test_command_line.py",)),
     ("commands/batch_job.py", ("interface/test_command_line.py",)),
     ("commands/*arguments.py", ("preprocess/test_one_declaration.py",)),
-    ("__main__.py", ("interface/test_command_line.py", "interface/test_show.py", "interface/test_bench.py")),
+    ("__main__.py", ("interface/test_command_line.py", "interface/test_show.py")),
     ("__init__.py", ("interface/test_import.py", "operations/test_devices.py")),
     ("typing.py", ("interface/test_typing.py",)),
     ("*/__init__.py", ("interface/test_import.py",)),

@@ -20,7 +20,7 @@ from harness.profiles import examples
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.commands.bench.records import read_results
+from benchmarks.suite.records import read_results
 from stridedgpu.commands.folder_job import FolderJob, Shard, ShardRecord, read_record, start, write_shard
 from stridedgpu.preprocess.decoding import Decoder, opened_mask
 from stridedgpu.preprocess.image_files import ImageError

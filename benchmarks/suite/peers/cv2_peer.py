@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from stridedgpu.commands.bench.work import Array, Move, Work
+from benchmarks.suite.work import Array, Move, Work
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 
 from .peer import Call, CannotDoError, in_place

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import stridedgpu as sg
-from stridedgpu.commands.bench.work import Array, Move, Work
+from benchmarks.suite.work import Array, Move, Work
 
 from .peer import Call, CannotDoError
 

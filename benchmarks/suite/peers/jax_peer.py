@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import stridedgpu as sg
-from stridedgpu.commands.bench.work import Array, CropWork, Move, Pick, Work
+from benchmarks.suite.work import Array, CropWork, Move, Pick, Work
 
 from .peer import Call, CannotDoError, factors, memory_axes
 

@@ -1,4 +1,7 @@
-"""The command `stridedgpu bench`: measure here, print a table, write JSON and a chart."""
+"""`python -m benchmarks`, from a checkout: measure here, print a table, write JSON and a chart.
+
+Bad arguments end in one line on stderr and exit code 2.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import stridedgpu as sg
-from stridedgpu.commands.bench.peers.peer import Peer
-from stridedgpu.commands.bench.peers.registry import PEERS, installed_peers
-from stridedgpu.commands.console import progress
+from benchmarks.suite.chart import check_plotting, draw_chart
+from benchmarks.suite.measure import Bench
+from benchmarks.suite.peers.peer import Peer
+from benchmarks.suite.peers.registry import PEERS, installed_peers
+from benchmarks.suite.provenance import provenance_of
+from benchmarks.suite.records import Record, Results, results_text
+from benchmarks.suite.table import table_text
+from benchmarks.suite.workloads import CURVE_BYTES, CURVES, WORKLOADS, Scale, Workload, curve_of, workloads_named
+from stridedgpu.__main__ import INTERRUPTED, REFUSED, OneLineParser
+from stridedgpu.commands.console import one_line, progress
 from stridedgpu.preprocess.npy import check_writable, replacement
 from stridedgpu.values.errors import StridedGpuError
 
-from .chart import check_plotting, draw_chart
-from .measure import Bench
-from .provenance import provenance_of
-from .records import Record, Results, results_text
-from .table import table_text
-from .workloads import CURVE_BYTES, CURVES, WORKLOADS, Scale, Workload, curve_of, workloads_named
-
-__all__ = ["add_bench", "measure_device"]
+_PROGRAM: Final = "benchmarks"
 
 _SECONDS: Final = {"gpu": 1.5, "cpu": 4.0, "quick": 0.7, "test": 0.01}
 """Seconds of timing a workload, each contender's share included; points of a curve take a third."""
@@ -32,11 +35,24 @@ _SECONDS: Final = {"gpu": 1.5, "cpu": 4.0, "quick": 0.7, "test": 0.01}
 _PIPE_COLUMNS: Final = 120
 
 
-def add_bench(commands: argparse._SubParsersAction[Any]) -> None:
-    """The parser of `bench`."""
-    parser = commands.add_parser(
-        "bench",
-        help="time the library on this machine, beside others",
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and write as the arguments say; returns the exit code: 0 done, 2 refused, 130 interrupted."""
+    chosen = build_parser().parse_args(arguments)
+    try:
+        run(chosen)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{_PROGRAM}: interrupted\n")
+        return INTERRUPTED
+    except StridedGpuError as problem:
+        sys.stderr.write(f"{_PROGRAM}: {one_line(str(problem))}\n")
+        return REFUSED
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options."""
+    parser = OneLineParser(
+        prog=_PROGRAM,
         description="Time named workloads on this machine beside the libraries that are installed, each result "
         "compared first. Every figure is also a share of the library's own copy of as many bytes, in the same run.",
         allow_abbrev=False,
@@ -52,14 +68,14 @@ def add_bench(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add("--only", metavar="NAME[,NAME]", type=_names, default=(), help="these workloads alone, without curves")
     add("--device", help="cpu, cuda or cuda:N (default: the first CUDA device that works, else cpu)")
-    parser.set_defaults(run=run_bench)
+    return parser
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def run_bench(chosen: argparse.Namespace) -> None:
+def run(chosen: argparse.Namespace) -> None:
     """Measure, print, write."""
     known = [workload.name for workload in WORKLOADS]
     unknown = [name for name in chosen.only if name not in known]
@@ -72,7 +88,7 @@ def run_bench(chosen: argparse.Namespace) -> None:
     peers, absent = installed_peers(device, chosen.against)
     for name, reason in absent.items():
         if reason.startswith("cannot"):
-            sys.stderr.write(f"stridedgpu bench: {name} {reason}\n")
+            sys.stderr.write(f"{_PROGRAM}: {name} {reason}\n")
     provenance = provenance_of(device, peers, scale)
     outputs = {} if chosen.out is None else _outputs(chosen.out, provenance["device"]["name"])
     results = measure_device(device, peers, scale, provenance, chosen.only)
@@ -118,7 +134,7 @@ def _device(wanted: str | None) -> str:
     device = sg.empty((1,), "uint8").device
     if device == "cpu":
         reason = next((entry.reason for entry in sg.devices() if not entry.available), "the CPU was asked for")
-        sys.stderr.write(f"stridedgpu bench: no GPU is measured ({reason}); the CPU is\n")
+        sys.stderr.write(f"{_PROGRAM}: no GPU is measured ({reason}); the CPU is\n")
     return device
 
 
@@ -136,8 +152,12 @@ def _write_chart(results: Results, path: Path) -> None:
     try:
         check_plotting()
     except StridedGpuError as problem:
-        sys.stderr.write(f"stridedgpu bench: {problem}\n")
+        sys.stderr.write(f"{_PROGRAM}: {problem}\n")
         return
     with replacement(path) as file:
         draw_chart(results, file)
     sys.stdout.write(f"wrote {str(path)!r}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from stridedgpu.commands.bench.work import Array, CropWork, Move, Pick, Work
-from stridedgpu.commands.bench.workloads import Crops, Relayout
+from benchmarks.suite.work import Array, CropWork, Move, Pick, Work
+from benchmarks.suite.workloads import Crops, Relayout
 
 from .peer import Call, factors
 

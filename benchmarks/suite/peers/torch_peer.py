@@ -6,8 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from stridedgpu.commands.bench.work import Array, CropWork, Move, Pick, Work
-from stridedgpu.commands.bench.workloads import Crops, Relayout
+from benchmarks.suite.work import Array, CropWork, Move, Pick, Work
+from benchmarks.suite.workloads import Crops, Relayout
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 
 from .peer import Call, CannotDoError, factors, in_place

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stridedgpu.commands.bench.work import Array, CropWork, Move, Work
-from stridedgpu.commands.bench.workloads import Crops, Relayout
+from benchmarks.suite.work import Array, CropWork, Move, Work
+from benchmarks.suite.workloads import Crops, Relayout
 
 __all__ = ["Call", "CannotDoError", "Peer", "factors", "in_place", "memory_axes"]
 

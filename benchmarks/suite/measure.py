@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 import stridedgpu as sg
-from stridedgpu.commands.bench.peers.peer import CannotDoError, Peer
 from stridedgpu.values.errors import StridedGpuError
 
 from .clocks import Call, Clock, CudaClock, HostClock
+from .peers.peer import CannotDoError, Peer
 from .records import DEVICE_COPY, OURS, OWN_COPY, Record, Timing
 from .work import Array, Move, Work, make_work, our_call
 from .workloads import Scale, Workload

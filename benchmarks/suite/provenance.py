@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import stridedgpu as sg
-from stridedgpu.commands.bench.peers.peer import Peer
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+
+from .peers.peer import Peer
 
 __all__ = ["provenance_of"]
 

@@ -1,1 +1,0 @@
-"""Benchmarks: named workloads, the peers they are timed beside, and the command `stridedgpu bench`."""
