@@ -25,8 +25,8 @@ import numpy as np
 import stridedgpu as sg
 from benchmarks.suite.facts import Step, facts_of, steps_of
 from benchmarks.suite.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
-from stridedgpu.devices.cuda.launches.crop_records import crop_records
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.crops import crop_records
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.crop_windows import Crops as Windows
 from stridedgpu.values.layout import Layout

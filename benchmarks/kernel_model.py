@@ -22,8 +22,7 @@ from harness.emulator.machine_code import Disassembly
 from harness.emulator.sass import Instruction, parsed
 from harness.emulator.warp import Block, Warp
 
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.planning.known_gpus import KNOWN_GPUS
+from stridedgpu.devices.cuda.gpu import KNOWN_GPUS, REFERENCE_GPU, GpuProperties, KernelLaunch
 
 REGISTERS, RESERVED_SHARED_BYTES = 65536, 1 << 10
 """What one multiprocessor has, and what the driver takes of its shared memory for each block."""

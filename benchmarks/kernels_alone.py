@@ -23,7 +23,7 @@ from benchmarks.suite.clocks import CudaClock
 from benchmarks.suite.work import CropWork, Move, Pick, Work, make_work
 from benchmarks.suite.workloads import WORKLOADS, Scale, Workload, workloads_named
 from stridedgpu.devices.cuda.plan import cuda_plan
-from stridedgpu.devices.cuda.planning.policy import policy, using
+from stridedgpu.devices.cuda.policy import policy, using
 
 COLD_BYTES = 256 << 20
 """Bytes of all sets together: four times the L2 cache of an H100 or H200, twice that of a B200."""
@@ -45,7 +45,7 @@ SWEEP = {
     ("crops", "in_flight_bytes"): ((32, 128), ("crops",)),
     ("crops", "most_rows"): ((1, 2, 8), ("crops",)),
 }
-"""Thresholds of `devices/cuda/planning/policy.py`: alternatives, and beginnings of the names of workloads."""
+"""Thresholds of `devices/cuda/policy.py`: alternatives, and beginnings of the names of workloads."""
 
 Call = Callable[[], object]
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import stridedgpu as sg
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cuda.launches.frame_records import frame_record
-from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_launch, resize_records
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
-from stridedgpu.devices.cuda.planning.resize import choose_resize
+from stridedgpu.devices.cuda.frames import frame_record
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.resize import ResizeSample, choose_resize, resize_launch, resize_records
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand

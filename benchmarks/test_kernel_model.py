@@ -8,7 +8,7 @@ from harness.emulator.sass import parsed
 from kernel_facts import machine_code
 from kernel_model import model, passes, resident_blocks
 
-from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
+from stridedgpu.devices.cuda.gpu import KernelLaunch
 
 COPY = """
         /*0000*/                   S2R R0, SR_TID.X ;

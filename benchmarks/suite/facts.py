@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from stridedgpu.devices.cuda.launches.index_checks import check_launch
+from stridedgpu.devices.cuda.gather import check_launch
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.planning.crop_windows import CropProblem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stridedgpu.devices.cuda.planning.gather import WIDEST_INDICES
+from stridedgpu.devices.cuda.gather import WIDEST_INDICES
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.gather_plans import PlannedGather, PlannedScatter, planned_gather, planned_scatter
 from stridedgpu.operations.index_arguments import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from stridedgpu.devices.cuda.gpu import KNOWN_GPUS
 from stridedgpu.devices.cuda.plan import GpuPlanner
-from stridedgpu.devices.cuda.planning.known_gpus import KNOWN_GPUS
 from stridedgpu.devices.interface import Planner
 from stridedgpu.devices.selection import device_named
 from stridedgpu.operations.options import ValueOptions

@@ -24,4 +24,4 @@ def exchange_of(device: str) -> ModuleType:
 
 def overlap_of(device: str) -> ModuleType:
     """`own_stream`, `event_of_current_stream` and `wait_for_event` of a CUDA device or the emulated one."""
-    return import_module(_OF_EMULATED if device == EMULATED else f"{_OF_CUDA}.overlap")
+    return import_module(_OF_EMULATED if device == EMULATED else f"{_OF_CUDA}.exchange")

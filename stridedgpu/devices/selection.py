@@ -63,7 +63,7 @@ def devices() -> tuple[DeviceInfo, ...]:
     if status.device_count == 0:
         cuda = (DeviceInfo("cuda", available=False, description="NVIDIA GPUs through CuPy", reason=status.reason),)
         return (CpuDevice.describe(), *cuda)
-    from stridedgpu.devices.cuda.runtime.properties import describe_device
+    from stridedgpu.devices.cuda.runtime.device import describe_device
 
     return (CpuDevice.describe(), *(describe_device(number) for number in range(status.device_count)))
 

@@ -97,7 +97,7 @@ class Planned:
         words = "\n".join([*self.heading, *(plan.explain() for plan in self.steps)])
         if self.missing is None:
             return words
-        from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+        from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 
         return (
             f"{words}\n  planned for a reference GPU, {REFERENCE_GPU.name} (compute capability "

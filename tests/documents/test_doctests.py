@@ -35,7 +35,7 @@ def test_examples(name):
 def test_the_walk_finds_modules_and_their_examples():
     assert {
         "stridedgpu.values.layout",
-        "stridedgpu.devices.cuda.planning.relayout",
+        "stridedgpu.devices.cuda.relayout.choice",
         "stridedgpu.values.strides",
     } <= set(MODULES)
     floors = (

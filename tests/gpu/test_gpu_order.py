@@ -232,8 +232,8 @@ def test_pytorch_shares_the_memory_both_ways():
 def test_a_kernel_may_ask_for_more_than_48_kb_of_shared_memory():
     import cupy
 
-    from stridedgpu.devices.cuda.launches.instantiation import instantiation
-    from stridedgpu.devices.cuda.runtime.compile import compiled_kernel
+    from stridedgpu.devices.cuda.parameters import instantiation
+    from stridedgpu.devices.cuda.runtime.kernels import compiled_kernel
 
     types = ("sg::Conversion<sg::uint8, sg::uint8>", "sg::uint32")
     name = instantiation("copy_flat", types, "FlatPolicy", load_bytes=16, store_bytes=16, steps=1)

@@ -11,7 +11,7 @@ from harness.sample_tensors import same_bits
 from numpy.lib.stride_tricks import as_strided
 
 import stridedgpu as sg
-from stridedgpu.devices.cuda.planning.policy import policy, using
+from stridedgpu.devices.cuda.policy import policy, using
 from stridedgpu.devices.cuda.status import cuda_status
 from stridedgpu.devices.selection import device_named
 from stridedgpu.preprocess import Preprocess
@@ -28,7 +28,7 @@ class Seen:
     def __init__(self, monkeypatch):
         import cupy
 
-        from stridedgpu.devices.cuda.runtime.upload import Uploads
+        from stridedgpu.devices.cuda.runtime.transfer import Uploads
 
         runtime = cupy.cuda.runtime
         self.pinned, self.waits, self.fails = [], [], False

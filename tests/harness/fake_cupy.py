@@ -23,7 +23,7 @@ from harness.dlpack_structures import managed
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
-from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
+from stridedgpu.devices.cuda.gpu import KernelLaunch
 
 LEGACY_STREAM = 0
 

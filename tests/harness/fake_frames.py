@@ -14,7 +14,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.frame_samples import write_samples
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
 from stridedgpu.devices.cuda import plan as cuda_plan
-from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice
+from stridedgpu.devices.cuda.frames import FramePixelsChoice
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.values.layout import Layout

@@ -12,7 +12,7 @@ from harness.fake_gpus import forget
 
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cuda import plan as cuda_plan
-from stridedgpu.devices.cuda.launches.relayout import cuda_launch
+from stridedgpu.devices.cuda.relayout.families import relayout_launch as cuda_launch
 from stridedgpu.planning.relayout_problem import Problem
 
 

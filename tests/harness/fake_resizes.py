@@ -14,7 +14,7 @@ from harness.fake_gpus import forget
 
 from stridedgpu.devices.cpu.numpy_loops.frames import colours_of
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
-from stridedgpu.devices.cuda.launches import resize
+from stridedgpu.devices.cuda import resize
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
 from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.colour_matrix import ColourMatrix

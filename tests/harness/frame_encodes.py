@@ -12,8 +12,7 @@ from harness.frame_cases import surface
 
 from stridedgpu.api.creation import asarray
 from stridedgpu.devices.cpu.numpy_loops.frame_samples import write_samples
-from stridedgpu.devices.cuda.launches.frame_encode import frame_encode_launch, sample_addresses
-from stridedgpu.devices.cuda.planning.frame_encode import FrameEncodeChoice, choose_frame_encode
+from stridedgpu.devices.cuda.frames import FrameEncodeChoice, choose_frame_encode, frame_encode_launch, sample_addresses
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import SamplesProblem

@@ -12,9 +12,14 @@ from harness.frame_cases import surface
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
-from stridedgpu.devices.cuda.launches.frames import PLACE, frames_launch, window_place
-from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice
-from stridedgpu.devices.cuda.planning.frames import FrameChoice, choose_frame
+from stridedgpu.devices.cuda.frames import (
+    PLACE,
+    FrameChoice,
+    FramePixelsChoice,
+    choose_frame,
+    frames_launch,
+    window_place,
+)
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.conversion import conversion

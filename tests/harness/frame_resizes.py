@@ -10,8 +10,8 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
-from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_samples
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.resize import ResizeSample, resize_samples
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.frame_sources import FrameSources

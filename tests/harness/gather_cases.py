@@ -12,10 +12,15 @@ from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Recor
 from harness.index_oracle import gather_nd_by_definition
 
 from stridedgpu import Layout
-from stridedgpu.devices.cuda.launches.gather import LAUNCH_NUMBER_AT, gather_launch
-from stridedgpu.devices.cuda.launches.index_checks import REPORT, launch_number, wrong_index
-from stridedgpu.devices.cuda.planning.gather import choose_gather
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.gather import (
+    LAUNCH_NUMBER_AT,
+    REPORT,
+    choose_gather,
+    gather_launch,
+    launch_number,
+    wrong_index,
+)
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.values.dtypes import element_type

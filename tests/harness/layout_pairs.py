@@ -10,7 +10,7 @@ from harness.emulator.cases import LARGE, case, in_order
 from harness.emulator.machine_code import ARCHITECTURES
 from harness.emulator.planned import Case
 
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties
+from stridedgpu.devices.cuda.gpu import GpuProperties
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.layout import Layout
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from stridedgpu.devices.cuda.planning.crops import CropChoice, choose_crops
-from stridedgpu.devices.cuda.planning.gather import GatherChoice, choose_gather
-from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice, choose_relayout
+from stridedgpu.devices.cuda.crops import CropChoice, choose_crops
+from stridedgpu.devices.cuda.gather import GatherChoice, choose_gather
+from stridedgpu.devices.cuda.relayout.choice import RelayoutChoice
+from stridedgpu.devices.cuda.relayout.families import choose_relayout
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
-from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_launch, resize_records
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.planning.resize import ResizeChoice, choose_resize
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
+from stridedgpu.devices.cuda.resize import ResizeChoice, ResizeSample, choose_resize, resize_launch, resize_records
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.resize_arithmetic import Interpolation, Passes
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow, WindowTaps

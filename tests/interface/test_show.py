@@ -14,7 +14,7 @@ import pytest
 import stridedgpu as sg
 from stridedgpu import picture
 from stridedgpu.__main__ import main
-from stridedgpu.devices.cuda.planning.known_gpus import KNOWN_GPUS
+from stridedgpu.devices.cuda.gpu import KNOWN_GPUS
 from stridedgpu.values.layout import Layout
 
 

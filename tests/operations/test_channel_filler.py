@@ -21,8 +21,8 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
 from stridedgpu.devices.cpu.operations.relayout import OPERATION
 from stridedgpu.devices.cpu.plan import CpuPlan
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.values.conversion import conversion

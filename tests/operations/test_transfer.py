@@ -12,7 +12,7 @@ import pytest
 from harness.sample_tensors import SOURCES, frames, padded, same_bits
 
 import stridedgpu as sg
-from stridedgpu.devices.cuda.planning.policy import MemoryPolicy, policy, using
+from stridedgpu.devices.cuda.policy import MemoryPolicy, policy, using
 from stridedgpu.operations import transfer
 
 

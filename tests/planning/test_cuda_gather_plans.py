@@ -12,9 +12,8 @@ from harness.kernel_names import policy_of
 from harness.plans import chosen_gather
 
 from stridedgpu import Layout, LayoutError
-from stridedgpu.devices.cuda.launches.gather import gather_launch
-from stridedgpu.devices.cuda.planning.gather import GatherFamily
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.gather import GatherFamily, gather_launch
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.values.dtypes import element_type

@@ -10,12 +10,11 @@ import pytest
 from harness.kernel_names import policy_of, types_of
 from harness.plans import chosen_relayout
 
-from stridedgpu.devices.cuda.launches.parameters import ParameterBlock, conversion_argument
-from stridedgpu.devices.cuda.launches.relayout import cuda_launch
-from stridedgpu.devices.cuda.launches.run_steps import RunSteps
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch, grid_of
-from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch, grid_of
+from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument
+from stridedgpu.devices.cuda.relayout.choice import Family, RelayoutChoice
+from stridedgpu.devices.cuda.relayout.families import relayout_launch as cuda_launch
+from stridedgpu.devices.cuda.relayout.rows import RunSteps
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import LayoutError

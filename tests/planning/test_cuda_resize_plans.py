@@ -7,9 +7,8 @@ from harness.resize_launches import ResizeCase as Case
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cuda.planning.policy import ResizePolicy
-from stridedgpu.devices.cuda.planning.resize import ResizeFamily, choose_resize
-from stridedgpu.devices.cuda.planning.resize_tiles import TileUse, resize_tiles
+from stridedgpu.devices.cuda.policy import ResizePolicy
+from stridedgpu.devices.cuda.resize import ResizeFamily, TileUse, choose_resize, resize_tiles
 from stridedgpu.planning.resize_arithmetic import Arithmetic, Interpolation
 from stridedgpu.planning.resize_problem import window_taps
 from stridedgpu.values.dtypes import element_type

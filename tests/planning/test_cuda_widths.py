@@ -15,10 +15,10 @@ from harness.kernel_names import kernel_of, policy_of
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.devices.cuda.planning import widths
-from stridedgpu.devices.cuda.planning.families import pixel_axes, unit_axis
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.planning.turned_pixels import turned_pixels_of
+from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
+from stridedgpu.devices.cuda.relayout import families
+from stridedgpu.devices.cuda.relayout.choice import pixel_axes, unit_axis
+from stridedgpu.devices.cuda.relayout.turned_pixels import turned_pixels_of
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.layout import Layout
@@ -120,7 +120,7 @@ def test_kernels_load_and_store_what_their_plans_say_many_times(one):
 
 @pytest.mark.parametrize("nbytes, widest", [(1, 1), (2, 2), (3, 2), (12, 8), (16, 16), (31, 16)])
 def test_a_vector_is_no_longer_than_its_run(nbytes, widest):
-    bound = widths._length_bound("source", nbytes)
+    bound = families._length_bound("source", nbytes)
     assert (bound.nbytes, bound.text) == (widest, f"a run of the source is {nbytes} B long")
 
 
@@ -128,7 +128,7 @@ def test_pixels_that_run_backwards_are_turned_in_whole_vectors_of_a_row():
     pixels = Layout((2, 500, 3)).sliced((slice(None), slice(None, None, -1)))
     problem = case(pixels, Layout((2, 500, 3), (1500, 1, 500)), "float32", axis=2).plan.problem
     assert problem.source_strides[pixel_axes(problem)[1]] < 0
-    _, bounds = widths._channels_run(problem, "target")
+    _, bounds = families._channels_run(problem, "target")
     assert bounds[-1].nbytes == 2000
     assert bounds[-1].text == "a row of the target's pixels is 2000 B long and runs backwards"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from harness.emulator.cases import case
 
-from stridedgpu.devices.cuda.planning.packed_tiles import PackedTile, packed_tiles
+from stridedgpu.devices.cuda.relayout.packed_tile import PackedTile, packed_tiles
 from stridedgpu.values.layout import Layout
 
 

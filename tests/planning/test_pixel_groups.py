@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from harness.emulator.cases import case, flipped
 
-from stridedgpu.devices.cuda.planning.pixels import PixelGroup, Pixels, pixels_of, whole_pixels_of
+from stridedgpu.devices.cuda.relayout.pixels import PixelGroup, Pixels, pixels_of, whole_pixels_of
 from stridedgpu.values.layout import Layout
 
 

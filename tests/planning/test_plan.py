@@ -14,8 +14,7 @@ from harness.strategies import coordinates_of, element_types, layouts_of, tensor
 from hypothesis import given, settings, strategies as st
 
 from stridedgpu.api import given as api_given
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
+from stridedgpu.devices.cuda.relayout.choice import Family, RelayoutChoice
 from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.descriptor import BufferTensorDesc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stridedgpu.devices.cuda.planning.raw import choose_raw
+from stridedgpu.devices.cuda.raw import choose_raw
 from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout

@@ -8,6 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
+from stridedgpu.devices.cuda.relayout.families import choose_relayout, relayout_launch
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import KernelFacts, Width
@@ -18,23 +19,13 @@ from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
 from stridedgpu.values.errors import DeviceError
 
-from .launches.channel_matrix import channel_matrix_launch
-from .launches.crops import crops_launch
-from .launches.frame_encode import frame_encode_launch
-from .launches.frames import frames_launch
-from .launches.gather import gather_launch
-from .launches.raw import raw_launch
-from .launches.relayout import cuda_launch
-from .launches.resize import resize_launch, window_launch
-from .planning.channel_matrix import choose_channel_matrix
-from .planning.crops import choose_crops
-from .planning.frame_encode import choose_frame_encode
-from .planning.frames import choose_frame
-from .planning.gather import choose_gather
-from .planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
-from .planning.raw import choose_raw
-from .planning.relayout import choose_relayout
-from .planning.resize import ResizeChoice, choose_resize
+from .channel_matrix import channel_matrix_launch, choose_channel_matrix
+from .crops import choose_crops, crops_launch
+from .frames import choose_frame, choose_frame_encode, frame_encode_launch, frames_launch
+from .gather import choose_gather, gather_launch
+from .gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
+from .raw import choose_raw, raw_launch
+from .resize import ResizeChoice, choose_resize, resize_launch, window_launch
 
 __all__ = ["CudaPlan", "GpuPlanner", "KernelChoice", "cuda_plan", "windows_plan"]
 
@@ -52,7 +43,7 @@ class KernelChoice(KernelFacts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CudaPlan:
-    """A kernel, chosen by `devices/cuda/planning`, and its launch, laid out by `devices/cuda/launches`.
+    """A kernel, chosen and laid out by the module of its operation.
 
     `launch` names the instantiation, the grid, the threads of a block, the shared memory, the tile and the parameters.
     It is None if there is nothing to move, and for resizes whose windows come with every call: `windows_plan` completes
@@ -143,7 +134,7 @@ def _by_width(choose: Callable[[Any, int], KernelChoice]) -> _Choose:
 
 _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
     {
-        Problem: (_by_width(choose_relayout), cuda_launch),
+        Problem: (_by_width(choose_relayout), relayout_launch),
         GatherProblem: (_by_width(choose_gather), gather_launch),
         CropProblem: (_by_width(choose_crops), crops_launch),
         ChannelMatrixProblem: (_by_width(choose_channel_matrix), lambda choice, _: channel_matrix_launch(choice)),

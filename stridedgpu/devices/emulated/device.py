@@ -12,7 +12,7 @@ from typing import Any, Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.plan import GpuPlanner
-from stridedgpu.devices.cuda.planning.policy import policy
+from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located, LocatedOperands
 from stridedgpu.devices.operand import Operand

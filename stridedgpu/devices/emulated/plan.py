@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stridedgpu.devices.cpu.plan import CpuPlan
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.plan import CudaPlan
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
 from stridedgpu.devices.interface import EMULATED
 from stridedgpu.planning.device_plan import Width
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
-from stridedgpu.devices.cuda.launches.index_checks import REPORT
+from stridedgpu.devices.cuda.gather import REPORT
 
 DATA = np.arange(24, dtype=np.int32).reshape(4, 6)
 

@@ -17,9 +17,9 @@ from harness.sample_tensors import frames, same_bits
 
 import stridedgpu as sg
 from stridedgpu.devices import selection
-from stridedgpu.devices.cuda.launches.relayout import cuda_launch as planner_cuda_launch
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
-from stridedgpu.devices.cuda.planning.policy import MemoryPolicy, policy, using
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, KernelLaunch
+from stridedgpu.devices.cuda.policy import MemoryPolicy, policy, using
+from stridedgpu.devices.cuda.relayout.families import relayout_launch as planner_cuda_launch
 
 
 def test_a_launch_gets_the_addresses_the_grid_and_the_tables(gpus):
@@ -42,7 +42,7 @@ def test_the_planners_parameters_reach_the_kernel_but_for_the_addresses(gpus, or
     launch = planner_cuda_launch(plan.choice, REFERENCE_GPU)
     device = selection.device_named("cuda:0")
     tables = tuple(device.allocate(len(contents), 16) for _, contents in launch.tables)
-    prepared_kernel = importlib.import_module("stridedgpu.devices.cuda.runtime.launch").PreparedKernel
+    prepared_kernel = importlib.import_module("stridedgpu.devices.cuda.runtime.kernels").PreparedKernel
     prepared = prepared_kernel(launch, types.SimpleNamespace(ptr=5), 0, tables)
     held = []
     prepared._launch = lambda handle, arguments, extra: held.append((handle, parameters_at(arguments, launch), extra))
@@ -197,7 +197,7 @@ class Dropped:
         self.table = weakref.ref(table.owner)
         launch = KernelLaunch(("fake.cu",), "sg::kernel", (1, 1, 1), (32, 1, 1), 0, bytes(24), ((16, b"table" * 4),))
         gpus.functions[5] = "sg::kernel", 0
-        prepared_kernel = importlib.import_module("stridedgpu.devices.cuda.runtime.launch").PreparedKernel
+        prepared_kernel = importlib.import_module("stridedgpu.devices.cuda.runtime.kernels").PreparedKernel
         kernel = prepared_kernel(launch, types.SimpleNamespace(ptr=5), 0, (table,))
         kernel(table, 0, table, 0, stream)
         del kernel, table

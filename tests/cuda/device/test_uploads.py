@@ -21,7 +21,7 @@ def modules():
 
     with pytest.MonkeyPatch.context() as monkeypatch, two_gpus(monkeypatch) as fake:
         runtime = "stridedgpu.devices.cuda.runtime"
-        yield importlib.import_module(f"{runtime}.upload"), importlib.import_module(f"{runtime}.pinned_ring"), fake
+        yield importlib.import_module(f"{runtime}.transfer"), fake
 
 
 @st.composite
@@ -41,7 +41,7 @@ def drawn_runs(draw):
 @settings(max_examples=examples(40))
 @given(drawn_runs())
 def test_every_byte_is_sent_once_and_a_group_fits_its_piece(modules, drawn):
-    upload, _, _ = modules
+    transfer, _ = modules
     runs, (read_end, written_end) = drawn
     source = np.random.default_rng(0).integers(1, 255, read_end, np.uint8)
     expected, target = np.zeros(written_end, np.uint8), np.zeros(written_end, np.uint8)
@@ -50,8 +50,8 @@ def test_every_byte_is_sent_once_and_a_group_fits_its_piece(modules, drawn):
             first, there = read + row * runs.source_pitch, written + row * runs.target_pitch
             expected[there : there + runs.width] = source[first : first + runs.width]
     sent = 0
-    for group in upload._groups(runs, MOST):
-        assert sum(upload._stepped(one.width * one.height) for one in group) <= MOST
+    for group in transfer._groups(runs, MOST):
+        assert sum(transfer._stepped(one.width * one.height) for one in group) <= MOST
         for one in group:
             for row in range(one.height):
                 first, there = one.read + row * one.source_pitch, one.written + row * one.target_pitch
@@ -62,10 +62,10 @@ def test_every_byte_is_sent_once_and_a_group_fits_its_piece(modules, drawn):
 
 
 def test_pieces_are_taken_in_the_order_in_which_they_were_sent(modules, monkeypatch):
-    _, pinned_ring, fake = modules
+    transfer, fake = modules
     queued = set()
-    monkeypatch.setattr(pinned_ring.cupy.cuda.runtime, "eventQuery", lambda event: 600 if event in queued else 0)
-    ring = pinned_ring.PinnedRing(3, 64)
+    monkeypatch.setattr(transfer.cupy.cuda.runtime, "eventQuery", lambda event: 600 if event in queued else 0)
+    ring = transfer.PinnedRing(3, 64)
 
     def sent(nbytes):
         piece = ring.take(nbytes)

@@ -14,8 +14,7 @@ from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Recor
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels
-from stridedgpu.devices.cuda.launches.channel_matrix import channel_matrix_launch
-from stridedgpu.devices.cuda.planning.channel_matrix import ChannelMatrixChoice, choose_channel_matrix
+from stridedgpu.devices.cuda.channel_matrix import ChannelMatrixChoice, channel_matrix_launch, choose_channel_matrix
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.values.channel_matrix import matrix_rows

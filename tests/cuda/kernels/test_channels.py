@@ -12,8 +12,8 @@ from harness.emulator.planned import Case
 from harness.emulator.tiled_cases import wavefronts
 from harness.emulator.tiled_tests import Fault, TiledTests
 
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.pixels import PixelGroup
+from stridedgpu.devices.cuda.relayout.choice import Family
+from stridedgpu.devices.cuda.relayout.pixels import PixelGroup
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
 

@@ -22,11 +22,9 @@ from stridedgpu import Layout, LayoutError, packed_strides
 from stridedgpu.devices.buffer import Buffer as Bytes
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
-from stridedgpu.devices.cuda.launches.crop_records import RECORD_BYTES, crop_records
-from stridedgpu.devices.cuda.launches.crops import crops_launch
-from stridedgpu.devices.cuda.planning.crops import CropChoice
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
-from stridedgpu.devices.cuda.planning.policy import policy, using
+from stridedgpu.devices.cuda.crops import RECORD_BYTES, CropChoice, crop_records, crops_launch
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.policy import policy, using
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.crop_windows import Crop, Crops, source_steps
 from stridedgpu.values.conversion import conversion

@@ -10,7 +10,7 @@ from harness.emulator.marks import emulated
 from harness.emulator.planned import check_cases
 from harness.resize_launches import ResizeCase, check_resizes
 
-from stridedgpu.devices.cuda.planning.families import Family
+from stridedgpu.devices.cuda.relayout.choice import Family
 
 IMAGENET = {"scale": (0.229, 0.224, 0.225), "bias": (-0.485, -0.456, -0.406), "unit": 255}
 ONE_HALF = {"scale": 0.5, "bias": -0.5, "unit": 255}

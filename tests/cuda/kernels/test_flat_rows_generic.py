@@ -17,7 +17,7 @@ from harness.emulator.tiled_tests import Fault
 from harness.strategies import layouts_of
 from hypothesis import strategies as st
 
-from stridedgpu.devices.cuda.planning.families import Family
+from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
 

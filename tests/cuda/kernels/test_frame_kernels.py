@@ -17,9 +17,8 @@ from harness.frame_launches import FrameCase
 from hypothesis import given, settings, strategies as st
 
 from stridedgpu import DeviceError, LayoutError
-from stridedgpu.devices.cuda.launches.frames import frames_launch, window_place
-from stridedgpu.devices.cuda.launches.parameters import product_argument
-from stridedgpu.devices.cuda.planning.frames import choose_frame
+from stridedgpu.devices.cuda.frames import choose_frame, frames_launch, window_place
+from stridedgpu.devices.cuda.parameters import product_argument
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.dtypes import element_type

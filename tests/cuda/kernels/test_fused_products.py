@@ -11,7 +11,7 @@ from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, inspected
 from harness.emulator.runner import Buffer, Job, Program, Record
 from hypothesis import given, strategies as st
 
-from stridedgpu.devices.cuda.launches.parameters import conversion_argument
+from stridedgpu.devices.cuda.parameters import conversion_argument
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES

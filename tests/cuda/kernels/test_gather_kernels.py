@@ -13,8 +13,8 @@ from harness.emulator.chosen import few
 from harness.gather_cases import MODES, NUMBERS, SMALL_GPU, Case, check_cases, emulated, inner_case
 from harness.kernel_names import policy_of
 
-from stridedgpu.devices.cuda.planning.gather import GatherFamily
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.gather import GatherFamily
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 
 
 def row_cases() -> list[Case]:

@@ -15,7 +15,7 @@ from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Recor
 from harness.gather_cases import emulated, inner_case, inspected, random_layout
 
 from stridedgpu import Layout, packed_strides
-from stridedgpu.devices.cuda.launches.index_checks import (
+from stridedgpu.devices.cuda.gather import (
     CHECK_REPORT_AT,
     REPORT,
     WrongIndex,

@@ -13,9 +13,9 @@ from harness.emulator.marks import inspected
 from harness.emulator.planned import Case
 from harness.emulator.tiled_tests import Fault, TiledTests
 
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
-from stridedgpu.devices.cuda.planning.pixels import whole_pixels_of
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.relayout.choice import Family
+from stridedgpu.devices.cuda.relayout.pixels import whole_pixels_of
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
 

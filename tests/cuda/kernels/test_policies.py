@@ -14,11 +14,10 @@ from harness.resize_launches import ResizeCase
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cuda.launches.index_checks import check_launch, distinct_launch, take_launch
-from stridedgpu.devices.cuda.launches.instantiation import instantiation
-from stridedgpu.devices.cuda.launches.raw import raw_launch
-from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
-from stridedgpu.devices.cuda.planning.raw import choose_raw
+from stridedgpu.devices.cuda.gather import check_launch, distinct_launch, take_launch
+from stridedgpu.devices.cuda.gpu import KernelLaunch
+from stridedgpu.devices.cuda.parameters import instantiation
+from stridedgpu.devices.cuda.raw import choose_raw, raw_launch
 from stridedgpu.devices.cuda.sources import joined_source, source_names
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.raw_problem import RawProblem

@@ -14,9 +14,8 @@ from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Recor
 import stridedgpu as sg
 from stridedgpu.devices.buffer import Buffer as Memory
 from stridedgpu.devices.cpu.numpy_loops.raw import unpack_samples
-from stridedgpu.devices.cuda.launches.raw import raw_launch
 from stridedgpu.devices.cuda.plan import GpuPlanner
-from stridedgpu.devices.cuda.planning.raw import RawChoice, choose_raw
+from stridedgpu.devices.cuda.raw import RawChoice, choose_raw, raw_launch
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RAW_FORMATS

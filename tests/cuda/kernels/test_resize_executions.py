@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS, Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow

@@ -12,8 +12,7 @@ from harness.emulator.runner import EmulationError
 from harness.resize_launches import NORMALISED, ResizeCase as Case, check_resizes
 
 from stridedgpu import DeviceError, LayoutError
-from stridedgpu.devices.cuda.launches.resize import resize_launch
-from stridedgpu.devices.cuda.planning.resize import choose_resize
+from stridedgpu.devices.cuda.resize import choose_resize, resize_launch
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS
 

@@ -16,8 +16,8 @@ from harness.emulator.tiled_cases import check_machine_code
 from harness.emulator.tiled_tests import Fault
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.sources import joined_source
 
 TYPES = ("uint8", "uint8>float16", "uint8>float32", "float16", "float32", "float32>uint8")

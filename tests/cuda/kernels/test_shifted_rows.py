@@ -16,8 +16,8 @@ from harness.emulator.tiled_tests import Fault
 from harness.kernel_names import policy_of
 from hypothesis import strategies as st
 
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
 

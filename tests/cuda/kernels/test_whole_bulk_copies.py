@@ -18,7 +18,7 @@ from harness.emulator.tiled_tests import Fault
 from harness.kernel_names import policy_of
 from hypothesis import strategies as st
 
-from stridedgpu.devices.cuda.planning.policy import Policy, policy, using
+from stridedgpu.devices.cuda.policy import Policy, policy, using
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties
+from stridedgpu.devices.cuda.gpu import GpuProperties
+from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.layout import Layout

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
+from stridedgpu.devices.cuda.gpu import KernelLaunch
 
 __all__ = ["few"]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.kernel_names import conversion_of, policy_of, types_of
 
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties
+from stridedgpu.devices.cuda.gpu import GpuProperties
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.layout import Layout
 

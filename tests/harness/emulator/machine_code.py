@@ -5,7 +5,7 @@
 
 What was read is kept in a cache by the hash of all that went into it.
 
-The options are those of `devices/cuda/runtime/compile.py`. CuPy adds `-ftz=true`, so it is given here too: `.ftz` on an
+The options are those of `devices/cuda/runtime/kernels.py`. CuPy adds `-ftz=true`, so it is given here too: `.ftz` on an
 instruction in the PTX is then a place where subnormals are lost.
 """
 

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
-from stridedgpu.devices.cuda.launches.relayout import cuda_launch
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice, choose_relayout
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
+from stridedgpu.devices.cuda.relayout.choice import RelayoutChoice
+from stridedgpu.devices.cuda.relayout.families import choose_relayout, relayout_launch as cuda_launch
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion

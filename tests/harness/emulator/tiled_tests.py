@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from stridedgpu.devices.cuda.planning.families import Family
+from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.sources import joined_source
 
 from . import machine_code

@@ -10,27 +10,55 @@ from typing import Any, Final
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, bytes_in_flight
 from stridedgpu.devices.cuda.plan import CudaPlan, cuda_plan
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
-from stridedgpu.devices.interface import Launch, Located
+from stridedgpu.devices.interface import DeviceInfo, Launch, Located
 from stridedgpu.devices.verbose import is_verbose, told
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
-from .compile import compiled_kernel
 from .index_errors import DeferredIndexErrors
-from .launch import PreparedKernel
+from .kernels import PreparedKernel, compiled_kernel, free_retired
 from .launches import IndexChecks, checks_indices, launches_of
-from .properties import gpu_properties
-from .records import Records
 from .streams import check_not_capturing, current_on, stream_handle
-from .tables import free_retired
-from .transfer import allocate_pinned, copy_between_devices, copy_with_host
-from .upload import Uploads
+from .transfer import Records, Uploads, allocate_pinned, copy_between_devices, copy_with_host
 
-__all__ = ["CudaDevice"]
+
+def gpu_properties(number: int) -> GpuProperties:
+    """The properties of the device with that number that change a plan."""
+    properties = _properties(number)
+    name = _name(properties)
+    capability = int(properties["major"]) * 10 + int(properties["minor"])
+    return GpuProperties(
+        name=name,
+        compute_capability=capability,
+        multiprocessors=int(properties["multiProcessorCount"]),
+        shared_bytes=int(properties["sharedMemPerBlockOptin"]),
+        bytes_in_flight=bytes_in_flight(name, capability),
+    )
+
+
+def describe_device(number: int) -> DeviceInfo:
+    """The device's name, memory and compute capability."""
+    properties = _properties(number)
+    memory = f"{int(properties['totalGlobalMem']) / 1e9:.0f} GB"
+    capability = f"compute capability {properties['major']}.{properties['minor']}"
+    return DeviceInfo(f"cuda:{number}", available=True, description=f"{_name(properties)}, {memory}, {capability}")
+
+
+def _properties(number: int) -> dict[str, Any]:
+    """The CUDA runtime's own table."""
+    found: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(number)
+    return found
+
+
+def _name(properties: dict[str, Any]) -> str:
+    """The product's name, which the runtime gives as bytes."""
+    name = properties["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
 
 _ALLOCATOR_ALIGNMENT: Final = 256
 """Bytes that CUDA's, CuPy's and RMM's allocators guarantee."""

@@ -1,7 +1,9 @@
-"""Exchange of device memory without a copy: CuPy arrays, DLPack export, CUDA Array Interface import and export."""
+"""Device memory for other code, without a copy: CuPy arrays, DLPack, the CUDA Array Interface; and own streams."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import c_int64
 from typing import Any
 
@@ -16,8 +18,6 @@ from stridedgpu.values.layout import Layout
 
 from .streams import LEGACY_STREAM, stream_handle, wait_for_stream
 from .transfer import device_number
-
-__all__ = ["array_interface", "borrowed", "cupy_array", "device_capsule"]
 
 
 def cupy_array(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> Any:
@@ -54,3 +54,26 @@ def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
     if held.stream is not None:
         wait_for_stream(device, stream_handle(None, device), held.stream)
     return held.located(f"cuda:{device}")
+
+
+@contextmanager
+def own_stream(device: str) -> Iterator[None]:
+    """Make a new stream this thread's current one; it waits for others only through events."""
+    with cupy.cuda.Device(device_number(device)), cupy.cuda.Stream(non_blocking=True):
+        yield
+
+
+def event_of_current_stream(device: str) -> Any:
+    """An event that completes when the earlier work of this thread's current stream has completed."""
+    number = device_number(device)
+    with cupy.cuda.Device(number):
+        event = cupy.cuda.Event(disable_timing=True)
+        cupy.cuda.runtime.eventRecord(event.ptr, stream_handle(None, number))
+        return event
+
+
+def wait_for_event(device: str, event: Any) -> None:
+    """Make later work on this thread's current stream wait for the event; the host does not wait."""
+    number = device_number(device)
+    with cupy.cuda.Device(number):
+        cupy.cuda.runtime.streamWaitEvent(stream_handle(None, number), event.ptr)

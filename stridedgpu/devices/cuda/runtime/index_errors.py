@@ -11,21 +11,11 @@ import cupy
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cuda.launches.index_checks import (
-    REPORT,
-    RULES,
-    WrongIndex,
-    launch_number,
-    take_launch,
-    wrong_index,
-)
+from stridedgpu.devices.cuda.gather import REPORT, RULES, WrongIndex, launch_number, take_launch, wrong_index
 from stridedgpu.planning.index_rule import IndexRule
 
-from .compile import compiled_kernel
-from .launch import PreparedKernel
+from .kernels import PreparedKernel, compiled_kernel
 from .streams import current_on
-
-__all__ = ["DeferredIndexErrors", "IndexReport", "ThreadReport", "described"]
 
 
 class IndexReport:

@@ -13,21 +13,12 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
-from stridedgpu.devices.cuda.launches.crop_records import crop_records
-from stridedgpu.devices.cuda.launches.frame_encode import PLACES, sample_addresses
-from stridedgpu.devices.cuda.launches.frames import window_place
-from stridedgpu.devices.cuda.launches.index_checks import (
-    REPORT,
-    check_launch,
-    distinct_launch,
-    distinct_report_bytes,
-    wrong_index,
-)
-from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_records, resize_samples
+from stridedgpu.devices.cuda.crops import crop_records
+from stridedgpu.devices.cuda.frames import PLACES, FrameChoice, FramePixelsChoice, sample_addresses, window_place
+from stridedgpu.devices.cuda.gather import REPORT, check_launch, distinct_launch, distinct_report_bytes, wrong_index
+from stridedgpu.devices.cuda.gpu import KernelLaunch
 from stridedgpu.devices.cuda.plan import CudaPlan, windows_plan
-from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice
-from stridedgpu.devices.cuda.planning.frames import FrameChoice
-from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
+from stridedgpu.devices.cuda.resize import ResizeSample, resize_records, resize_samples
 from stridedgpu.devices.interface import (
     CropsLaunch,
     FrameLaunch,
@@ -52,9 +43,9 @@ from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 
 from .index_errors import DeferredIndexErrors, IndexReport, ThreadReport, described
-from .launch import PreparedKernel
-from .records import Records
+from .kernels import PreparedKernel
 from .streams import check_not_capturing, stream_handle
+from .transfer import Records
 
 __all__ = ["IndexChecks", "checks_indices", "launches_of"]
 

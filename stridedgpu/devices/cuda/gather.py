@@ -1,0 +1,693 @@
+"""Gather, scatter, and the checks of indices: the choice of a kernel, its access widths, and its launch.
+
+A gather's parameters begin with four addresses: source, target, indices, report of wrong indices. The launch number for
+reports follows at `LAUNCH_NUMBER_AT`. Those of a check begin with two: the lowest index and a report. The device fills
+them in at launch; here they are 0. Each address is that of an operand's lowest element.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import gcd, prod
+from typing import Final
+
+from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.values.errors import LayoutError
+
+from .gpu import THREADS, WARP, GpuProperties, KernelLaunch, axes_words, divisor_words, grid_of, rank_of
+from .parameters import ParameterBlock, index_argument, instantiation, word_argument
+from .policy import policy
+from .widths import Bound, alignment_bound, bounded_width, stride_bound
+
+SHORT_ROWS_TOGETHER: Final = 4
+"""Adjacent target rows made by one thread, if rows are short."""
+
+_WORD_BYTES: Final = 4
+"""Bytes of the loads of an unaligned row."""
+
+_SHIFTED_BYTES: Final = 16
+"""Bytes of the stores of an unaligned row."""
+
+WIDEST_INDICES: Final = 16
+"""Bytes of the widest load of indices."""
+
+
+class GatherFamily(StrEnum):
+    """Kinds of gather and scatter, by the memory that an index selects."""
+
+    EMPTY = "empty"
+    ROWS = "rows"
+    SHIFTED_ROWS = "shifted_rows"
+    SHORT_ROWS = "short_rows"
+    INNER = "inner"
+    ELEMENTS = "elements"
+    ND = "nd"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Final = {
+    GatherFamily.EMPTY: "nothing to move: there are no elements",
+    GatherFamily.ROWS: "rows: each index stands for a run that is contiguous on both sides",
+    GatherFamily.SHIFTED_ROWS: "shifted rows: each index stands for a run that begins anywhere, shifted into place",
+    GatherFamily.SHORT_ROWS: "short rows: each index stands for a few bytes, and those of four make whole words",
+    GatherFamily.INNER: "inner axis: one index serves the same place of every outer row",
+    GatherFamily.ELEMENTS: "elements: each has an index of its own",
+    GatherFamily.ND: "elements: each has a tuple of indices of its own",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GatherChoice:
+    """The family of kernels of a gather or scatter, and its access widths.
+
+    `dense` and `indexed` are the widths of one access on either side, in bytes, with their limits; `index` is that of a
+    load of indices. `index_bits` is the width of offset arithmetic, 32 or 64, independent of the indices' type.
+    """
+
+    problem: GatherProblem
+    family: GatherFamily
+    dense: Width
+    indexed: Width
+    index: Width
+    index_bits: int
+
+    @property
+    def mode(self) -> Mode:
+        """The treatment of an index out of range."""
+        return self.problem.mode
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: operation, element and bytes of a vector, and the indices' type."""
+        problem = self.problem
+        verb = "scatter" if problem.scatters else "gather"
+        return f"{verb}_{self.family}_{problem.dense.element}x{self.dense.nbytes}B_{problem.index.element}"
+
+    @property
+    def load(self) -> Width:
+        """The width of one load."""
+        return self.dense if self.problem.scatters else self.indexed
+
+    @property
+    def store(self) -> Width:
+        """The width of one store."""
+        return self.indexed if self.problem.scatters else self.dense
+
+    def in_words(self) -> list[str]:
+        """The lines that `explain` prints: family, widths and their limits."""
+        accesses = (in_words("loads", self.load), in_words("stores", self.store), in_words("indices", self.index))
+        return [
+            self.family.description,
+            *self.problem.in_words(),
+            "; ".join(accesses),
+            f"{self.index_bits}-bit offsets",
+        ]
+
+
+def choose_gather(problem: GatherProblem, widest: int = 16) -> GatherChoice:
+    """The kernel for a problem; `widest` is the largest access of the device, in bytes."""
+    family = _family(problem)
+    reach = max(
+        problem.element_count,
+        problem.dense.layout.span,
+        problem.indexed.layout.span,
+        problem.index.layout.span,
+    )
+    bits = index_bits(reach)
+    dense, indexed = _widths(problem, family, widest)
+    index = _index_width(problem, family, dense.nbytes // problem.dense.element.itemsize)
+    if family is GatherFamily.ROWS and _are_short(problem, indexed):
+        family = GatherFamily.SHORT_ROWS
+        dense = _four_rows_width(problem, widest)
+        index = _index_width(problem, family, SHORT_ROWS_TOGETHER)
+    elif family is GatherFamily.ROWS and widest >= _SHIFTED_BYTES and _begin_anywhere(problem, indexed):
+        family = GatherFamily.SHIFTED_ROWS
+        load, store = _shifted_widths(indexed)
+        dense, indexed = (load, store) if problem.scatters else (store, load)
+    return GatherChoice(problem, family, dense, indexed, index, bits)
+
+
+def _family(problem: GatherProblem) -> GatherFamily:
+    """The family of a problem, from its sizes and strides alone."""
+    if 0 in problem.sizes:
+        return GatherFamily.EMPTY
+    inner = -1
+    if problem.sizes and problem.index_strides[inner] == 0:
+        if problem.dense_strides[inner] == problem.indexed_strides[inner] == 1:
+            return GatherFamily.ROWS
+    elif len(problem.indexed_axes) == 1 and len(problem.sizes) > 1 and not any(problem.index_strides[:inner]):
+        return GatherFamily.ELEMENTS if problem.scatters else GatherFamily.INNER
+    return GatherFamily.ELEMENTS if len(problem.indexed_axes) == 1 else GatherFamily.ND
+
+
+def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[Width, Width]:
+    """The access widths of the dense and the indexed side."""
+    if family is GatherFamily.ROWS:
+        run = problem.sizes[-1] * problem.dense.element.itemsize
+        bounds = [*_dense_bounds(problem, widest), *_indexed_bounds(problem, widest)]
+        if run < policy().family.peeled_run_bytes:
+            bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
+            cap = policy().gather.short_rows_widest_bytes
+            bounds.append(Bound(cap, f"vectors above {cap} B leave too few lanes for a run of {run} B", is_cap=True))
+        width = bounded_width(bounds, problem.dense.element.itemsize, widest)
+        return width, width
+    itemsize = problem.dense.element.itemsize
+    alone = Width(min(itemsize, widest), "an index stands for one element" if itemsize < widest else "")
+    if family is GatherFamily.EMPTY:
+        return Width(alone.nbytes), Width(alone.nbytes)
+    return _vector_width(problem, alone, widest), alone
+
+
+def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
+    """The width of the dense side if each element has an index: adjacent elements form a vector."""
+    itemsize, count = problem.dense.element.itemsize, problem.sizes[-1] if problem.sizes else 1
+    if count == 1 or problem.dense_strides[-1] != 1:
+        return alone
+    tuples = len(problem.indexed_axes)
+    most = policy().gather.most_indices
+    length = max(1, most // tuples)
+    bounds = [
+        *_dense_bounds(problem, widest),
+        Bound(_power_of_two(length) * itemsize, f"a thread holds up to {most} numbers for each vector"),
+        Bound(_power_of_two(count) * itemsize, f"a row has {count} elements"),
+    ]
+    return bounded_width(bounds, itemsize, widest)
+
+
+def _are_short(problem: GatherProblem, access: Width) -> bool:
+    """True if rows are shorter than a vector, are not themselves a vector, and are adjacent on the written side."""
+    run = problem.sizes[-1] * problem.dense.element.itemsize
+    return (
+        not problem.scatters
+        and len(problem.indexed_axes) == 1
+        and access.nbytes < run <= policy().gather.short_row_bytes
+        and run % access.nbytes == 0
+        and len(problem.sizes) > 1
+        and problem.sizes[-2] >= SHORT_ROWS_TOGETHER
+        and problem.index_strides[-2] != 0
+        and problem.dense_strides[-2] == problem.sizes[-1]
+    )
+
+
+def _begin_anywhere(problem: GatherProblem, access: Width) -> bool:
+    """True if rows are long and aligned to a word at most, so that funnel-shifted vectors pay off."""
+    itemsize = problem.dense.element.itemsize
+    run = problem.sizes[-1] * itemsize
+    return itemsize <= _WORD_BYTES and access.nbytes <= _WORD_BYTES and run >= policy().gather.least_shifted_bytes
+
+
+def _shifted_widths(access: Width) -> tuple[Width, Width]:
+    """The load and store widths of unaligned rows; `access` is the width without funnel shifts."""
+    words = Width(_WORD_BYTES, f"{access.limit}: words are loaded, and shifted into place")
+    return words, Width(_SHIFTED_BYTES, "vectors are put together from words")
+
+
+def _four_rows_width(problem: GatherProblem, widest: int) -> Width:
+    """The store width of several short rows together."""
+    itemsize = problem.dense.element.itemsize
+    together = SHORT_ROWS_TOGETHER * problem.sizes[-1] * itemsize
+    bounds = [
+        alignment_bound("target", gcd(problem.dense.alignment, problem.dense_offset * itemsize)),
+        *(stride_bound("target", abs(stride) * itemsize, widest) for stride in problem.dense_strides[:-2] if stride),
+        Bound(together, f"{SHORT_ROWS_TOGETHER} rows are {together} B"),
+    ]
+    return bounded_width(bounds, itemsize, widest)
+
+
+def _dense_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
+    """Divisors of every row address of the dense side: its alignment, the start offset of loops, and the strides."""
+    itemsize, side = problem.dense.element.itemsize, "source" if problem.scatters else "target"
+    return [
+        alignment_bound(side, gcd(problem.dense.alignment, problem.dense_offset * itemsize)),
+        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in problem.dense_strides[:-1] if stride),
+    ]
+
+
+def _indexed_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
+    """Divisors of every row address of the indexed side, whatever the indices."""
+    itemsize, side = problem.dense.element.itemsize, "target" if problem.scatters else "source"
+    strides = [*problem.indexed_strides[:-1], *(entry.stride for entry in problem.indexed_axes if entry.size > 1)]
+    return [
+        alignment_bound(side, gcd(problem.indexed.alignment, problem.indexed_offset * itemsize)),
+        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in strides if stride),
+    ]
+
+
+def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> Width:
+    """The load width of the indices of a vector's `length` places: several numbers if they are adjacent."""
+    itemsize, count = problem.index.element.itemsize, len(problem.indexed_axes)
+    if family is GatherFamily.ROWS:
+        return Width(itemsize, "an index stands for a row")
+    in_a_row = all(entry.component == place for place, entry in enumerate(problem.indexed_axes))
+    along = len(problem.sizes) - (2 if family is GatherFamily.SHORT_ROWS else 1)
+    if count * length == 1 or not in_a_row or (length > 1 and problem.index_strides[along] != count):
+        return Width(itemsize)
+    numbers = count * length * itemsize
+    outer = problem.index_strides[:along] if length > 1 else problem.index_strides
+    bounds = [
+        alignment_bound("indices", gcd(problem.index.alignment, problem.index_offset * itemsize)),
+        Bound(numbers, f"a vector has {numbers} B of indices"),
+        *(stride_bound("indices", abs(stride) * itemsize, WIDEST_INDICES) for stride in outer if stride),
+    ]
+    return bounded_width(bounds, itemsize, WIDEST_INDICES)
+
+
+def _power_of_two(count: int) -> int:
+    """The largest power of two up to `count`."""
+    return 1 << (count.bit_length() - 1)
+
+
+LAUNCH_NUMBER_AT: Final = 32
+"""The offset of the 32-bit launch number in a gather's parameters."""
+
+_LANES: Final = (32, 16, 8, 4, 2, 1)
+"""Lanes of a group, the most first: of shapes that cost the same, the first is taken."""
+
+_STEPS: Final = (4, 2, 1)
+"""Vectors of a lane in a chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """One loop: its size; its strides on the dense side, on the indexed side, in the indices and in their numbering."""
+
+    size: int
+    dense: int = 0
+    indexed: int = 0
+    index: int = 0
+    position: int = 0
+
+
+def gather_launch(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
+    """The kernel, grid and parameters of `plan` on `gpu`.
+
+    Raises `LayoutError` for a plan without elements, which has no launch.
+    """
+    if plan.family is GatherFamily.EMPTY:
+        raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
+    if plan.family is GatherFamily.ROWS:
+        return _rows(plan, gpu)
+    if plan.family is GatherFamily.SHIFTED_ROWS:
+        return _shifted_rows(plan, gpu)
+    if plan.family is GatherFamily.SHORT_ROWS:
+        return _short_rows(plan)
+    if plan.family is GatherFamily.INNER:
+        return _inner(plan, gpu)
+    return _elements(plan, gpu)
+
+
+def _loops(problem: GatherProblem) -> list[_Loop]:
+    return [
+        _Loop(*loop)
+        for loop in zip(
+            problem.sizes,
+            problem.dense_strides,
+            problem.indexed_strides,
+            problem.index_strides,
+            problem.position_strides,
+            strict=True,
+        )
+    ]
+
+
+def _filled(loops: Sequence[_Loop]) -> list[_Loop]:
+    """Pad the loops with outer ones of size 1, up to a rank that is instantiated."""
+    rank = rank_of(len(loops))
+    return [_Loop(1)] * (rank - len(loops)) + list(loops)
+
+
+def _common(plan: GatherChoice, loops: Sequence[_Loop], items: int) -> ParameterBlock:
+    """`sg::GatherParameters` with addresses and launch number 0."""
+    problem, bits = plan.problem, plan.index_bits
+    block = ParameterBlock()
+    block.add(bytes(16), 8)
+    block.add_int32(0)
+    for entry in problem.indexed_axes:
+        block.add(struct.pack("<Q", entry.size), 8)
+        block.add_index(entry.stride if entry.size > 1 else 0, bits)
+        block.add_index(entry.component, bits)
+    words = [word for loop in loops for word in divisor_words(loop.size, bits)]
+    for steps in zip(*((loop.dense, loop.indexed, loop.index, loop.position) for loop in loops), strict=True):
+        words += steps
+    for word in (
+        *words,
+        problem.dense_offset,
+        problem.indexed_offset,
+        problem.index_offset,
+        problem.position_offset,
+        items,
+    ):
+        block.add_index(word, bits)
+    block.add(b"", 8)
+    return block
+
+
+def _launch(source: str, name: str, blocks: int, block: ParameterBlock, threads: int = THREADS) -> KernelLaunch:
+    return KernelLaunch(
+        sources=(source,),
+        name=name,
+        grid=grid_of(blocks),
+        block=(threads, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+    )
+
+
+def _types(plan: GatherChoice) -> tuple[str, str, str]:
+    """The C++ types of the elements, of the indices and of offsets."""
+    problem = plan.problem
+    return word_argument(problem.dense.element), f"sg::{problem.index.element}", index_argument(plan.index_bits)
+
+
+def _mode(plan: GatherChoice) -> str:
+    """The `sg::OutOfRange` of the mode; checked indices are clamped."""
+    return f"sg::OutOfRange::{'clamp' if plan.mode == 'raise' else plan.mode}"
+
+
+def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
+    """Groups of lanes sized to the run; long runs are cut into chunks."""
+    problem = plan.problem
+    *outer, run = _loops(problem)
+    length = plan.dense.nbytes // problem.dense.element.itemsize
+    steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), plan, gpu)
+    chunk = steps * lanes * length
+    chunks = -(-run.size // chunk)
+    loops = _filled([*outer, _Loop(chunks, chunk, chunk)])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    block.add_index(run.size, plan.index_bits)
+    block.add_index(run.size // length * length, plan.index_bits)
+    name = instantiation(
+        "gather_rows",
+        _types(plan),
+        "GatherRowsPolicy",
+        bytes=plan.dense.nbytes,
+        mode=_mode(plan),
+        scatters=problem.scatters,
+        lanes=lanes,
+        steps=steps,
+        items=items,
+        rank=len(loops),
+        components=len(problem.indexed_axes),
+        exact=run.size == chunks * chunk,
+    )
+    return _launch("gather_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
+
+
+def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
+    """The same for unaligned runs."""
+    problem = plan.problem
+    *outer, run = _loops(problem)
+    length = plan.store.nbytes // problem.dense.element.itemsize
+    places = run.size + length - 1
+    steps, items, lanes = _shifted_shape(-(-places // length), prod(loop.size for loop in outer), plan.index_bits, gpu)
+    chunk = steps * lanes * length
+    loops = _filled([*outer, _Loop(-(-places // chunk), chunk, chunk)])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    block.add_index(run.size, plan.index_bits)
+    source = problem.dense if problem.scatters else problem.indexed
+    block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
+    name = instantiation(
+        "gather_shifted_rows",
+        _types(plan),
+        "GatherShiftedRowsPolicy",
+        mode=_mode(plan),
+        scatters=problem.scatters,
+        lanes=lanes,
+        steps=steps,
+        items=items,
+        rank=len(loops),
+        components=len(problem.indexed_axes),
+    )
+    return _launch("gather_shifted_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
+
+
+def _shape(vectors: int, rows: int, plan: GatherChoice, gpu: GpuProperties) -> tuple[int, int, int]:
+    """Steps of a chunk, chunks of a thread, and lanes of a group for runs of `vectors` vectors.
+
+    The lanes of a group load a cache line or more at a time. An index costs as many instructions as some vectors, so
+    that a thread has few chunks of many steps, if enough of them remain for all multiprocessors.
+    """
+    limits, nbytes, bits = policy().gather, plan.dense.nbytes, plan.index_bits
+    most = min(limits.in_flight, max(1, limits.in_flight_bytes // nbytes))
+    fewest = min(limits.group_bytes // nbytes, WARP, 1 << (vectors - 1).bit_length())
+    shapes = [(steps, lanes) for lanes in _LANES if lanes >= fewest for steps in _STEPS if steps <= most]
+
+    def threads(shape: tuple[int, int]) -> int:
+        steps, lanes = shape
+        return rows * -(-vectors // (steps * lanes)) * lanes
+
+    def work(shape: tuple[int, int]) -> int:
+        return threads(shape) * (limits.vectors_for_index + shape[0])
+
+    enough = [shape for shape in shapes if shape[0] == 1 or threads(shape) >= gpu.multiprocessors * THREADS]
+    steps, lanes = min(enough, key=work)
+    return steps, _items(steps, threads((steps, lanes)), bits, gpu, most), lanes
+
+
+def _items(steps: int, threads: int, bits: int, gpu: GpuProperties, most: int) -> int:
+    """Chunks of `steps` that a thread has in flight, of `most` vectors, if enough remain for all multiprocessors.
+
+    A launch of few waves with 32-bit offsets has half as many: its last wave is fuller.
+    """
+    blocks = threads // (gpu.multiprocessors * THREADS)
+    is_short = bits == 32 and blocks < most * policy().gather.many_blocks
+    together = most // 2 if is_short else most
+    return max(1, together // steps) if blocks >= together else 1
+
+
+def _shifted_shape(vectors: int, rows: int, bits: int, gpu: GpuProperties) -> tuple[int, int, int]:
+    """The same for unaligned runs, whose ends take a thread more work than a vector: few lanes, several steps each."""
+    limits = policy().gather
+
+    def work(shape: tuple[int, int]) -> int:
+        steps, lanes = shape
+        return -(-vectors // (steps * lanes)) * lanes * (limits.vectors_for_ends + steps)
+
+    shapes = ((steps, lanes) for lanes in _LANES if lanes >= limits.fewest_lanes for steps in _STEPS)
+    steps, lanes = min(shapes, key=work)
+    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, bits, gpu, limits.in_flight), lanes
+
+
+def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
+    """One thread for several vectors of adjacent elements, each element with its own index or tuple of indices."""
+    problem, bits = plan.problem, plan.index_bits
+    length = plan.dense.nbytes // problem.dense.element.itemsize
+    *outer, row = _loops(problem) or [_Loop(1)]
+    vectors = -(-row.size // length)
+    steps = (row.dense, row.indexed, row.index, row.position)
+    loops = _filled([*outer, _Loop(vectors, *(length * step for step in steps))])
+    count = prod(loop.size for loop in loops)
+    most = max(
+        1, min(policy().gather.in_flight, policy().gather.elements_in_flight // (length * len(problem.indexed_axes)))
+    )
+    items = most if count >= gpu.multiprocessors * THREADS * most else 1
+    block = _common(plan, loops, count)
+    for value in (row.size, row.indexed, row.index, row.position):
+        block.add_index(value, bits)
+    name = instantiation(
+        "gather_elements",
+        _types(plan),
+        "GatherElementsPolicy",
+        length=length,
+        index_bytes=plan.index.nbytes,
+        mode=_mode(plan),
+        scatters=problem.scatters,
+        items=items,
+        rank=len(loops),
+        components=len(problem.indexed_axes),
+    )
+    return _launch("gather_elements.cu", name, -(-count // (THREADS * items)), block)
+
+
+def _short_rows(plan: GatherChoice) -> KernelLaunch:
+    """One thread for several adjacent rows of the target."""
+    problem, bits, together = plan.problem, plan.index_bits, SHORT_ROWS_TOGETHER
+    *outer, rows, run = _loops(problem)
+    steps = (rows.dense, rows.indexed, rows.index, rows.position)
+    loops = _filled([*outer, _Loop(-(-rows.size // together), *(together * step for step in steps))])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    for value in (rows.size, rows.indexed, rows.index, rows.position):
+        block.add_index(value, bits)
+    name = instantiation(
+        "gather_short_rows",
+        _types(plan),
+        "GatherShortRowsPolicy",
+        piece_bytes=plan.indexed.nbytes,
+        count=run.size * problem.dense.element.itemsize // plan.indexed.nbytes,
+        store_bytes=plan.dense.nbytes,
+        index_bytes=plan.index.nbytes,
+        mode=_mode(plan),
+        rank=len(loops),
+    )
+    return _launch("gather_short_rows.cu", name, -(-count // THREADS), block)
+
+
+def _inner(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
+    """One thread for a vector of adjacent indices, applied to a few rows."""
+    problem, bits = plan.problem, plan.index_bits
+    length = plan.dense.nbytes // problem.dense.element.itemsize
+    *outer, inner = _loops(problem)
+    loops = _filled(outer)
+    rows = prod(loop.size for loop in outer)
+    together = min(policy().gather.inner_rows, policy().gather.inner_elements // length)
+    groups, vectors = -(-rows // together), -(-inner.size // length)
+    enough = groups * vectors >= gpu.multiprocessors * policy().gather.long_row_threads
+    threads = policy().gather.long_row_threads if vectors > THREADS and enough else THREADS
+    block = _common(plan, loops, rows)
+    for value in (inner.size, inner.dense, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
+        block.add_index(value, bits)
+    name = instantiation(
+        "gather_inner",
+        _types(plan),
+        "GatherInnerPolicy",
+        length=length,
+        index_bytes=plan.index.nbytes,
+        mode=_mode(plan),
+        rows=together,
+        threads=threads,
+        rank=len(loops),
+    )
+    return _launch("gather_inner.cu", name, -(-groups * vectors // threads), block, threads)
+
+
+CHECK_REPORT_AT: Final = 8
+"""The offset of the report's address in a check's parameters, after the address of the indices."""
+
+REPORT: Final = struct.Struct("<10Q")
+"""`sg::IndexReport`: words with a precedence and one byte each: 2 bytes of the rule, then 8 of the value. All zero
+until the first wrong index."""
+
+_RULE_BYTES: Final = 2
+
+_NUMBER_BITS: Final = 40
+"""Bits of a precedence for the number of an index in its launch; the higher bits count launches."""
+
+RULES: Final = 1 << 8 * _RULE_BYTES
+"""The number of rule numbers in a report; the launch count wraps at the same number."""
+
+_MOST_COMPONENTS: Final = 64
+"""The most components of a tuple in a check: `most_components` in check_indices.cu."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongIndex:
+    """The first wrong index of a report: its row-major number, the number of its rule, and its value.
+
+    `rule` and `value` are None if the report was read while a kernel was writing it, and only a part is consistent.
+    """
+
+    number: int
+    rule: int | None
+    value: int | None
+
+
+def wrong_index(report: bytes, *, signed: bool = True) -> WrongIndex | None:
+    """Decode a report; None if every index was right."""
+    words = REPORT.unpack(report)
+    first = max(word >> 8 for word in words)
+    if not any(words):
+        return None
+    number = ~first & (1 << _NUMBER_BITS) - 1
+    if any(word >> 8 != first for word in words):
+        return WrongIndex(number, None, None)
+    said = bytes(word & 0xFF for word in words)
+    value = int.from_bytes(said[_RULE_BYTES:], "little", signed=signed)
+    return WrongIndex(number, int.from_bytes(said[:_RULE_BYTES], "little"), value)
+
+
+def launch_number(count: int, rule: int) -> int:
+    """The value at `LAUNCH_NUMBER_AT`: the launch count and the number of the rule."""
+    return count % RULES << 8 * _RULE_BYTES | rule
+
+
+def take_launch() -> KernelLaunch:
+    """The launch that moves a report to another place and clears it, atomically word by word.
+
+    Its parameters are two addresses: the report's, and that of the copy.
+    """
+    return KernelLaunch(("take_report.cu",), "sg::take_report", (1, 1, 1), (32, 1, 1), 0, bytes(16))
+
+
+def check_launch(rule: IndexRule) -> KernelLaunch:
+    """The launch that checks every index of `rule` and reports the first one out of range."""
+    layout = rule.index.layout
+    bits = index_bits(max(layout.element_count, layout.span))
+    block, rank = _walked(layout.sizes, layout.strides, (), bits)
+    block.add_index(layout.offset, bits)
+    block.add_index(layout.element_count, bits)
+    block.add_int32(rank - 1 if rule.has_tuples else -1)
+    block.add(_per_component([size for _, size in rule.axes]), 8)
+    items = policy().gather.checked_indices
+    name = instantiation("check_indices", _check_types(rule, bits), "CheckPolicy", items=items, rank=rank)
+    return _check_launch("check_indices.cu", name, block, layout.element_count, items)
+
+
+def distinct_report_bytes(rule: IndexRule) -> int:
+    """The zeroed bytes that `distinct_launch` needs: a report, and one bit for each element that can be named."""
+    return REPORT.size + -(-rule.name_count // 32) * 4
+
+
+def distinct_launch(rule: IndexRule) -> KernelLaunch:
+    """The launch that reports whether two indices of `rule` name one element; the bits follow the report."""
+    layout = rule.index.layout
+    tuples = layout.ndim - 1 if rule.has_tuples else layout.ndim
+    sizes = layout.sizes[:tuples]
+    count = layout.element_count // len(rule.axes) if rule.has_tuples else layout.element_count
+    own, named = rule.name_pitches
+    bits = index_bits(max(count, layout.span, rule.name_count))
+    block, rank = _walked(sizes, layout.strides[:tuples], own, bits)
+    for value in (layout.offset, count, layout.strides[-1] if rule.has_tuples else 0):
+        block.add_index(value, bits)
+    block.add_int32(len(rule.axes))
+    block.add(_per_component([size for _, size in rule.axes]), 8)
+    block.add(_per_component(named), 8)
+    name = instantiation("check_distinct", _check_types(rule, bits), "DistinctPolicy", rank=rank)
+    return _check_launch("check_distinct.cu", name, block, count, 1)
+
+
+def _walked(sizes: Sequence[int], strides: Sequence[int], own: Sequence[int], bits: int) -> tuple[ParameterBlock, int]:
+    """Parameters beginning with the indices' `sg::Axes`, with the `own` pitches as target strides; and its rank."""
+    rank = rank_of(len(sizes))
+    filling = rank - len(sizes)
+    pitches = tuple(own) or (0,) * len(sizes)
+    block = ParameterBlock()
+    block.add_axes(
+        axes_words((*(1,) * filling, *sizes), (*(0,) * filling, *strides), (*(0,) * filling, *pitches), bits), bits
+    )
+    return block, rank
+
+
+def _per_component(values: Sequence[int]) -> bytes:
+    """One 64-bit value for each component of a tuple. Raises `LayoutError` for too many."""
+    if len(values) > _MOST_COMPONENTS:
+        raise LayoutError(f"indices hold tuples of {len(values)}; a GPU takes up to {_MOST_COMPONENTS}.")
+    return struct.pack(f"<{_MOST_COMPONENTS}Q", *values, *(0,) * (_MOST_COMPONENTS - len(values)))
+
+
+def _check_types(rule: IndexRule, bits: int) -> tuple[str, str]:
+    """The C++ types of the indices and of offsets."""
+    return f"sg::{rule.index.element}", index_argument(bits)
+
+
+def _check_launch(source: str, name: str, block: ParameterBlock, count: int, each: int) -> KernelLaunch:
+    """One thread for `each` of `count` indices or tuples."""
+    return KernelLaunch(
+        sources=(source,),
+        name=name,
+        grid=grid_of(-(-count // (THREADS * each))),
+        block=(THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+    )

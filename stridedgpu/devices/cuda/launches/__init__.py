@@ -1,1 +1,0 @@
-"""Grid and parameters of each kernel, as values: pure, no CuPy."""

@@ -1,1 +1,0 @@
-"""The choice of CUDA kernels and access widths: pure functions of a problem and a GPU, without CuPy."""

@@ -1,0 +1,96 @@
+"""Samples of image sensors, unpacked one group a thread (`raw.cu`): the choice of the kernel, and its launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.values.errors import LayoutError
+
+from .gpu import KernelLaunch, divisor_words
+from .parameters import ParameterBlock, index_argument, instantiation
+from .widths import Bound, alignment_bound, bounded_width, stride_bound
+
+
+@dataclass(frozen=True, slots=True)
+class RawChoice:
+    """The kernel of a problem: byte loads, and stores of a group's samples, as one vector or one by one."""
+
+    problem: RawProblem
+    load: Width
+    store: Width
+    index_bits: int
+
+    @property
+    def of_vectors(self) -> bool:
+        """True if a group's samples are one store."""
+        return self.store.nbytes == self.problem.samples.count * self.problem.target.element.itemsize
+
+    @property
+    def family(self) -> str:
+        """The only family: each thread unpacks one group."""
+        return "groups"
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: the format, and the bytes of a store."""
+        return f"raw_{self.problem.samples.name}_uint16x{self.store.nbytes}B"
+
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it."""
+        samples = self.problem.samples
+        together = f"a thread unpacks one group: {samples.count} samples in {samples.nbytes} bytes"
+        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
+        return [together, *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+
+
+def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
+    """The kernel on a GPU with accesses of up to `widest` bytes. Raises `LayoutError` for unaligned samples."""
+    target, count = problem.target, problem.samples.count
+    itemsize, (height, _), (down, right) = target.element.itemsize, target.layout.sizes, target.layout.strides
+    if target.alignment < itemsize:
+        raise LayoutError(
+            f"The target's {target.element} elements lie at multiples of {target.alignment} bytes only; a GPU "
+            f"addresses them at multiples of {itemsize}."
+        )
+    store = Width(itemsize, "the target's columns do not lie side by side")
+    if right == 1:
+        bounds = [alignment_bound("target", target.alignment), Bound(count * itemsize, "a group has no more samples")]
+        if height > 1:
+            bounds.append(stride_bound("target", abs(down) * itemsize, widest))
+        if target.layout.offset:
+            lowest = target.layout.offset * itemsize
+            bounds.append(Bound(lowest & -lowest, "the target runs backwards"))
+        store = bounded_width(bounds, itemsize, widest)
+        if store.nbytes < count * itemsize:
+            store = Width(itemsize, store.limit)
+    span = max(target.layout.span, (height - 1) * problem.pitch + problem.groups * problem.samples.nbytes)
+    return RawChoice(problem, Width(1, "groups lie at any address"), store, index_bits(span))
+
+
+def raw_launch(choice: RawChoice) -> KernelLaunch:
+    """The kernel, grid and parameters that carry out a choice."""
+    problem, bits = choice.problem, choice.index_bits
+    samples, layout = problem.samples, problem.target.layout
+    (height, _), (down, right) = layout.sizes, layout.strides
+    items = height * problem.groups
+    block = ParameterBlock()
+    for fields in samples.samples:
+        for field in fields:
+            for number in (8 * field.byte + field.right, field.mask, field.left):
+                block.add_index(number, 32)
+    for word in divisor_words(problem.groups, bits):
+        block.add_index(word, bits)
+    block.add_index(problem.pitch, 64)
+    for value in (down, right, layout.offset, items):
+        block.add_index(value, bits)
+    name = instantiation(
+        "unpack_raw",
+        (index_argument(bits),),
+        "RawPolicy",
+        bytes=samples.nbytes,
+        count=samples.count,
+        of_vectors=choice.of_vectors,
+    )
+    return block.launch_of("raw.cu", name, items)

@@ -1,0 +1,1 @@
+"""Relayouts on an NVIDIA GPU: each family chooses its tiles and lays out its launch in one module."""

@@ -1,0 +1,607 @@
+"""Resizes: the choice of a kernel and of its tile, its launch, and the records of the samples.
+
+A block makes one tile of a resized window (`resize_tiles.cu`), or a thread one vector (`resize_nearest.cu`). A tile is
+chosen for the taps of a batch: the source rows and columns of its pixels must fit shared memory, all rows at once or a
+chunk of them at a time. The parameters begin with two addresses: that of the records (`resize_records`), and that of
+the batch's lowest element. The device writes both; here they are 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.interface import ResizeSource
+from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.planning.resize_arithmetic import Arithmetic, arithmetic_of
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
+from stridedgpu.planning.resize_taps import Array, AxisTaps
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import DeviceError, LayoutError
+from stridedgpu.values.strides import round_up
+
+from .frames import colours_record, frame_record
+from .gpu import LONGEST_ROW, GpuProperties, KernelLaunch, divisor_words, grid_of
+from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation
+from .policy import ResizePolicy, policy
+from .widths import Bound, alignment_bound, bounded_width, stride_bound
+
+_ALIGNMENT: Final = 16
+"""Bytes of the widest access to shared memory."""
+
+_SPAN_BYTES: Final = 8
+
+_START_BYTES: Final = 4
+"""Bytes of the stored start of a row of a chunk."""
+
+_BETWEEN_BYTES: Final = {
+    Arithmetic.OPENCV_LINEAR: 2,
+    Arithmetic.OPENCV_EXACT: 2,
+    Arithmetic.OPENCV_CUBIC: 4,
+    Arithmetic.OPENCV_QUARTER: 4,
+    Arithmetic.OPENCV_MEAN: 4,
+    Arithmetic.OPENCV_FLOAT: 4,
+}
+"""Bytes of an element between the passes, as in resize_rules.cuh; for other rules those of the source type."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileUse:
+    """The properties of a block's work that its tile depends on.
+
+    `count` is the number of channels resized together, `length` the elements of a store, which divide a tile's width.
+    """
+
+    arithmetic: Arithmetic
+    columns_first: bool
+    itemsize: int
+    count: int
+    length: int
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of a weight, and of a sum."""
+        return 8 if self.arithmetic is Arithmetic.PILLOW_DOUBLE else 4
+
+    @property
+    def between_bytes(self) -> int:
+        """Bytes of an element between the passes."""
+        return _BETWEEN_BYTES.get(self.arithmetic, self.itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeTiles:
+    """A tile in pixels, the fields of `sg::ResizeMemory` in their order, and the total bytes.
+
+    `length` is the elements of a store, which divide the width. `chunk_rows` is the number of source rows in shared
+    memory together. `reach` is the most source rows and columns of a tile, `taps` the most taps of a row and of a
+    column.
+    """
+
+    height: int
+    width: int
+    length: int
+    chunk_rows: int
+    reach: tuple[int, int]
+    taps: tuple[int, int]
+    memory: tuple[int, ...]
+    shared_bytes: int
+
+    @property
+    def chunks(self) -> int:
+        """The number of times that a block loads rows."""
+        return -(-self.reach[0] // self.chunk_rows)
+
+
+def resize_tiles(
+    use: TileUse, taps: Sequence[WindowTaps], size: tuple[int, int], shared_bytes: int, limits: ResizePolicy
+) -> ResizeTiles | None:
+    """The tile for windows of `size` (height, width) with these taps; None if not even a row of the smallest fits.
+
+    `shared_bytes` is the shared memory that a block may have; `limits` has the tiles to try.
+    """
+    rows, columns = _Axes([one.rows for one in taps]), _Axes([one.columns for one in taps])
+    for most, wanted in limits.budgets:
+        budget = min(most, shared_bytes)
+        for tile in _sizes(use, size, limits):
+            tiles = _fitting(use, (rows, columns), tile, budget, limits.most_rows)
+            if tiles is not None and tiles.chunk_rows >= min(wanted, tiles.reach[0]):
+                return tiles
+    return None
+
+
+def _sizes(use: TileUse, size: tuple[int, int], limits: ResizePolicy) -> Iterator[tuple[int, int, int]]:
+    """Height, width and elements of a store of tiles that divide a window evenly."""
+    for sizes in limits.tiles:
+        height, width = (-(-extent // -(-extent // most)) for extent, most in zip(size, sizes, strict=True))
+        length = use.length if sizes[1] > 1 else 1
+        yield height, round_up(width, length), length
+
+
+class _Axes:
+    """The taps of several windows along one axis: what tiles of any size reach, axes of one length at a time."""
+
+    def __init__(self, axes: Sequence[AxisTaps]) -> None:
+        """Put the starts and ends of axes of one length together."""
+        groups: dict[int, list[AxisTaps]] = {}
+        for taps in dict.fromkeys(axes):
+            groups.setdefault(taps.count, []).append(taps)
+        self.most = max((taps.most for taps in axes), default=1)
+        self._groups = [
+            (np.stack([taps.starts for taps in group]), np.stack([taps.starts + taps.counts for taps in group]))
+            for group in groups.values()
+        ]
+        self._known: dict[int, int] = {}
+
+    def reach(self, size: int) -> int:
+        """The most source pixels read for `size` adjacent pixels, pixels beyond the edges included."""
+        if size not in self._known:
+            self._known[size] = max((_reach(*group, size) for group in self._groups), default=1)
+        return self._known[size]
+
+
+def _reach(starts: Array, ends: Array, size: int) -> int:
+    """The same for axes of one length, a row of `starts` and `ends` each."""
+    count = starts.shape[1]
+    size = min(size, count)
+    last = count - size + 1
+    onward, mirrored = ends[:, size - 1 :] - starts[:, :last], ends[:, :last] - starts[:, size - 1 :]
+    return int(max(onward.max(), mirrored.max()))
+
+
+def _fitting(
+    use: TileUse, axes: tuple[_Axes, _Axes], tile: tuple[int, int, int], budget: int, most_rows: int
+) -> ResizeTiles | None:
+    """The tile's layout in shared memory, with as many rows a chunk as the budget allows."""
+    (height, width, length), (down, along) = tile, axes
+    rows, columns, most = down.reach(height), along.reach(width), (down.most, along.most)
+    # A row may begin and end inside a vector, and so may the repeated edge pixels before it.
+    pitch = _up(columns * use.count * use.itemsize + 3 * (_ALIGNMENT - 1))
+    slots, reached = width * use.count, columns * use.count
+    between_elements, sums_elements = (slots, slots) if use.columns_first else (reached, reached)
+    between_pitch = _up(between_elements * use.between_bytes)
+    sums_pitch = _up(_up(sums_elements) * use.weight_bytes)
+    result_pitch = _up(slots * use.itemsize)
+    fixed = [
+        _up(width * _SPAN_BYTES),
+        _up(height * _SPAN_BYTES),
+        _up(width * most[1] * use.weight_bytes),
+        _up(height * most[0] * use.weight_bytes),
+    ]
+    held = sum(fixed) + _ALIGNMENT + height * result_pitch + (0 if use.columns_first else height * between_pitch)
+    row_bytes = pitch + _START_BYTES + (between_pitch if use.columns_first else 0)
+    chunk = min(rows, (budget - held) // row_bytes)
+    if chunk < rows:
+        held += height * sums_pitch
+        chunk = min((budget - held) // row_bytes, most_rows)
+    if chunk < 1:
+        return None
+    sizes = [
+        *fixed,
+        _up(chunk * _START_BYTES),
+        chunk * pitch,
+        (chunk if use.columns_first else height) * between_pitch,
+        height * sums_pitch if chunk < rows else 0,
+        height * result_pitch,
+    ]
+    places = [sum(sizes[:number]) for number in range(len(sizes))]
+    memory = (*places[1:], chunk, pitch, between_pitch, sums_pitch, result_pitch, most[0])
+    return ResizeTiles(height, width, length, chunk, (rows, columns), most, memory, sum(sizes))
+
+
+def _up(nbytes: int) -> int:
+    return round_up(nbytes, _ALIGNMENT)
+
+
+_VECTOR_BYTES: Final = 16
+"""Bytes of the widest access; source rows are staged, and tiles read, in such vectors of shared memory."""
+
+_FRAME_GROUP: Final = 8
+"""Pixels of a frame's row whose luma is one load, if it is an aligned vector: `sg::FrameGroups`."""
+
+
+class ResizeFamily(StrEnum):
+    """Kinds of source reads, by the contiguity of the source."""
+
+    PIXELS = "pixels"
+    PLANES = "planes"
+    ELEMENTS = "elements"
+    FRAMES = "frames"
+    NEAREST = "nearest"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_WHOLE_PIXELS: Final = (ResizeFamily.PIXELS, ResizeFamily.FRAMES)
+"""The families that resize all channels of the source together."""
+
+_DESCRIPTIONS: Final = {
+    ResizeFamily.PIXELS: "pixels: rows of whole pixels are staged in shared memory as they lie, all channels together",
+    ResizeFamily.PLANES: "planes: rows of one channel are staged in shared memory as they lie, each by itself",
+    ResizeFamily.ELEMENTS: "elements: rows are staged in shared memory element by element, up to 4 channels together",
+    ResizeFamily.FRAMES: "frames: rows are converted from luma and chroma while they are staged in shared memory",
+    ResizeFamily.NEAREST: "nearest: each element of a store is fetched from the pixel that it is a copy of",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeChoice:
+    """The kernel of a resize on one GPU, with its access widths and tiles.
+
+    `load` is the width of a load from a run that is long enough, at any address; `store` is the width of a store. A
+    block resizes `count` channels together. With `stores_pixels`, a store takes adjacent elements of interleaved
+    pixels. `limits` are the threads of a block and the tiles to try, largest first. `tiles` are those of the problem's
+    window, or None if every call states its windows.
+    """
+
+    problem: ResizeProblem
+    gpu: GpuProperties
+    family: ResizeFamily
+    load: Width
+    store: Width
+    count: int
+    stores_pixels: bool
+    limits: ResizePolicy
+    tiles: ResizeTiles | None
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: family, then type and bytes of a load and of a store."""
+        made = self.problem.conversion
+        frames = "_frames" if self.problem.reads_frames and self.family is ResizeFamily.NEAREST else ""
+        return f"resize_{self.family}{frames}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of the offsets within an image, as its record stores them."""
+        return 64
+
+    @property
+    def groups(self) -> int:
+        """The number of blocks that share the channels of a tile."""
+        together = self.problem.target.layout.sizes[1] if self.family in _WHOLE_PIXELS else self.count
+        return -(-self.problem.target.layout.sizes[1] // together)
+
+    def use(self, arithmetic: Arithmetic, *, columns_first: bool) -> TileUse:
+        """The inputs of the choice of a tile."""
+        made = self.problem.conversion
+        length = self.store.nbytes // made.target.itemsize
+        return TileUse(arithmetic, columns_first, made.source.itemsize, self.count, length)
+
+    def for_taps(self, taps: Sequence[WindowTaps]) -> ResizeChoice:
+        """The choice for windows with one arithmetic and one order of passes: it has their tiles.
+
+        Raises `DeviceError` if the source pixels of one result pixel exceed shared memory.
+        """
+        if self.family is ResizeFamily.NEAREST:
+            return self
+        _, _, height, width = self.problem.target.layout.sizes
+        use = self.use(taps[0].arithmetic, columns_first=taps[0].columns_first)
+        tiles = resize_tiles(use, taps, (height, width), self.gpu.shared_bytes, self.limits)
+        if tiles is None:
+            columns, rows = (
+                max(axis.most for axis in axes) for axes in zip(*((one.columns, one.rows) for one in taps), strict=True)
+            )
+            raise DeviceError(
+                f"A resized pixel is made of up to {rows} x {columns} pixels, more than the {self.gpu.shared_bytes} B "
+                f"of shared memory of a block on {self.gpu.name} hold; resize in two steps, or on the CPU."
+            )
+        itemsize, store = self.problem.target.element.itemsize, self.store
+        if tiles.length * itemsize < store.nbytes:
+            store = Width(itemsize, "wider tiles reach more of the source than shared memory holds")
+        return replace(self, store=store, tiles=tiles)
+
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it."""
+        return [
+            self.family.description,
+            *self.problem.in_words(),
+            f"writes in steps of {self.problem.target.layout.strides} elements along N, C, H, W",
+            in_words("loads", self.load),
+            in_words("stores", self.store),
+            *self._tile_words(),
+        ]
+
+    def _tile_words(self) -> list[str]:
+        """The lines about the tile and its shared memory."""
+        if self.family is ResizeFamily.NEAREST:
+            return []
+        block = f"a block of {self.limits.threads} threads makes"
+        if self.tiles is None:
+            (height, width), (nbytes, rows) = self.limits.tiles[0], self.limits.budgets[0]
+            return [
+                f"{block} up to {height} x {width} pixels of {self.count} channels",
+                f"a call has the largest tile that fits {nbytes} B of shared memory, {rows} source rows at a time",
+            ]
+        tiles = self.tiles
+        read = f"{tiles.reach[0]} x {tiles.reach[1]} of the source, {tiles.chunk_rows} rows at a time"
+        return [
+            f"{block} {tiles.height} x {tiles.width} pixels of {self.count} channels, of up to {read}",
+            f"{tiles.shared_bytes} B of shared memory",
+        ]
+
+
+def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
+    """The kernel for a problem.
+
+    Raises `DeviceError` for resizes that only the CPU does.
+    """
+    arithmetic = arithmetic_of(problem.rule.interpolation, problem.conversion.source)
+    family, count = _family(problem, copies=arithmetic is Arithmetic.COPY)
+    if problem.rule.premultiplies and family is not ResizeFamily.PIXELS:
+        raise DeviceError(
+            f"{gpu.name} weights colours by alpha where the channels of a picture's pixels lie side by side, without "
+            "gaps, and all pictures are alike; relayout to NHWC first, or resize on the CPU."
+        )
+    layout = problem.target.layout
+    channels = layout.sizes[1]
+    together = family in _WHOLE_PIXELS or count == channels
+    pixels = layout.strides[3] == channels > 1 and layout.strides[1] == 1 and together
+    load, store = _load_width(problem, family), _store_width(problem, pixels=pixels)
+    choice = ResizeChoice(problem, gpu, family, load, store, count, pixels, policy().resize, None)
+    if problem.window is None or layout.element_count == 0:
+        return choice
+    return choice.for_taps([problem.taps(problem.window)])
+
+
+def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]:
+    """The family, and the number of channels resized together."""
+    layout, (channel, column) = problem.target.layout, problem.source_steps
+    made = layout.sizes[1]
+    if copies:
+        return ResizeFamily.NEAREST, 1
+    if problem.reads_frames:
+        return ResizeFamily.FRAMES, problem.channels
+    if channel == 1 and 2 <= column == problem.channels <= policy().resize.together:
+        return ResizeFamily.PIXELS, column
+    if column == 1 and (layout.strides[3] == 1 or made == 1):
+        return ResizeFamily.PLANES, 1
+    return ResizeFamily.ELEMENTS, min(made, policy().resize.together)
+
+
+def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:
+    """The width of a load from a row of the source."""
+    if family in (ResizeFamily.PIXELS, ResizeFamily.PLANES):
+        return Width(_VECTOR_BYTES)
+    itemsize = problem.conversion.source.itemsize
+    if family is ResizeFamily.FRAMES:
+        return Width(_FRAME_GROUP * itemsize, "a thread reads luma of eight pixels; samples that lie apart singly")
+    if family is ResizeFamily.NEAREST:
+        return Width(itemsize, "pixels of the source are picked one by one")
+    return Width(itemsize, "the source's elements do not follow each other")
+
+
+def _store_width(problem: ResizeProblem, *, pixels: bool) -> Width:
+    """The width of a store to a row of the target: its strides and its alignment must be whole vectors."""
+    target, layout = problem.target, problem.target.layout
+    itemsize, width = target.element.itemsize, layout.sizes[3]
+    if not pixels and layout.strides[3] != 1 and width != 1:
+        return Width(itemsize, "the target's columns do not lie side by side")
+    read = problem.conversion.source.itemsize
+    bounds = [
+        alignment_bound("target", target.alignment),
+        *(
+            stride_bound("target", abs(layout.strides[axis]) * itemsize, _VECTOR_BYTES)
+            for axis in ((0, 2) if pixels else (0, 1, 2))
+            if layout.sizes[axis] > 1
+        ),
+        Bound(_VECTOR_BYTES // read * itemsize, f"a thread takes up to {_VECTOR_BYTES} B of resized pixels"),
+    ]
+    if layout.offset:
+        bounds.append(Bound(layout.offset * itemsize, "the target runs backwards"))
+    return bounded_width(bounds, itemsize, _VECTOR_BYTES)
+
+
+_SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 4x")
+"""`sg::ResizeSample`, aligned to 16 bytes."""
+
+_COPIED: Final = {Arithmetic.COPY: 1, Arithmetic.PILLOW_FIXED: 1 << 22, Arithmetic.PILLOW_DOUBLE: 1}
+"""The weight of the one tap of an axis that has no pass: sums come out as they went in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeSample:
+    """One image of a launch: window, taps, its source's lowest address, its number and place in the target.
+
+    `frame` is its `sg::FrameRecord` if the problem reads frames; it then has the addresses, and `address` is not used.
+    """
+
+    window: ResizeWindow
+    taps: WindowTaps
+    address: int
+    number: int
+    place: tuple[int, int, int, int]
+    frame: bytes = b""
+
+
+def window_launch(choice: ResizeChoice) -> KernelLaunch | None:
+    """The launch of a problem whose images share one window; None if every call states its windows."""
+    window = choice.problem.window
+    if window is None:
+        return None
+    return resize_launch(choice, [choice.problem.taps(window)] * choice.problem.target.layout.sizes[0])
+
+
+def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLaunch:
+    """The kernel, grid and parameters for samples with these taps, all summed alike and in one order of passes.
+
+    The choice is that for these taps. Raises `LayoutError` for a batch without elements.
+    """
+    layout = choice.problem.target.layout
+    if layout.element_count == 0 or not taps:
+        raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
+    _, channels, height, width = layout.sizes
+    if max(width * channels, height) > LONGEST_ROW:
+        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} elements.")
+    if choice.family is ResizeFamily.NEAREST:
+        return _nearest(choice, len(taps))
+    assert choice.tiles is not None, "the choice is that for these taps"
+    return _tiled(choice, taps, choice.tiles)
+
+
+def _tiled(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ResizeTiles) -> KernelLaunch:
+    """A block for each tile of each sample, and for each group of channels."""
+    problem, layout = choice.problem, choice.problem.target.layout
+    _, channels, height, width = layout.sizes
+    made = problem.conversion
+    grid = (-(-width // tiles.width), -(-height // tiles.height), choice.groups)
+    run = tiles.width * (channels if choice.stores_pixels else 1)
+    block = ParameterBlock()
+    block.add(bytes(8), 8)
+    block.add_table(problem.fill)
+    affines = block.add_affines(made)
+    order = block.add_order(made, 1, 32)
+    for step in (layout.offset, *layout.strides):
+        block.add_index(step, 64)
+    for divisor in (*grid, run // tiles.length, channels):
+        for word in divisor_words(divisor, 32):
+            block.add_index(word, 32)
+    for value in (height, width, tiles.height, tiles.width, *tiles.memory):
+        block.add_index(value, 32)
+    name = instantiation(
+        "resize_tiles",
+        (_reader(choice, made.source), conversion_argument(made)),
+        "ResizePolicy",
+        arithmetic=f"sg::ResizeArithmetic::{taps[0].arithmetic.replace('-', '_')}",
+        columns_first=taps[0].columns_first,
+        pixels=choice.stores_pixels,
+        premultiplies=problem.rule.premultiplies,
+        store_bytes=tiles.length * made.target.itemsize,
+        affines=affines,
+        order=order,
+    )
+    return KernelLaunch(
+        sources=("resize_tiles.cu",),
+        name=name,
+        grid=grid_of(grid[0] * grid[1] * grid[2] * len(taps)),
+        block=(choice.limits.threads, 1, 1),
+        shared_bytes=tiles.shared_bytes,
+        parameters=block.parameters,
+        tables=block.tables,
+        tile=(tiles.height, tiles.width),
+    )
+
+
+def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:
+    """A thread for each vector of the target."""
+    problem, layout = choice.problem, choice.problem.target.layout
+    _, channels, height, width = layout.sizes
+    made = problem.conversion
+    planes, run = (1, width * channels) if choice.stores_pixels else (channels, width)
+    vectors = -(-run * made.target.itemsize // choice.store.nbytes)
+    items = samples * planes * height * vectors
+    bits = index_bits(items)
+    block = ParameterBlock()
+    block.add(bytes(8), 8)
+    block.add_table(problem.fill)
+    affines = block.add_affines(made)
+    order = block.add_order(made, 1, 32)
+    for step in (layout.offset, *layout.strides, items):
+        block.add_index(step, 64)
+    for divisor in (vectors, height, planes):
+        for word in divisor_words(divisor, bits):
+            block.add_index(word, bits)
+    for word in (*divisor_words(channels, 32), width):
+        block.add_index(word, 32)
+    name = instantiation(
+        "resize_nearest",
+        (conversion_argument(made), index_argument(bits)),
+        "ResizeNearestPolicy",
+        pixels=choice.stores_pixels,
+        frames=problem.reads_frames,
+        store_bytes=choice.store.nbytes,
+        affines=affines,
+        order=order,
+    )
+    return KernelLaunch(
+        sources=("resize_nearest.cu",),
+        name=name,
+        grid=grid_of(-(-items // choice.limits.threads)),
+        block=(choice.limits.threads, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+        tables=block.tables,
+    )
+
+
+def _reader(choice: ResizeChoice, element: ElementType) -> str:
+    """The type that reads the source."""
+    if choice.family is ResizeFamily.FRAMES:
+        return f"sg::FrameReader<sg::{element}>"
+    kind = "ElementReader" if choice.family is ResizeFamily.ELEMENTS else "RunReader"
+    return f"sg::{kind}<sg::{element}, {choice.count}>"
+
+
+def resize_samples(
+    problem: ResizeProblem, windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource]
+) -> list[list[ResizeSample]]:
+    """The samples of each launch: those that are summed alike, in one order of passes.
+
+    Raises `DeviceError` for a frame whose samples have no common step.
+    """
+    together: dict[tuple[Arithmetic, bool], list[ResizeSample]] = {}
+    found = zip(windows, problem.taps_of(windows), sources, strict=True)
+    for number, (window, taps, source) in enumerate(found):
+        frame, address = b"", 0
+        if isinstance(source, FrameOperand):
+            frame = frame_record(source)
+        else:
+            buffer, start = source
+            address = buffer.address + start
+            if problem.reads_frames:
+                frame = colours_record(window.layout, address, problem.conversion.source)
+        sample = ResizeSample(window, taps, address, number, problem.visible(window), frame)
+        together.setdefault((taps.arithmetic, taps.columns_first), []).append(sample)
+    return list(together.values())
+
+
+def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
+    """The records of a launch's samples, and behind them their taps, each geometry's once, and their frames."""
+    tables: list[bytes] = []
+    places: dict[int, tuple[int, int, int, int, int, bool]] = {}
+    end = len(samples) * _SAMPLE.size
+
+    def axis(taps: AxisTaps, arithmetic: Arithmetic) -> tuple[int, int, int, int, int, bool]:
+        nonlocal end
+        found = places.get(id(taps))
+        if found is None:
+            spans, weights = _table(taps, arithmetic)
+            tables.extend((spans, weights))
+            most = 1 if taps.copies else taps.most
+            found = places[id(taps)] = (end, end + len(spans), most, taps.first, taps.stop, taps.copies)
+            end += len(spans) + len(weights)
+        return found
+
+    records = []
+    for sample in samples:
+        layout, taps = sample.window.layout, sample.taps
+        rows, columns = axis(taps.rows, taps.arithmetic), axis(taps.columns, taps.arithmetic)
+        place = (*sample.place, sample.number, taps.factor)
+        if sample.frame:
+            records.append(_SAMPLE.pack(*(0,) * 6, *rows, *columns, *place, end))
+            tables.append(sample.frame)
+            end += len(sample.frame)
+            continue
+        low, high = sample.address, sample.address + layout.span * itemsize
+        first = low + (layout.offset - layout.first_offset) * itemsize
+        records.append(_SAMPLE.pack(first, low, high, *layout.strides, *rows, *columns, *place, 0))
+    return b"".join((*records, *tables))
+
+
+@lru_cache(maxsize=512)
+def _table(taps: AxisTaps, arithmetic: Arithmetic) -> tuple[bytes, bytes]:
+    """The spans and the weights of one axis, each whole multiples of 8 bytes."""
+    spans = np.stack([taps.starts, taps.counts], axis=1).astype("<i4").tobytes()
+    weights = np.full((taps.count, 1), _COPIED[arithmetic]) if taps.copies else taps.weights
+    packed = weights.astype(np.dtype(arithmetic.spec.weights).newbyteorder("<")).tobytes()
+    return spans, packed + bytes(-len(packed) % _SPAN_BYTES)

@@ -1,0 +1,219 @@
+"""Kernels on a device: compiled one instantiation at a time, their constant tables, and their launch.
+
+NVRTC compiles through CuPy, which caches on disk. A call creates no argument objects: `cuLaunchKernel` takes an array
+of argument addresses, here of one structure, and copies the structure before it returns. Each thread has its own
+parameter block, so no lock is needed.
+
+A launch is asynchronous, and its stream reads the tables later; a captured graph reads them at every replay. A table is
+therefore not freed with its prepared kernel, which a cache may drop at any time:
+
+    dropped, never captured    retired: freed after all earlier work of the device
+    captured into a graph      kept for the life of the process
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import cupy
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.gpu import KernelLaunch
+from stridedgpu.devices.cuda.policy import policy
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.devices.cuda.status import INSTALL
+from stridedgpu.values.errors import DeviceError
+
+from .streams import context_of_thread, stream_handle
+
+_OPTIONS: Final = ("-std=c++20",)
+"""CuPy adds `--device-as-default-execution-space`, without which NVRTC takes some lambdas for functions of the host.
+
+NVRTC 12 refuses an option that is given twice.
+"""
+
+_TOO_MANY_PARAMETERS: Final = "parameter space overflowed"
+"""The message of compilers before CUDA 12.1 for a kernel with more than 4096 bytes of parameters."""
+
+_DEFAULT_SHARED_BYTES: Final = 48 * 1024
+"""The most dynamic shared memory of a kernel without an attribute."""
+
+_FIRST_NVRTC: Final = {0: (12, 0), 100: (12, 8), 103: (12, 9), 110: (13, 0), 120: (12, 8), 121: (12, 9)}
+"""The first NVRTC that compiles for a compute capability, from each one on. Source: CUDA's release notes."""
+
+_kernels: Final[dict[tuple[tuple[str, ...], str, int], Any]] = {}
+
+_compiling: Final = threading.Lock()
+
+
+def compiled_kernel(sources: tuple[str, ...], name: str, device: int, shared_bytes: int) -> Any:
+    """The instantiation `name` of the joined `sources` on a device, a `cupy.cuda.Function` whose `ptr` is its handle.
+
+    It is compiled at its first use; CuPy's cache on disk knows it by the whole text. `shared_bytes` is the dynamic
+    shared memory that its launches will ask for.
+
+    Raises `DeviceError` when there is no compiler, there are no CUDA headers, or the compiler or the device refuses
+    the kernel, with the compiler's log as a note.
+    """
+    key = (sources, name, device)
+    with _compiling, cupy.cuda.Device(device):
+        kernel = _kernels.get(key)
+        if kernel is None:
+            kernel = _kernels[key] = _compile(sources, name, device)
+        if shared_bytes > _DEFAULT_SHARED_BYTES and kernel.max_dynamic_shared_size_bytes < shared_bytes:
+            kernel.max_dynamic_shared_size_bytes = shared_bytes
+        return kernel.kernel
+
+
+def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
+    """A `cupy.RawKernel`, loaded on the current device."""
+    module = cupy.RawModule(code=joined_source(*sources), options=_OPTIONS, name_expressions=(name,))
+    try:
+        return module.get_function(name)
+    except cupy.cuda.compiler.CompileException as error:
+        if _TOO_MANY_PARAMETERS in str(error):
+            raise DeviceError(
+                f"The kernel {name} has more than 4096 bytes of parameters, which tuples of many indices over tensors "
+                f"of 2^31 elements or more take: NVRTC 12.1 is the first that allows them, with a driver of release "
+                f"530; {INSTALL} in its newest version."
+            ) from error
+        refusal = DeviceError(
+            f"The CUDA compiler refused the kernel {name} for cuda:{device}: {_reason(str(error))}. "
+            f"NVRTC may be older than the GPU; {INSTALL} in its newest version."
+        )
+        refusal.add_note(str(error))
+        raise refusal from error
+    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        raise DeviceError(f"cuda:{device} could not load the kernel {name}: {error}.{_too_old(device)}") from error
+    except (ImportError, RuntimeError, OSError) as error:
+        text = str(error)
+        missing = "headers" if "header" in text.lower() else "compiler (NVRTC)"
+        refusal = DeviceError(f"The kernel {name} cannot be compiled: CuPy finds no CUDA {missing}: {INSTALL}.")
+        refusal.add_note(text)
+        raise refusal from error
+
+
+def _too_old(device: int) -> str:
+    """Advice for an NVRTC older than the GPU, for which it compiles code of an earlier one; else ""."""
+    properties = cupy.cuda.runtime.getDeviceProperties(device)
+    capability = int(properties["major"]) * 10 + int(properties["minor"])
+    needed = _FIRST_NVRTC[max((least for least in _FIRST_NVRTC if least <= capability), default=0)]
+    version = tuple(cupy.cuda.nvrtc.getVersion())
+    if version >= needed:
+        return ""
+    has, needs = (".".join(map(str, each)) for each in (version, needed))
+    return (
+        f" A GPU of compute capability {capability // 10}.{capability % 10} needs NVRTC {needs} or newer, and this is "
+        f"{has}: {INSTALL} in its newest version."
+    )
+
+
+def _reason(log: str) -> str:
+    """The first error of a compiler's log."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it gave no reason").rstrip(".")
+
+
+_captured: Final[list[Buffer]] = []
+
+_freeing: Final = threading.Lock()
+
+_retired: Final[defaultdict[int, deque[Buffer]]] = defaultdict(deque)
+
+
+def keep(tables: tuple[Buffer, ...]) -> None:
+    """Keep tables for ever: a graph has recorded a launch that reads them."""
+    known = {id(table) for table in _captured}
+    _captured.extend(table for table in tables if id(table) not in known)
+
+
+def retire(device: int, tables: tuple[Buffer, ...]) -> None:
+    """Retire the tables of a dropped prepared kernel; launches of it may still be queued."""
+    _retired[device].extend(tables)
+
+
+def free_retired(device: int) -> None:
+    """Free a device's retired tables, if there are many, after all work that may read them.
+
+    Nothing is freed while a stream records a graph, when the device cannot be synchronised.
+    """
+    with _freeing:
+        waiting = _retired[device]
+        tables = tuple(waiting)
+        if sum(table.nbytes for table in tables) <= policy().memory.retired_bytes:
+            return
+        try:
+            with cupy.cuda.Device(device):
+                cupy.cuda.runtime.deviceSynchronize()
+        except cupy.cuda.runtime.CUDARuntimeError:
+            return
+        for _ in tables:
+            waiting.popleft()
+
+
+_ADDRESSES: Final = struct.Struct("<QQ")
+
+_cuda: Final = cupy.cuda
+
+
+class PreparedKernel:
+    """A prepared launch: `prepared(source, source_start, target, target_start, stream)` runs it.
+
+    `function` is a `cupy.cuda.Function` of device number `device`. `tables` are the device buffers of the launch's
+    constant arrays, in its order; they live at least until no launch of this object can read them.
+    """
+
+    def __init__(self, launch: KernelLaunch, function: Any, device: int, tables: tuple[Buffer, ...]) -> None:
+        """Pack the parameters."""
+        self._name = launch.name
+        self._device = device
+        self._function = function
+        self._tables = tables
+        if tables:
+            weakref.finalize(self, retire, device, tables).atexit = False
+        packed = bytearray(launch.parameters)
+        for (position, _), table in zip(launch.tables, tables, strict=True):
+            struct.pack_into("<Q", packed, position, table.address)
+        self._parameters = bytes(packed)
+        self._launch: Callable[[int, int, int], None] = partial(
+            cupy.cuda.driver.launchKernel, function.ptr, *launch.grid, *launch.block, launch.shared_bytes
+        )
+        self._threads = threading.local()
+
+    def __call__(self, source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object) -> None:
+        """Launch on a stream; the addresses are those of each side's lowest element."""
+        try:
+            block, arguments, _ = self._threads.block
+        except AttributeError:
+            block, arguments, _ = self._block_of_thread()
+        _ADDRESSES.pack_into(block, 0, source.address + source_start, target.address + target_start)
+        try:
+            is_current = _cuda.runtime.getDevice() == self._device
+            if stream is None and is_current:
+                handle = _cuda.get_current_stream().ptr
+            else:
+                handle = stream_handle(stream, self._device)
+            if self._tables and _cuda.runtime.streamIsCapturing(handle):
+                keep(self._tables)
+            if is_current:
+                self._launch(handle, arguments, 0)
+            else:
+                with cupy.cuda.Device(self._device):
+                    self._launch(handle, arguments, 0)
+        except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+            raise DeviceError(f"cuda:{self._device} did not launch the kernel {self._name}: {error}.") from error
+
+    def _block_of_thread(self) -> tuple[Any, int, Any]:
+        """This thread's parameters, the address of the array that points to them, and that array."""
+        context_of_thread(self._device)
+        block = ctypes.create_string_buffer(self._parameters, len(self._parameters))
+        pointers = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        made = self._threads.block = (block, ctypes.addressof(pointers), pointers)
+        return made
