@@ -20,7 +20,7 @@ from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, p
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.gather_problem import gather_problem
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
@@ -85,7 +85,7 @@ def steps_of(workload: Workload, gpu: GpuProperties = REFERENCE_GPU) -> Iterator
             yield Step.of(planner.plan(problem))
 
 
-def _moves(workload: Relayout) -> Iterator[Problem]:
+def _moves(workload: Relayout) -> Iterator[RelayoutProblem]:
     sizes = workload.sizes["gpu"]
     source_type, target_type = element_type(workload.source_type), element_type(workload.target_type)
     letters = parse_order(workload.target_order).letters

@@ -15,7 +15,7 @@ from stridedgpu.devices.selection import device_named
 from stridedgpu.operations.options import ValueOptions
 from stridedgpu.operations.relayout_plan import move_between
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -124,7 +124,7 @@ def _planner(name: str) -> tuple[str, Planner]:
     return words, GpuPlanner("cuda:0", gpu)
 
 
-def _problem(chosen: argparse.Namespace) -> Problem:
+def _problem(chosen: argparse.Namespace) -> RelayoutProblem:
     """The relayout; both sides have the alignment that they state."""
     source, target = chosen.source, chosen.target
     read, written = _planned_side(source), _planned_side(target, is_written=True)

@@ -4,8 +4,8 @@
 type of a problem to its planner and its runner, so a new operation is one line in each table. The arguments of a launch
 depend on the type of the problem alone. The types of these arguments are imported for type checkers only:
 
-    Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
-    ChannelMatrixProblem, RawProblem    as Problem
+    RelayoutProblem  launch(source: Buffer, source_start, target: Buffer, target_start, stream)    `RelayoutLaunch`
+    ChannelMatrixProblem, RawProblem    as RelayoutProblem
     GatherProblem   launch(dense: Buffer, dense_start, indexed: Buffer, indexed_start,
                            indices: Buffer, indices_start, stream)                           `GatherLaunch`
     CropProblem     launch(crops: Crops, sources: Sequence[Located], target: Located, stream)       `CropsLaunch`
@@ -207,7 +207,7 @@ class Planner(Protocol):
         """True if a resize or crop with a matrix is one plan; if not, callers mix its channels in a second step."""
 
     def plan(self, problem: Any) -> DevicePlan:
-        """The plan of a `Problem`, `GatherProblem`, `CropProblem`, …: a value with all choices of this device.
+        """The plan of a `RelayoutProblem`, `GatherProblem`, `CropProblem`, …: a value with all choices of this device.
 
         Raises `LayoutError` for a problem that the device cannot do, such as elements that it cannot address, and
         `DeviceError` for one that another device does.

@@ -113,4 +113,4 @@ def _operation(problem: Any) -> str:
     if getattr(problem, "scatters", False):
         return "scatter"
     name = type(problem).__name__.removesuffix("Problem").lower()
-    return {"": "relayout", "crop": "crops"}.get(name, name)
+    return "crops" if name == "crop" else name

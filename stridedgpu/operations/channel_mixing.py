@@ -15,7 +15,7 @@ from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -55,7 +55,7 @@ class ChannelMixing:
         return cls.of(room, moving_problem(room.spec, target, made, _CHANNELS), device)
 
     @classmethod
-    def of(cls, room: AllocationSpec, problem: Problem | ChannelMatrixProblem, device: str) -> ChannelMixing:
+    def of(cls, room: AllocationSpec, problem: RelayoutProblem | ChannelMatrixProblem, device: str) -> ChannelMixing:
         """Plan for a device."""
         return cls(room, planner_named(device)[0].plan(problem))
 

@@ -13,7 +13,7 @@ from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.frame_problem import FrameProblem
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -29,7 +29,7 @@ from .requirements import Given, Requirement, check_output_layout
 
 __all__ = ["PlannedFrameCrops", "PlannedFrames", "planned_frame_crops", "planned_frames"]
 
-WindowProblem = FrameProblem | Problem | ChannelMatrixProblem
+WindowProblem = FrameProblem | RelayoutProblem | ChannelMatrixProblem
 """The problem of one frame's window: of luma and chroma, or of RGB and gray pixels."""
 
 

@@ -11,7 +11,7 @@ from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule, Mode
-from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
@@ -121,7 +121,9 @@ class PlannedScatter(Planned):
     direct: _DirectScatter | None = field(default=None, init=False, compare=False)
 
     @classmethod
-    def of(cls, problem: GatherProblem, rule: IndexRule, copy: Problem, *required: Requirement) -> PlannedScatter:
+    def of(
+        cls, problem: GatherProblem, rule: IndexRule, copy: RelayoutProblem, *required: Requirement
+    ) -> PlannedScatter:
         """Plan for the device that the tensors are on, and prepare both launches if it is available."""
         data, indices, updates, out = required
         planner, missing = planner_named(data.device)

@@ -14,7 +14,7 @@ from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.devices.verbose import is_verbose
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, inferred_labels
 from stridedgpu.values.channel_matrix import MatrixRows
 from stridedgpu.values.conversion import Conversion
@@ -77,7 +77,9 @@ class RelayoutPlan(Planned):
         return cls.of(*_required(*required))
 
     @classmethod
-    def of(cls, problem: Problem | ChannelMatrixProblem, source: Requirement, target: Requirement) -> RelayoutPlan:
+    def of(
+        cls, problem: RelayoutProblem | ChannelMatrixProblem, source: Requirement, target: Requirement
+    ) -> RelayoutPlan:
         """Plan for the device that the requirements name, and prepare the launch if it is available."""
         planner, missing = planner_named(source.device)
         plan = planner.plan(problem)
@@ -138,7 +140,7 @@ def _required(
     matrix: MatrixRows | None,
     unit: int | None,
     device: str,
-) -> tuple[Problem | ChannelMatrixProblem, Requirement, Requirement]:
+) -> tuple[RelayoutProblem | ChannelMatrixProblem, Requirement, Requirement]:
     """The problem between two sides, and what the tensors in their places must be: worked out once."""
     labels = inferred_labels(dims, source.spec.layout.ndim)
     values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import product
 
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.layout import Layout
 
 from .cells import LabelKind, Labeller, Letters, grid_of, place_at
@@ -29,7 +29,7 @@ class PlanMap:
 
     def __init__(self, plan: DevicePlan) -> None:
         """The map of one plan."""
-        self._problem: Problem = plan.problem
+        self._problem: RelayoutProblem = plan.problem
         self._target = Layout(plan.problem.sizes, plan.problem.target_strides)
         self._footprint = footprint_of(plan)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import ElementType, element_type
@@ -125,7 +125,7 @@ def subject_of(
 def plan_of(thing: object) -> DevicePlan | None:
     """The plan of a relayout that `thing` is or holds as its `plan`, or None."""
     held: Any = getattr(thing, "plan", thing)
-    return held if isinstance(getattr(held, "problem", None), Problem) else None
+    return held if isinstance(getattr(held, "problem", None), RelayoutProblem) else None
 
 
 def plan_subjects(plan: DevicePlan, dims: str | None = None) -> tuple[Subject, Subject]:

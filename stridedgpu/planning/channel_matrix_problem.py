@@ -10,7 +10,7 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .loop_nest import simplify
-from .relayout_problem import Problem, relayout_problem
+from .relayout_problem import RelayoutProblem, relayout_problem
 
 __all__ = ["ChannelMatrixProblem", "moving_problem"]
 
@@ -72,7 +72,7 @@ class ChannelMatrixProblem:
 
 def moving_problem(
     source: TensorSpec, target: TensorSpec, conversion: Conversion, channel_axis: int | None, filler: int = 0
-) -> Problem | ChannelMatrixProblem:
+) -> RelayoutProblem | ChannelMatrixProblem:
     """The loops that move `source` into `target`, for conversions with a matrix or without; see `relayout_problem`."""
     if conversion.matrix is None or channel_axis is None:
         return relayout_problem(source, target, conversion, channel_axis, filler)

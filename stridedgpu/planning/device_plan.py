@@ -27,7 +27,7 @@ class KernelFacts(Protocol):
 
     @property
     def problem(self) -> Any:
-        """The operation as loops: `Problem`, `GatherProblem`, `CropProblem` or another."""
+        """The operation as loops: `RelayoutProblem`, `GatherProblem`, `CropProblem` or another."""
 
     @property
     def kernel(self) -> str:

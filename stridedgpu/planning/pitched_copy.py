@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from .relayout_problem import Problem
+from .relayout_problem import RelayoutProblem
 
 __all__ = ["Runs", "runs_of"]
 
@@ -63,7 +63,7 @@ class Runs:
             )
 
 
-def runs_of(problem: Problem) -> Runs | None:
+def runs_of(problem: RelayoutProblem) -> Runs | None:
     """The pitched copies that perform `problem`; None if it does more than copy, or copies nothing.
 
     >>> from stridedgpu.values.conversion import conversion

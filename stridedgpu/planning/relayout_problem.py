@@ -1,4 +1,4 @@
-"""`Problem`: a relayout, reduced to simplified loops.
+"""`RelayoutProblem`: a relayout, reduced to simplified loops.
 
 Two tensor specs and a conversion become one loop nest over the destination's memory. Flips, order and merges are done
 here, so that planners and kernels have few cases.
@@ -16,11 +16,11 @@ from stridedgpu.values.tensor_spec import WIDEST_ACCESS, TensorSpec
 
 from .loop_nest import simplify
 
-__all__ = ["Problem", "relayout_problem"]
+__all__ = ["RelayoutProblem", "relayout_problem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RelayoutProblem:
     """Loops over a destination, outermost first, and the conversion of each element.
 
     Strides and offsets are in elements of their side, offsets from its lowest element; destination strides are positive
@@ -103,7 +103,7 @@ class Problem:
             f"reads {self.source.element} in steps of {self.source_strides} elements",
             *([f"zeros behind each run of {self.sizes[-1]}: {self.filler}"] if self.filler else []),
             f"{self.conversion}" + (": bits move unchanged" if self.conversion.is_bitwise_copy else ""),
-            "padding of the target is ours and may be written"
+            "the target owns its padding; it may be overwritten"
             if owned
             else "nothing between the target's elements is written",
             f"{self.bytes_moved} bytes must move: {read} read, {self.written_bytes} written",
@@ -115,7 +115,7 @@ class Problem:
         lowest = Layout(self.sizes, self.source_strides, self.source_offset).first_offset
         return gcd(self.source.alignment, lowest * self.source.element.itemsize)
 
-    def without_filler(self) -> Problem:
+    def without_filler(self) -> RelayoutProblem:
         """The problem without its zeros."""
         if not self.filler or self.sizes[-1] > 1:
             return replace(self, filler=0)
@@ -128,7 +128,7 @@ class Problem:
             filler=0,
         )
 
-    def filler_alone(self) -> Problem:
+    def filler_alone(self) -> RelayoutProblem:
         """The zeros of the problem as one repeated source element; the target starts at the first zero."""
         element = self.target.element
         layout = Layout((*self.sizes[:-1], self.filler), self.target_strides)
@@ -139,7 +139,7 @@ class Problem:
 
 def relayout_problem(
     source: TensorSpec, target: TensorSpec, conversion: Conversion, channel_axis: int | None, filler: int = 0
-) -> Problem:
+) -> RelayoutProblem:
     """The loops that move `source` into `target`.
 
     `channel_axis` is the channel axis of both layouts, or None; with `conversion.channels` the sizes may differ along
@@ -159,7 +159,7 @@ def relayout_problem(
     if filler and nest.kept is None:
         # Channels are filled up even where there is only one.
         sizes, target_strides, source_strides = (*sizes, 1), (*target_strides, 1), (*source_strides, 0)
-    return Problem(
+    return RelayoutProblem(
         sizes,
         target_strides,
         source_strides,

@@ -24,7 +24,7 @@ from stridedgpu.devices.cpu import thread_count
 from stridedgpu.devices.cpu.compiled import jit as machine_code, kernel_cache
 from stridedgpu.devices.cpu.compiled.compiler import LoopError
 from stridedgpu.devices.cpu.compiled.ir import Code
-from stridedgpu.devices.cpu.compiled.relayout import walk_of
+from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.promotion import Promotion
 from stridedgpu.devices.cpu.target import Target
@@ -55,7 +55,7 @@ def kernel_text(target="float32"):
     source = sg.empty((1, 3, 64, 64), "uint8", layout="NHWC")
     out = sg.empty((1, 3, 64, 64), target, layout="NCHW")
     plan = sg.plan_relayout(source, out, scale=1 / 255, bias=-0.5).plan
-    return walk_of(plan.problem).kernel.text
+    return plan_relayout(plan.problem).kernel.text
 
 
 @needs_compiler
@@ -273,7 +273,7 @@ def test_a_move_knows_what_is_the_same_in_every_call(monkeypatch, offsets, keeps
     taken = []
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(lambda *given: taken.append([*given, parameters[0]]))
     parameters = (ctypes.c_uint64 * 2)(7, 8)
-    loop = machine_code.Loop(ctypes.cast(function, ctypes.c_void_p).value)
+    loop = machine_code.CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
     place = ctypes.addressof(parameters)
     options = {"held": parameters, "keeps_lock": keeps_lock, "target_first": target_first}
     with monkeypatch.context() as patch:
@@ -315,7 +315,7 @@ def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
     (address,) = machine_code.machine_functions(code.text("kernel"), "")
     asked = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
     parameters, answer = (ctypes.c_uint64 * 1)(asked), ctypes.c_int32(-1)
-    loop, place = machine_code.Loop(address), ctypes.addressof(parameters)
+    loop, place = machine_code.CompiledFunction(address), ctypes.addressof(parameters)
     move = machine_code.moving_function(loop, place, 1, (0, 0), held=parameters, keeps_lock=keeps_lock)
     move(0, ctypes.addressof(answer))
     assert answer.value == keeps_lock

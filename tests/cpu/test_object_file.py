@@ -10,7 +10,7 @@ from harness.compiled_loops import needs_compiler
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import jit, object_file
-from stridedgpu.devices.cpu.compiled.relayout import walk_of
+from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.target import Target
 
@@ -25,14 +25,14 @@ def planes():
 
 def object_of(name="kernel"):
     """A kernel's object file, compiled now."""
-    return jit._COMPILER.object_file(walk_of(planes()[0].problem).kernel.text(name), policy().target)
+    return jit._COMPILER.object_file(plan_relayout(planes()[0].problem).kernel.text(name), policy().target)
 
 
 @needs_compiler
 def test_a_kernel_runs_from_its_object_file():
     plan, source, out, expected = planes()
     (address,) = object_file.functions_of(object_of("kernel_alone"), "kernel_alone")
-    walk = walk_of(plan.problem)
+    walk = plan_relayout(plan.problem)
     parameters = walk.packed()
     reads = source.numpy().ctypes.data + walk.source_offset
     writes = out.numpy().ctypes.data + walk.target_offset

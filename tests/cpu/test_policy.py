@@ -7,7 +7,7 @@ from harness.compiled_loops import CLASSES, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.compiled.relayout import walk_of
+from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.policy import GatherPolicy, IndexCheckPolicy, Policy, RelayoutPolicy, policy, using
 from stridedgpu.devices.cpu.target import Target
 
@@ -61,7 +61,7 @@ def test_gaps_of_rows_count_as_bytes_moved(step, streams):
     source = sg.empty((1024 * down, 1024 * abs(along)), "float32")[::down, ::along]
     problem = sg.plan_relayout(source, sg.empty(source.sizes, "float32")).plan.problem
     with using(Policy.of(CLASSES["AVX-512"])), policy_with(relayout={"streamed_bytes": 10 * MB, "streamed_written": 0}):
-        assert walk_of(problem).kernel.streaming == streams
+        assert plan_relayout(problem).kernel.streaming == streams
 
 
 def test_a_plan_for_several_threads_writes_more_into_the_caches(monkeypatch):
@@ -71,7 +71,7 @@ def test_a_plan_for_several_threads_writes_more_into_the_caches(monkeypatch):
     for count in (1, 2, 1):
         monkeypatch.setattr(thread_count, "_chosen", count)
         with using(Policy.of(CLASSES["AVX2"])), policy_with(relayout=limits):
-            walks.append(walk_of(problem))
+            walks.append(plan_relayout(problem))
             assert walks[-1].kernel.streaming == (count == 1)
     assert walks[0] == walks[2] != walks[1]
 

@@ -18,7 +18,7 @@ from stridedgpu.devices.cpu.compiled import relayout
 from stridedgpu.devices.cpu.compiled.blocks import Blocks
 from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
-from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel, walk_of
+from stridedgpu.devices.cpu.compiled.relayout import plan_relayout, relayout_kernel
 from stridedgpu.devices.cpu.compiled.rows import Rows
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
 from stridedgpu.devices.cpu.compiled.transpose_strips import TransposeStrips
@@ -181,7 +181,7 @@ def test_repeated_rows_are_read_once():
             TensorSpec.of(Layout(sizes, strides), ELEMENT_TYPES["uint8"], base_alignment=1)
             for strides in (source, (900, 100, 1))
         ]
-        rows, _ = walk_of(chosen_relayout(*sides, made).problem).inner
+        rows, _ = plan_relayout(chosen_relayout(*sides, made).problem).inner
     assert (rows.size, rows.source) == (9, 0)
 
 
@@ -204,7 +204,7 @@ def test_rows_are_moved_in_the_order_of_the_source(heads, length, cached_bytes, 
     with policy_with(relayout={"cached_bytes": cached_bytes, "least_rows": 8}):
         sides = [TensorSpec.of(layout, ELEMENT_TYPES["float32"], base_alignment=64) for layout in (source, target)]
         made = conversion(ELEMENT_TYPES["float32"], ELEMENT_TYPES["float32"])
-        rows, _ = walk_of(chosen_relayout(*sides, made).problem).inner
+        rows, _ = plan_relayout(chosen_relayout(*sides, made).problem).inner
         for streams in ({}, {"streamed_bytes": 0}):
             for to in ("float32", "float16"):
                 with policy_with(relayout=streams):
@@ -285,7 +285,7 @@ def test_accesses_are_as_wide_as_a_step(source_strides, target_strides, types, e
         TensorSpec.of(layout, element, base_alignment=element.itemsize)
         for layout, element in zip(layouts, (made.source, made.target), strict=True)
     ]
-    walk = walk_of(chosen_relayout(*sides, made).problem)
+    walk = plan_relayout(chosen_relayout(*sides, made).problem)
     read, written = (width.nbytes for width in walk.accesses)
     assert (read // made.source.itemsize, written // made.target.itemsize) == elements(walk.kernel)
 
@@ -333,7 +333,7 @@ def test_every_other_element_is_shuffled_out_of_whole_vectors(step):
 def test_tiles_of_rows_whose_elements_lie_apart(sizes, source, target, block):
     element = element_type("float32")
     sides = (TensorSpec.of(Layout(sizes, strides), element, base_alignment=64) for strides in (source, target))
-    walk = walk_of(chosen_relayout(*sides, conversion(element, element), None).problem)
+    walk = plan_relayout(chosen_relayout(*sides, conversion(element, element), None).problem)
     assert isinstance(walk.kernel, Rows)
     a, b = walk.inner
     assert a.source == 4 * min(source), "the rows beside each other in the source"
@@ -421,5 +421,5 @@ def test_an_item_has_rows_of_a_loop_that_is_not_short(sizes, rows):
     strides = (across * down * row, row, across * row, 1)
     byte = element_type("uint8")
     specs = [TensorSpec.of(Layout(sizes, steps), byte, base_alignment=1) for steps in (strides, None)]
-    walk = walk_of(chosen_relayout(*specs, conversion(byte, byte), None).problem)
+    walk = plan_relayout(chosen_relayout(*specs, conversion(byte, byte), None).problem)
     assert [loop.size for loop in walk.inner] == [rows, row]

@@ -52,7 +52,7 @@ def loop_of(each):
             each(item)
 
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(alone)
-    loop = machine_code.Loop(ctypes.cast(function, ctypes.c_void_p).value)
+    loop = machine_code.CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
     loop.alone = function
     return loop
 

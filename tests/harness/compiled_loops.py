@@ -16,7 +16,7 @@ from stridedgpu.devices.cpu.compiled import (
     crop_moves,
     jit as machine_code,
 )
-from stridedgpu.devices.cpu.compiled.relayout import walk_of
+from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.target import Target
@@ -98,7 +98,7 @@ def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:
 
 def compiled_kernel(plan):
     """The walk of a plan and its compiled loop; None where the plan is left to NumPy."""
-    walk = walk_of(plan.problem)
+    walk = plan_relayout(plan.problem)
     return None if walk is None else (walk, machine_code.compiled(walk.kernel.text))
 
 

@@ -13,7 +13,7 @@ from stridedgpu.devices import selection
 from stridedgpu.devices.cuda import plan as cuda_plan, sources as kernel_sources
 from stridedgpu.devices.cuda.status import CudaStatus
 from stridedgpu.operations import device_move
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 
 RUNTIME = Path(selection.__file__).parent / "cuda" / "runtime"
 
@@ -37,8 +37,8 @@ def two_gpus(monkeypatch):
     monkeypatch.setattr(selection, "_remote", {})
     monkeypatch.setattr(selection, "cuda_status", lambda: CudaStatus(2))
     # Launches that name their plans.
-    choose, _ = cuda_plan._PLANNERS[Problem]
-    planners = {**cuda_plan._PLANNERS, Problem: (choose, fake.cuda_launch)}
+    choose, _ = cuda_plan._PLANNERS[RelayoutProblem]
+    planners = {**cuda_plan._PLANNERS, RelayoutProblem: (choose, fake.cuda_launch)}
     monkeypatch.setattr(cuda_plan, "_PLANNERS", planners)
     forget()
     yield fake

@@ -13,7 +13,7 @@ from harness.fake_gpus import forget
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cuda import plan as cuda_plan
 from stridedgpu.devices.cuda.relayout.families import relayout_launch as cuda_launch
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 
 
 def run_relayout(problem, block):
@@ -24,14 +24,14 @@ def run_relayout(problem, block):
 @pytest.fixture
 def relaying(device, monkeypatch):
     """The stand-in with kernels for gathers and relayouts, launched as they are planned."""
-    choose, _ = cuda_plan._PLANNERS[Problem]
+    choose, _ = cuda_plan._PLANNERS[RelayoutProblem]
 
     def remembering(choice, gpu):
         launch = cuda_launch(choice, gpu)
         device.runs_as(launch, partial(run_relayout, choice.problem))
         return launch
 
-    monkeypatch.setattr(cuda_plan, "_PLANNERS", {**cuda_plan._PLANNERS, Problem: (choose, remembering)})
+    monkeypatch.setattr(cuda_plan, "_PLANNERS", {**cuda_plan._PLANNERS, RelayoutProblem: (choose, remembering)})
     forget()
     yield device
     forget()

@@ -7,7 +7,7 @@ from harness.compiled_loops import can_run_here, run_items
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.plans import chosen_relayout
 
-from stridedgpu.devices.cpu.compiled.relayout import walk_of
+from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -24,7 +24,7 @@ def moved_kernel(source_layout, target_layout, made, channel_axis=None, seed=3, 
         for layout, element in ((source_layout, made.source), (target_layout, made.target))
     ]
     plan = chosen_relayout(*sides, made, channel_axis, filler=filler)
-    walk = walk_of(plan.problem)
+    walk = plan_relayout(plan.problem)
     if walk is None or not can_run_here():
         return walk and walk.kernel
     rng = np.random.default_rng(seed)

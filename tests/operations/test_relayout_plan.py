@@ -134,7 +134,7 @@ def test_a_plan_trusts_what_a_descriptor_guarantees_and_no_more():
 
 def test_padding_that_is_ours_is_said_to_be():
     out = sg.empty(FRAMES, "uint8", row_pitch_bytes=64, device="cpu")
-    assert "padding of the target is ours" in sg.plan_relayout(frames(), out).explain()
+    assert "the target owns its padding" in sg.plan_relayout(frames(), out).explain()
     assert "nothing between the target's elements" in sg.plan_relayout(frames(), out[:]).explain()
 
 

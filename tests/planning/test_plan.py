@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from stridedgpu.api import given as api_given
 from stridedgpu.devices.cuda.relayout.choice import Family, RelayoutChoice
-from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
@@ -49,7 +49,7 @@ def defined_moves(source: Layout, target: Layout, made: Conversion, axis: int | 
     return moves
 
 
-def walked_moves(problem: Problem) -> Counter[Move]:
+def walked_moves(problem: RelayoutProblem) -> Counter[Move]:
     """What the loops of a problem do."""
     made, axis = problem.conversion, problem.channel_axis
     moves: Counter[Move] = Counter()
@@ -98,7 +98,7 @@ def relayouts(draw: st.DrawFn) -> tuple[TensorSpec, TensorSpec, Conversion, int 
     return source, target, made, axis
 
 
-def check_moves(relayout: tuple[TensorSpec, TensorSpec, Conversion, int | None]) -> Problem:
+def check_moves(relayout: tuple[TensorSpec, TensorSpec, Conversion, int | None]) -> RelayoutProblem:
     source, target, made, axis = relayout
     problem = relayout_problem(source, target, made, axis)
     moves = walked_moves(problem)
@@ -569,7 +569,7 @@ def test_explain_says_what_is_in_the_plan(case):
         assert width.limit or width.nbytes == case.widest or case.family == "empty"
     # Without gaps there is nothing to own.
     owned = case.owned and case.target.span > case.target.element_count
-    assert ("padding of the target is ours" in text) == owned
+    assert ("the target owns its padding" in text) == owned
     assert ("nothing between the target's elements is written" in text) == (not owned)
 
 

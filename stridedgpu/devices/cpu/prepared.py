@@ -23,7 +23,7 @@ __all__ = ["operation_of", "planned", "prepared"]
 
 _OPERATIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "Problem": "relayout",
+        "RelayoutProblem": "relayout",
         "ChannelMatrixProblem": "channel_matrix",
         "CropProblem": "crops",
         "FrameProblem": "frames",

@@ -15,7 +15,7 @@ from stridedgpu.planning.device_plan import KernelFacts, Width
 from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.raw_problem import RawProblem
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
 from stridedgpu.values.errors import DeviceError
 
@@ -134,7 +134,7 @@ def _by_width(choose: Callable[[Any, int], KernelChoice]) -> _Choose:
 
 _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
     {
-        Problem: (_by_width(choose_relayout), relayout_launch),
+        RelayoutProblem: (_by_width(choose_relayout), relayout_launch),
         GatherProblem: (_by_width(choose_gather), gather_launch),
         CropProblem: (_by_width(choose_crops), crops_launch),
         ChannelMatrixProblem: (_by_width(choose_channel_matrix), lambda choice, _: channel_matrix_launch(choice)),

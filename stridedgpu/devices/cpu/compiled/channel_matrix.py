@@ -27,7 +27,7 @@ from stridedgpu.values.dtypes import ElementType
 
 from .conversion import Affine, can_compile, converted, storage_type
 from .ir import Code, Value, vector_type
-from .jit import Loop, loop_of
+from .jit import CompiledFunction, loop_of
 from .shuffles import gathered
 from .worker_pool import run_shared
 
@@ -142,7 +142,7 @@ def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | None:
 class MixingLoop(NamedTuple):
     """A problem's compiled loop and its parameters, items, and bytes from each side's lowest element to the first."""
 
-    loop: Loop
+    loop: CompiledFunction
     parameters: ctypes.Array[ctypes.c_int64]
     items: int
     source_offset: int

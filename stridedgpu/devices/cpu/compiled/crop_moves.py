@@ -21,7 +21,7 @@ from stridedgpu.values.layout import Layout
 from .crop_batch import ENTRY_FIELDS, LIST_FIELDS, list_text
 from .crop_recipes import CropRecipes
 from .crop_walks import bordered_walk, inside_walk
-from .jit import Loop, LoopError, compiled, python_function
+from .jit import CompiledFunction, LoopError, compiled, python_function
 from .relayout import moving
 from .worker_pool import run_shared
 
@@ -37,7 +37,9 @@ class BatchMoves:
     `image` is the first image's layout, and images are `step` bytes apart.
     """
 
-    def __init__(self, problem: CropProblem, recipes: CropRecipes, loop: Loop, image: Layout, step: int) -> None:
+    def __init__(
+        self, problem: CropProblem, recipes: CropRecipes, loop: CompiledFunction, image: Layout, step: int
+    ) -> None:
         """Prepare what lists windows inside; moves are planned on first use."""
         self._problem, self._loop, self._image, self._step = problem, loop, image, step
         count, _, height, width = problem.target.layout.sizes
@@ -135,7 +137,7 @@ def _listing() -> Callable[..., None]:
     return python_function(loop.address, 6)
 
 
-def run_entries(loop: Loop, entries: NDArray[np.int64], nbytes: int) -> None:
+def run_entries(loop: CompiledFunction, entries: NDArray[np.int64], nbytes: int) -> None:
     """Run a kernel over a list of entries; the caller keeps the memory that the entries point to alive."""
     limits = policy().crops
     if nbytes < limits.shared_bytes:

@@ -26,7 +26,7 @@ from .crop_batch import ENTRY_FIELDS, Band
 from .crop_walks import band_of, band_rows, bordered_walk
 from .ir import LINE_BYTES
 from .jit import compiled
-from .relayout_walk import Walk
+from .kernel_call import KernelCall
 
 __all__ = ["CropRecipes", "Kind"]
 
@@ -198,7 +198,7 @@ class CropRecipes:
         )
 
 
-def _one_part(walk: Walk, memory: Buffer) -> Kind:
+def _one_part(walk: KernelCall, memory: Buffer) -> Kind:
     """A kind of windows that one walk writes, as one band of one row."""
     loop, parameters = compiled(walk.kernel.text), walk.packed()
     band = Band(loop.address, parameters.address, walk.items, height=1)

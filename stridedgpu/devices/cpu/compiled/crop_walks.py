@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.crop_windows import Crop, CropProblem, Rectangle, covered
-from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .bordered_rows import BorderedRows
 from .ir import LINE_BYTES
-from .relayout import walk_of
-from .relayout_walk import Draft, Loop, Walk, make_walk, power_of_two
+from .kernel_call import KernelCall, LoopAxis, LoopMatch, kernel_call, power_of_two
+from .relayout import plan_relayout
 from .work_grid import Constants, Elements
 
 __all__ = ["BandWalk", "band_of", "band_rows", "bordered_walk", "inside_walk"]
@@ -29,10 +29,10 @@ def band_rows(problem: CropProblem) -> int:
 class BandWalk:
     """A band of a rectangle as a relayout: its walk, and both layouts from the lowest element on."""
 
-    problem: Problem
+    problem: RelayoutProblem
     source: Layout
     target: Layout
-    walk: Walk
+    walk: KernelCall
 
 
 def band_of(problem: CropProblem, crop: Crop, part: Rectangle, height: int) -> BandWalk:
@@ -47,12 +47,12 @@ def band_of(problem: CropProblem, crop: Crop, part: Rectangle, height: int) -> B
     read = TensorSpec(source.shifted(-source.first_offset), conversion.source, 1)
     written = TensorSpec(target.shifted(-target.first_offset), conversion.target, 1)
     rows = relayout_problem(read, written, conversion, 0)
-    walk = walk_of(rows)
+    walk = plan_relayout(rows)
     assert walk is not None, "the conversion can be compiled, and no rectangle is empty"
     return BandWalk(rows, source, target, walk)
 
 
-def inside_walk(problem: CropProblem, image: Layout, step: int) -> Walk:
+def inside_walk(problem: CropProblem, image: Layout, step: int) -> KernelCall:
     """The kernel and loops of windows inside their images, which lie `step` bytes apart: a relayout.
 
     They begin at the image's pixel at a window's origin, and at the batch's lowest element.
@@ -64,7 +64,7 @@ def inside_walk(problem: CropProblem, image: Layout, step: int) -> Walk:
     lowest, first = source.first_offset, target.first_offset
     read = TensorSpec(source.shifted(-lowest), made.source, 1)
     written = TensorSpec(target.shifted(-first), made.target, 1)
-    walk = walk_of(relayout_problem(read, written, made, 1))
+    walk = plan_relayout(relayout_problem(read, written, made, 1))
     assert walk is not None, "the conversion can be compiled, and the windows are not empty"
     return replace(
         walk,
@@ -73,7 +73,7 @@ def inside_walk(problem: CropProblem, image: Layout, step: int) -> Walk:
     )
 
 
-def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 0) -> tuple[Walk, Buffer] | None:
+def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 0) -> tuple[KernelCall, Buffer] | None:
     """The kernel and loops of `count` windows, whose sources lie `step` bytes apart, and the memory of their fill.
 
     They begin at the source's pixel at a window's origin, and at the batch's lowest element. None for windows whose
@@ -86,9 +86,9 @@ def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     across, down, right = (stride * element for stride in crop.layout.strides)
     samples, target_across, target_down, target_right = (stride * element for stride in problem.target.layout.strides)
     fills = [problem.fill[start : start + element] for start in range(0, len(problem.fill), element)]
-    outer = [Loop(count, step, samples)]
+    outer = [LoopAxis(count, step, samples)]
     if right == target_right == element:
-        outer, unit = [*outer, Loop(channels, across, target_across, constants=1)], element
+        outer, unit = [*outer, LoopAxis(channels, across, target_across, constants=1)], element
     elif across == target_across == element and right == target_right == channels * element and len(set(fills)) == 1:
         fills, unit = fills[:1], channels * element
     else:
@@ -99,7 +99,7 @@ def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     if rows.start == rows.stop or columns.start == columns.stop:
         return None
     before, length, behind = (unit * n for n in (columns.start, columns.stop - columns.start, width - columns.stop))
-    a, b = Loop(height, down, target_down), Loop(length, 1, 1)
+    a, b = LoopAxis(height, down, target_down), LoopAxis(length, 1, 1)
     limits, nbytes = policy().relayout, problem.bytes_moved
     apart = abs(down) > length and nbytes >= policy().target.l2_bytes
     ahead = max(limits.rows_ahead, policy().crops.row_ahead_bytes // length) if apart else 0
@@ -110,8 +110,8 @@ def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     merged = 1 << (unit * width - 1).bit_length() if merges else 0
     kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, ahead, dense, merged)
     extents = max(1, limits.bytes_of_item(nbytes) // (2 * unit * width)), length
-    draft = Draft((), 1, 1, before, problem.target.layout.offset * element + before)
-    walk = make_walk(problem, kernel, draft, tuple(outer), (a, 1), (b, lanes), extents=extents)
+    draft = LoopMatch((), 1, 1, before, problem.target.layout.offset * element + before)
+    walk = kernel_call(problem, kernel, draft, tuple(outer), (a, 1), (b, lanes), extents=extents)
     memory = Buffer.of(b"".join(fill * (LINE_BYTES // element) for fill in fills))
     return replace(walk, more=(rows.start, rows.stop, before, behind, memory.address)), memory
 

@@ -18,7 +18,7 @@ from .crop_batch import ENTRY_FIELDS, batch_text
 from .crop_moves import BatchMoves, run_entries
 from .crop_recipes import CropRecipes, Kind
 from .crop_walks import band_of, band_rows
-from .jit import Loop, compiled
+from .jit import CompiledFunction, compiled
 from .relayout import kernel_of
 
 __all__ = ["compiled_crops", "crops_kernel"]
@@ -59,7 +59,7 @@ def compiled_crops(plan: CpuPlan) -> Callable[[Crops, Sequence[Located], Located
 class _Crops:
     """A prepared plan: makes the list of entries, and runs the loop over it."""
 
-    def __init__(self, problem: CropProblem, loop: Loop) -> None:
+    def __init__(self, problem: CropProblem, loop: CompiledFunction) -> None:
         """Store the problem; recipes are planned on first use."""
         self._problem, self._loop, self._nbytes = problem, loop, problem.bytes_moved
         self._batches: dict[tuple[Layout, int], BatchMoves] = {}

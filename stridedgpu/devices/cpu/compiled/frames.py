@@ -17,7 +17,7 @@ from stridedgpu.values.conversion import Conversion
 
 from .conversion import can_compile
 from .frame_kernel import FrameKernel
-from .jit import Loop, loop_of
+from .jit import CompiledFunction, loop_of
 from .worker_pool import run_shared
 
 __all__ = ["RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop", "why_numpy"]
@@ -100,7 +100,7 @@ class RowLoop:
     is the number of a row; consecutive rows are written `pitch` bytes apart.
     """
 
-    loop: Loop
+    loop: CompiledFunction
     left: int
     pitch: int
     windows: _Windows
@@ -125,7 +125,7 @@ def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
 class _Windows:
     """A problem with its kernels: one for windows that begin at an even column, and one for an odd column."""
 
-    def __init__(self, problem: FrameProblem, loops: list[Loop]) -> None:
+    def __init__(self, problem: FrameProblem, loops: list[CompiledFunction]) -> None:
         """Pack the parameters that all windows share."""
         self._problem, self._loops = problem, loops
         layout, itemsize = problem.target.layout, problem.target.element.itemsize

@@ -35,7 +35,7 @@ from .python_function_ir import PYTHON_FUNCTIONS, moving_function_text, python_f
 __all__ = [
     "COMPILING",
     "DISABLING",
-    "Loop",
+    "CompiledFunction",
     "LoopError",
     "assembly",
     "compiled",
@@ -56,7 +56,7 @@ _METH_FASTCALL: Final = 0x80
 """The calling convention of `python_function_text`: `self`, an array of arguments, and their number."""
 
 
-class Loop:
+class CompiledFunction:
     """A compiled loop at an address, for compiled code that calls it; and for Python, which not every loop needs."""
 
     def __init__(self, address: int) -> None:
@@ -118,13 +118,13 @@ class _Failed:
 _FAILED: Final = _Failed()
 
 
-def compiled(text: Callable[[str], str]) -> Loop:
+def compiled(text: Callable[[str], str]) -> CompiledFunction:
     """The loop of the module `text(name)`, compiled now or loaded from the cache.
 
     Raises `LoopError` where it cannot be: NumPy does the work then.
     """
     (address,) = machine_functions(text("kernel"), "")
-    return Loop(address)
+    return CompiledFunction(address)
 
 
 class HasText(Protocol):
@@ -137,13 +137,13 @@ class HasText(Protocol):
         """Equal kernels have equal texts for one target."""
 
 
-def loop_of(kernel: HasText) -> Loop:
+def loop_of(kernel: HasText) -> CompiledFunction:
     """The loop of a kernel for the policy's target, whose text is written once. Raises `LoopError`."""
     return _loop_of(kernel, policy().target)
 
 
 @lru_cache(maxsize=1024)
-def _loop_of(kernel: HasText, target: Target) -> Loop:  # noqa: ARG001 - a text depends on it
+def _loop_of(kernel: HasText, target: Target) -> CompiledFunction:  # noqa: ARG001 - a text depends on it
     return compiled(kernel.text)
 
 
@@ -225,7 +225,7 @@ def python_function(address: int, arity: int) -> Callable[..., None]:
 
 
 def moving_function(
-    loop: Loop,
+    loop: CompiledFunction,
     parameters: int,
     items: int,
     offsets: Sequence[int],

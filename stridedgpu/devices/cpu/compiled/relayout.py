@@ -11,7 +11,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 from .blocks import Blocks
@@ -20,32 +20,32 @@ from .channels import Channels
 from .conversion import can_compile
 from .ir import LINE_BYTES, permuting
 from .jit import compiled, moving_function
-from .relayout_blocks import blocks_of, suits_blocks
-from .relayout_rows import rows_of
-from .relayout_walk import (
-    Draft,
-    Loop,
-    Walk,
+from .kernel_call import (
+    KernelCall,
+    LoopAxis,
+    LoopMatch,
     elements_of,
-    make_walk,
+    kernel_call,
     next_inner,
     power_of_two,
     reads_rows_apart,
     writes_past_caches,
 )
+from .relayout_blocks import blocks_of, suits_blocks
+from .relayout_rows import rows_of
 from .rows import Rows
 from .shuffles import odd_unit, word_bytes
 from .transpose import LANE_BYTES, Transpose
 from .transpose_strips import TransposeStrips
 from .worker_pool import sharing_function
 
-__all__ = ["compiled_relayout", "kernel_of", "moving", "relayout_kernel", "walk_of"]
+__all__ = ["compiled_relayout", "kernel_of", "moving", "plan_relayout", "relayout_kernel"]
 
 _ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
 """The source of filler zeros."""
 
 
-def walk_of(problem: Problem) -> Walk | None:
+def plan_relayout(problem: RelayoutProblem) -> KernelCall | None:
     """The kernel and loops of a problem.
 
     None if there is nothing to move, if the conversion is left to NumPy, or if no kernel writes the filler together
@@ -53,7 +53,7 @@ def walk_of(problem: Problem) -> Walk | None:
     """
     if problem.element_count == 0 or not can_compile(problem.conversion):
         return None
-    draft = Draft.of(problem)
+    draft = LoopMatch.of(problem)
     if problem.filler:
         return _channels(problem, draft)
     odd = _widened(problem, draft)
@@ -77,19 +77,19 @@ def walk_of(problem: Problem) -> Walk | None:
     )
 
 
-def _is_pixel(draft: Draft, row: Loop) -> bool:
+def _is_pixel(draft: LoopMatch, row: LoopAxis) -> bool:
     """Whether vectors of several rows take less time than a step for each row."""
     return row.source < 0 and row.size <= policy().relayout.longest_pixel and row.size * draft.target_bytes < LINE_BYTES
 
 
-def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
+def _of_short_runs(problem: RelayoutProblem, walk: KernelCall) -> KernelCall:
     """The walk, or that of blocks where its loads or stores are narrow enough for blocks to take less time."""
     if not suits_blocks(walk, problem.bytes_moved, _shuffled_bytes):
         return walk
-    return blocks_of(problem, Draft.of(problem), _shuffled_bytes, policy().target.vector_registers) or walk
+    return blocks_of(problem, LoopMatch.of(problem), _shuffled_bytes, policy().target.vector_registers) or walk
 
 
-def _widened(problem: Problem, draft: Draft) -> Draft:
+def _widened(problem: RelayoutProblem, draft: LoopMatch) -> LoopMatch:
     """Reinterpret short runs of a bitwise copy as larger elements."""
     if not problem.conversion.is_bitwise_copy or len(draft.loops) < 2:
         return draft
@@ -100,7 +100,7 @@ def _widened(problem: Problem, draft: Draft) -> Draft:
     return draft
 
 
-def _channels(problem: Problem, draft: Draft) -> Walk | None:
+def _channels(problem: RelayoutProblem, draft: LoopMatch) -> KernelCall | None:
     """The small-channel kernel, if a pair of loops runs over pixels and channels: the pair that reads the least."""
     # Channels with filler are the innermost loop.
     loops = draft.loops[-1:] if problem.filler else draft.loops
@@ -110,26 +110,26 @@ def _channels(problem: Problem, draft: Draft) -> Walk | None:
     return min((walk for walk in made if walk is not None), key=_elements_read, default=None)
 
 
-def _elements_read(walk: Walk) -> float:
+def _elements_read(walk: KernelCall) -> float:
     """Elements that a small-channel kernel reads for each element that it writes."""
     kernel = walk.kernel
     assert isinstance(kernel, Channels), "made by _interleave"
     return float(kernel.source_pixel) if kernel.planar else kernel.source_pixel / len(kernel.order)
 
 
-def _subsampled(problem: Problem, draft: Draft) -> Walk | None:
+def _subsampled(problem: RelayoutProblem, draft: LoopMatch) -> KernelCall | None:
     """The small-channel kernel for every second or third element: the first channel of pixels of two or three."""
     pixels = draft.target_loop or draft.source_loop
     if pixels is None:
         return None
-    return _interleave(problem, draft, Loop(1, draft.source_bytes, draft.target_bytes), pixels)
+    return _interleave(problem, draft, LoopAxis(1, draft.source_bytes, draft.target_bytes), pixels)
 
 
 _LEAST_MASKED_BYTES: Final = 16
 """Bytes of the narrowest vector of pixels with gaps. LLVM 22 compiles some masked stores of narrower ones for ever."""
 
 
-def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Walk | None:
+def _interleave(problem: RelayoutProblem, draft: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> KernelCall | None:
     """The small-channel kernel for a pair of loops, if they fit it."""
     count, read = small.size, _source_pixels(draft, small, pixels)
     target_pixel = _target_pixel(draft, small, pixels, problem.filler)
@@ -174,7 +174,7 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         shuffled == LANE_BYTES and not problem.filler and _permutes_within(problem, draft, read, lanes, target_pixel),
     )
     moved = replace(draft, source_offset=draft.source_offset + read.offset)
-    return make_walk(problem, kernel, moved, outer, (a, 1), (pixels, lanes), small)
+    return kernel_call(problem, kernel, moved, outer, (a, 1), (pixels, lanes), small)
 
 
 def _bytes_of_step(shuffled: int, vectors: int) -> int:
@@ -184,7 +184,9 @@ def _bytes_of_step(shuffled: int, vectors: int) -> int:
     return LINE_BYTES if registers <= target.vector_registers else max(shuffled, target.vector_bytes)
 
 
-def _permutes_within(problem: Problem, draft: Draft, read: _SourcePixels, lanes: int, target_pixel: int) -> bool:
+def _permutes_within(
+    problem: RelayoutProblem, draft: LoopMatch, read: _SourcePixels, lanes: int, target_pixel: int
+) -> bool:
     """Whether both sides have the same pixels, without gaps, of which a load has two or more."""
     count, nbytes = len(read.order), len(read.order) * draft.source_bytes
     same = not read.planar and read.pixel == target_pixel == count == max(read.order) + 1
@@ -201,7 +203,7 @@ class _SourcePixels(NamedTuple):
     offset: int = 0
 
 
-def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | None:
+def _source_pixels(draft: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> _SourcePixels | None:
     """The source's pixel layout, interleaved or planar; None if the channels lie too far apart."""
     nbytes = draft.source_bytes
     numbers = small.channels or tuple(range(small.size))
@@ -216,7 +218,7 @@ def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | N
     return _SourcePixels(numbers, planar=True, pixel=pixel)
 
 
-def _target_pixel(draft: Draft, small: Loop, pixels: Loop, filler: int) -> int | None:
+def _target_pixel(draft: LoopMatch, small: LoopAxis, pixels: LoopAxis, filler: int) -> int | None:
     """Elements of a target pixel, 0 for planes; None if the channels lie too far apart."""
     if pixels.target == draft.target_bytes and not filler:
         return 0
@@ -234,7 +236,7 @@ def _shuffled_bytes(itemsize: int) -> int:
     return LINE_BYTES if permuting(itemsize) in policy().target.features else LANE_BYTES
 
 
-def _transposes(draft: Draft, word: int) -> bool:
+def _transposes(draft: LoopMatch, word: int) -> bool:
     """Whether the two sides are contiguous along different loops, each at least a lane of words long."""
     target_loop, source_loop = draft.target_loop, draft.source_loop
     if target_loop is None or source_loop is None or target_loop is source_loop:
@@ -242,7 +244,7 @@ def _transposes(draft: Draft, word: int) -> bool:
     return min(target_loop.size, source_loop.size) >= LANE_BYTES // word
 
 
-def _transpose(problem: Problem, draft: Draft) -> Walk | None:
+def _transpose(problem: RelayoutProblem, draft: LoopMatch) -> KernelCall | None:
     """The tiled transpose, if the loops allow it."""
     target_loop, source_loop = draft.target_loop, draft.source_loop
     if target_loop is None or source_loop is None or not _transposes(draft, draft.target_bytes):
@@ -261,7 +263,7 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     if side and not streaming:
         elements = elements_of(problem, draft, source_loop, target_loop)
         kernel = Transpose(elements, len(outer), side, side, in_registers=True)
-        return make_walk(problem, kernel, draft, outer, (source_loop, side), (target_loop, side))
+        return kernel_call(problem, kernel, draft, outer, (source_loop, side), (target_loop, side))
     # Unaligned lines are written partially at both ends. Longer lines have a smaller partial share.
     line = LINE_BYTES if aligned else limits.unaligned_line_bytes
     rows = power_of_two(min(target_loop.size, line // draft.target_bytes))
@@ -270,7 +272,7 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), streaming=streaming)
 
 
-def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop]) -> Walk | None:
+def _strips(problem: RelayoutProblem, draft: LoopMatch, loops: tuple[LoopAxis, LoopAxis]) -> KernelCall | None:
     """The transpose of a source and a target loop in strips; None for conversions and short target lines."""
     (source_loop, target_loop), limits, nbytes = loops, policy().relayout, draft.target_bytes
     rows, columns = LINE_BYTES // nbytes, LANE_BYTES // nbytes
@@ -285,10 +287,10 @@ def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop]) -> Walk | 
     wanted = max(rows, limits.bytes_of_item(problem.bytes_moved) // (2 * nbytes))
     along = min(source_loop.size, wanted // rows)
     extents = along, wanted // along
-    return make_walk(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
+    return kernel_call(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
 
 
-def _side_in_registers(draft: Draft, size: int) -> int:
+def _side_in_registers(draft: LoopMatch, size: int) -> int:
     """Elements of a side of the square that is transposed in registers; 0 where scratch memory takes fewer shuffles."""
     widest = LINE_BYTES if "avx512f" in policy().target.features else LINE_BYTES // 2
     sides = {4: widest // 4, 8: widest // 8}
@@ -296,7 +298,7 @@ def _side_in_registers(draft: Draft, size: int) -> int:
     return power_of_two(side) if side >= LANE_BYTES // draft.target_bytes else 0
 
 
-def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
+def _odd_transpose(problem: RelayoutProblem, draft: LoopMatch) -> KernelCall | None:
     """The tiled transpose of pixels of 3, 5, 6 or another odd number of bytes, moved as units."""
     target_loop, source_loop, nbytes = draft.target_loop, draft.source_loop, draft.source_bytes
     word = word_bytes(nbytes)
@@ -314,32 +316,32 @@ def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
 
 
 def _tiles(
-    problem: Problem,
-    draft: Draft,
-    loops: tuple[Loop, Loop],
+    problem: RelayoutProblem,
+    draft: LoopMatch,
+    loops: tuple[LoopAxis, LoopAxis],
     tile: tuple[int, int],
     *,
     streaming: bool = False,
-) -> Walk:
+) -> KernelCall:
     """The tiled transpose of a target and a source loop in tiles of some rows and columns."""
     (target_loop, source_loop), (rows, columns), extent = loops, tile, policy().relayout.tile_bytes
     outer = draft.besides(target_loop, source_loop)
     kernel = Transpose(elements_of(problem, draft, source_loop, target_loop), len(outer), rows, columns, streaming)
     extents = extent // draft.source_bytes, extent // 2 // draft.target_bytes
-    return make_walk(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
+    return kernel_call(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
 
 
-def relayout_kernel(problem: Problem) -> CpuKernel | None:
+def relayout_kernel(problem: RelayoutProblem) -> CpuKernel | None:
     """The compiled loops of a problem; None if it is left to NumPy.
 
     If no kernel writes the filler together with the elements, a second walk writes the zeros.
     """
-    walk = walk_of(problem)
+    walk = plan_relayout(problem)
     if walk is not None:
         return kernel_of(problem, (walk,))
     if not problem.filler:
         return None
-    elements, zeros = walk_of(problem.without_filler()), walk_of(problem.filler_alone())
+    elements, zeros = plan_relayout(problem.without_filler()), plan_relayout(problem.filler_alone())
     return None if elements is None or zeros is None else kernel_of(problem.without_filler(), (elements, zeros))
 
 
@@ -353,7 +355,7 @@ _FAMILIES: Final = {
 }
 
 
-def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:
+def kernel_of(problem: RelayoutProblem, walks: tuple[KernelCall, ...]) -> CpuKernel:
     """Describe the first of the walks, which moves the elements: its name, widths and tile."""
     walk, (source, target) = walks[0], (problem.source.element, problem.target.element)
     loads, stores = walk.accesses
@@ -388,7 +390,7 @@ def compiled_relayout(plan: CpuPlan) -> DirectLaunch | None:
     return move
 
 
-def moving(walk: Walk, nbytes: int, shared_bytes: int | None, held: object = None) -> DirectLaunch:
+def moving(walk: KernelCall, nbytes: int, shared_bytes: int | None, held: object = None) -> DirectLaunch:
     """The compiled loop of a walk, one of those that move `nbytes` in all.
 
     Threads share it from `shared_bytes` on, if that is given. What is `held` is kept alive with it.

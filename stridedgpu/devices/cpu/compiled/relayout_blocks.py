@@ -9,12 +9,12 @@ from math import prod
 from typing import NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 
 from .blocks import Blocks, Digit, pieces_of
 from .channels import Channels
 from .ir import LINE_BYTES
-from .relayout_walk import ONCE, Draft, Loop, Walk, elements_of, make_walk
+from .kernel_call import ONCE, KernelCall, LoopAxis, LoopMatch, elements_of, kernel_call
 from .rows import Rows, Step
 from .transpose import LANE_BYTES, Transpose
 from .transpose_strips import TransposeStrips
@@ -22,7 +22,7 @@ from .transpose_strips import TransposeStrips
 __all__ = ["blocks_of", "suits_blocks"]
 
 
-def suits_blocks(walk: Walk, moved: int, widest: Callable[[int], int]) -> bool:
+def suits_blocks(walk: KernelCall, moved: int, widest: Callable[[int], int]) -> bool:
     """Whether the loads or stores of a walk that moves so many bytes are so narrow that blocks take less time.
 
     `widest` is that of `blocks_of`.
@@ -55,7 +55,9 @@ class _Block(NamedTuple):
     target_run: tuple[int, ...]
 
 
-def blocks_of(problem: Problem, draft: Draft, widest: Callable[[int], int], registers: int) -> Walk | None:
+def blocks_of(
+    problem: RelayoutProblem, draft: LoopMatch, widest: Callable[[int], int], registers: int
+) -> KernelCall | None:
     """The kernel of blocks; None if a conversion takes part, or a side has no run of two words.
 
     `widest` gives the bytes of a vector that one instruction permutes, by the bytes of its words.
@@ -81,7 +83,7 @@ def blocks_of(problem: Problem, draft: Draft, widest: Callable[[int], int], regi
     return _walk(problem, draft, chosen, lanes)
 
 
-def _in_words(draft: Draft) -> Draft:
+def _in_words(draft: LoopMatch) -> LoopMatch:
     """The elements, or the run that both sides have in common, as words of up to 8 bytes."""
     nbytes = draft.source_bytes
     unit = next((loop for loop in draft.loops if loop.source == loop.target == nbytes and not loop.channels), None)
@@ -90,11 +92,11 @@ def _in_words(draft: Draft) -> Draft:
     words = nbytes * size // word
     loops = draft.besides(*([] if unit is None else [unit]))
     if words > 1:
-        loops = (*loops, Loop(words, word, word, axis=-1 if unit is None else unit.axis))
+        loops = (*loops, LoopAxis(words, word, word, axis=-1 if unit is None else unit.axis))
     return replace(draft, loops=loops, source_bytes=word, target_bytes=word)
 
 
-def _read_forward(draft: Draft, vector_bytes: int) -> Draft:
+def _read_forward(draft: LoopMatch, vector_bytes: int) -> LoopMatch:
     """The same work with the loops reversed that read backward, so that they continue a source run.
 
     A loop that continues a target run of less than a vector stays as it is.
@@ -105,7 +107,7 @@ def _read_forward(draft: Draft, vector_bytes: int) -> Draft:
     return draft
 
 
-def _run_of(strides: Sequence[int], loops: Sequence[Loop], word: int) -> tuple[int, ...]:
+def _run_of(strides: Sequence[int], loops: Sequence[LoopAxis], word: int) -> tuple[int, ...]:
     """The numbers of the loops that are contiguous together on a side with these strides, innermost first."""
     run: list[int] = []
     reach = word
@@ -119,7 +121,7 @@ def _run_of(strides: Sequence[int], loops: Sequence[Loop], word: int) -> tuple[i
         reach *= loops[found].size
 
 
-def _block(loops: Sequence[Loop], runs: Sequence[tuple[int, ...]], wanted: tuple[int, int]) -> _Block:
+def _block(loops: Sequence[LoopAxis], runs: Sequence[tuple[int, ...]], wanted: tuple[int, int]) -> _Block:
     """The block whose runs have as many words as wanted, or all."""
     taken: list[tuple[int, ...]] = []
     sizes = [1] * len(loops)
@@ -142,7 +144,7 @@ def _block(loops: Sequence[Loop], runs: Sequence[tuple[int, ...]], wanted: tuple
     return _Block(tuple(sizes), taken[0], taken[1])
 
 
-def _cost(loops: Sequence[Loop], block: _Block, lanes: int) -> float:
+def _cost(loops: Sequence[LoopAxis], block: _Block, lanes: int) -> float:
     """Loads, stores and shuffles for each word; a store counts twice."""
     sizes, words = block.sizes, prod(block.sizes)
     (reads, loads), (writes, stores) = (_accesses(sizes, run, lanes) for run in (block.source_run, block.target_run))
@@ -163,7 +165,7 @@ def _accesses(sizes: Sequence[int], run: Sequence[int], lanes: int) -> tuple[int
     return prod(sizes) // length, len(pieces_of(length, lanes))
 
 
-def _walk(problem: Problem, draft: Draft, block: _Block, lanes: int) -> Walk:
+def _walk(problem: RelayoutProblem, draft: LoopMatch, block: _Block, lanes: int) -> KernelCall:
     """The walk of a block's kernel: loops that are larger than the block lie in `a` and `b`, or outside."""
     loops, word = draft.loops, draft.source_bytes
     steps = []
@@ -193,5 +195,5 @@ def _walk(problem: Problem, draft: Draft, block: _Block, lanes: int) -> Walk:
     each = 2 * word * prod(block.sizes[n] for n in whole)
     wanted = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // each)
     extents = max(1, wanted // min(wanted, b[0].size)), wanted
-    made = make_walk(problem, kernel, draft, outer, (a[0], a[1].size), (b[0], b[1].size), extents=extents)
+    made = kernel_call(problem, kernel, draft, outer, (a[0], a[1].size), (b[0], b[1].size), extents=extents)
     return replace(made, unrolled=tuple(loops[n] for n in whole))

@@ -6,16 +6,16 @@ from math import gcd
 from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 
 from .ir import LINE_BYTES
-from .relayout_walk import (
+from .kernel_call import (
     ONCE,
-    Draft,
-    Loop,
-    Walk,
+    KernelCall,
+    LoopAxis,
+    LoopMatch,
     elements_of,
-    make_walk,
+    kernel_call,
     next_inner,
     power_of_two,
     reads_rows_apart,
@@ -32,7 +32,7 @@ _WAY_BYTES: Final = 4096
 _WAYS: Final = 8
 
 
-def rows_of(problem: Problem, draft: Draft) -> Walk:
+def rows_of(problem: RelayoutProblem, draft: LoopMatch) -> KernelCall:
     """A kernel of rows, for any strides."""
     b = draft.target_loop or _row_apart(draft)
     # If a row's elements lie apart, the source elements between them belong to other rows.
@@ -65,16 +65,16 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
     if apart:
         rows, row = policy().relayout.strided_tile
         extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
-    return make_walk(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)
+    return kernel_call(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)
 
 
-def _least_streamed(rows: Loop, row: Loop) -> int:
+def _least_streamed(rows: LoopAxis, row: LoopAxis) -> int:
     """Bytes of the shortest row that is written past the caches: a line, or more where source rows lie apart."""
     follows = abs(rows.source) == row.size * abs(row.source)
     return LINE_BYTES if follows else policy().relayout.streamed_row_bytes
 
 
-def _rows_of_item(draft: Draft, row: Loop) -> tuple[Loop, tuple[Loop, ...]]:
+def _rows_of_item(draft: LoopMatch, row: LoopAxis) -> tuple[LoopAxis, tuple[LoopAxis, ...]]:
     """The loop over an item's rows, and those around: the innermost one, or the next if that is much longer."""
     inner, outer = next_inner(draft, row)
     if inner.size < policy().relayout.least_rows and outer:
@@ -84,7 +84,9 @@ def _rows_of_item(draft: Draft, row: Loop) -> tuple[Loop, tuple[Loop, ...]]:
     return inner, outer
 
 
-def _in_source_order(problem: Problem, rows: Loop, row: Loop, outer: tuple[Loop, ...]) -> tuple[Loop, tuple[Loop, ...]]:
+def _in_source_order(
+    problem: RelayoutProblem, rows: LoopAxis, row: LoopAxis, outer: tuple[LoopAxis, ...]
+) -> tuple[LoopAxis, tuple[LoopAxis, ...]]:
     """The loop over an item's rows, and those around: over rows that follow one another in the source, if that pays."""
     limits, nbytes = policy().relayout, row.size * row.source
     next_rows = [loop for loop in outer if loop.source == nbytes and loop.size >= limits.least_rows]
@@ -97,6 +99,6 @@ def _in_source_order(problem: Problem, rows: Loop, row: Loop, outer: tuple[Loop,
     return first, (*(loop for loop in outer if loop is not first), rows)
 
 
-def _row_apart(draft: Draft) -> Loop:
+def _row_apart(draft: LoopMatch) -> LoopAxis:
     """The row loop if no target loop is contiguous: the one with the smallest target stride."""
     return next((loop for loop in reversed(draft.loops) if loop.channels is None), ONCE)

@@ -19,7 +19,7 @@ from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
 
 from .conversion import can_compile
-from .jit import Loop, LoopError
+from .jit import CompiledFunction, LoopError
 from .resize_geometry import ENTRY_FIELDS
 from .resize_kernel import BAND_ROWS, ROWS
 from .resize_recipes import Recipe, Recipes, why_numpy
@@ -73,7 +73,7 @@ class _Entries:
 
     __slots__ = ("_count", "_loop", "_start", "_words", "_work")
 
-    def __init__(self, loop: Loop, fields: Sequence[int], work: int) -> None:
+    def __init__(self, loop: CompiledFunction, fields: Sequence[int], work: int) -> None:
         """Store the fields of all entries."""
         self._words = (ctypes.c_int64 * (1 + len(fields)))(0, *fields)
         self._start, self._count = ctypes.addressof(self._words) + 8, len(fields) // ENTRY_FIELDS
@@ -134,7 +134,7 @@ class _Windows:
         buffer, start = target
         batch = buffer.address + start + self._base
         sample, down, right = self._steps
-        by_loop: dict[int, tuple[Loop, list[int]]] = {}
+        by_loop: dict[int, tuple[CompiledFunction, list[int]]] = {}
         left: list[int] = []
         kept: list[object] = []
         work = 0

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.planning.resize_problem import ResizeProblem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_matrix import mixing_loop, why_numpy
 from .jit import compiled
-from .relayout import walk_of
+from .relayout import plan_relayout
 from .resize_kernel import BAND_ROWS
 
 __all__ = ["BandMove", "band_move", "why_unmixed"]
@@ -47,7 +47,7 @@ def band_move(problem: ResizeProblem, kind: str, rows: int, width: int, step: in
         address = ctypes.addressof(mixing.parameters)
         numbers = mixing.loop.address, address, mixing.items, mixing.source_offset, first + mixing.target_offset
         return BandMove(dict(zip(names, numbers, strict=True)), (mixing,))
-    walk = walk_of(band)
+    walk = plan_relayout(band)
     assert walk is not None, "the conversion can be compiled, and there are pixels"
     loop = compiled(walk.kernel.text)
     parameters = walk.packed()
@@ -69,7 +69,7 @@ def why_unmixed(problem: ResizeProblem, height: int, width: int) -> str | None:
 
 def _band_problem(
     problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int]
-) -> Problem | ChannelMatrixProblem:
+) -> RelayoutProblem | ChannelMatrixProblem:
     """The conversion of finished rows, whose strides along C, H, W are given, into the target."""
     made, written = problem.conversion, _placed(problem, rows, width)
     # Scratch memory has whole words of pixels: elements behind the last one's channels may be read.

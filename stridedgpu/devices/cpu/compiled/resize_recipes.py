@@ -15,7 +15,7 @@ from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, Wind
 
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
-from .jit import Loop, loop_of
+from .jit import CompiledFunction, loop_of
 from .resize_bands import BandMove, band_move, why_unmixed
 from .resize_choice import RowShape, columns_reached, filter_kernel, weighs_colours, window_kernel
 from .resize_filters import FilterAxes, filter_axes, filter_tables
@@ -80,7 +80,7 @@ class Recipe:
     what converts the rows of a frame.
     """
 
-    loop: Loop
+    loop: CompiledFunction
     fields: int
     place: tuple[int, int, int, int]
     source: int

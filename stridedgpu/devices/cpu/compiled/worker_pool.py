@@ -23,7 +23,7 @@ from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_
 from stridedgpu.devices.interface import DirectLaunch
 
 from .ir import LINE_BYTES
-from .jit import Loop, LoopError, machine_functions, python_function
+from .jit import CompiledFunction, LoopError, machine_functions, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
 __all__ = ["load_pool", "run_shared", "share", "sharing_function"]
@@ -32,7 +32,7 @@ _MOST_THREADS: Final = 64
 """The most threads of a pool on a machine of fewer cores: each has a stack, and more than the cores gain nothing."""
 
 
-def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int, *, nbytes: int) -> None:
+def run_shared(loop: CompiledFunction, source: int, target: int, parameters: int, items: int, *, nbytes: int) -> None:
     """Run a compiled loop's items, which move `nbytes`, and return when all are done; on several threads if they gain.
 
     Python's lock is released. The caller keeps the memory at the three addresses alive.
@@ -50,7 +50,7 @@ def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int
         SHARED.ended = perf_counter_ns()
 
 
-def share(loop: Loop, source: int, target: int, parameters: int, items: int, most: int) -> None:
+def share(loop: CompiledFunction, source: int, target: int, parameters: int, items: int, most: int) -> None:
     """Run a compiled loop's items on this thread and on idle workers, which are woken: on at most so many in all."""
     threads = min(get_num_threads(), most)
     if threads == 1 or items < 2:
@@ -74,7 +74,7 @@ def share(loop: Loop, source: int, target: int, parameters: int, items: int, mos
 
 
 def sharing_function(
-    loop: Loop, alone: DirectLaunch, parameters: int, items: int, offsets: tuple[int, int], nbytes: int
+    loop: CompiledFunction, alone: DirectLaunch, parameters: int, items: int, offsets: tuple[int, int], nbytes: int
 ) -> DirectLaunch:
     """The move `alone` of a source's and a target's address as one whose items are shared as `run_shared` does.
 
@@ -212,7 +212,7 @@ _SLOTS: Final[list[_Block]] = []
 
 def _run_alone(loop: int, source: int, target: int, parameters: int, items: int, *_: int) -> None:
     """Run all items of the loop at an address on this thread, where the machine code of workers cannot be compiled."""
-    Loop(loop).alone(source, target, parameters, 0, items)
+    CompiledFunction(loop).alone(source, target, parameters, 0, items)
 
 
 def _not_ready(*_: int) -> None:

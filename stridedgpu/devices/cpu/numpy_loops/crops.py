@@ -11,7 +11,7 @@ from stridedgpu.devices.interface import Located, RelayoutLaunch
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.crop_windows import CropProblem, Crops, Rectangle, rectangles
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -31,7 +31,7 @@ def numpy_crops_kernel(problem: CropProblem) -> CpuKernel:
 
 def run_crops(
     problem: CropProblem,
-    prepare: Callable[[Problem | ChannelMatrixProblem], RelayoutLaunch],
+    prepare: Callable[[RelayoutProblem | ChannelMatrixProblem], RelayoutLaunch],
     crops: Crops,
     sources: Sequence[Located],
     target: Located,
@@ -65,7 +65,7 @@ def _covered(layout: Layout, part: Rectangle) -> Layout:
 
 def _move(
     problem: CropProblem,
-    prepare: Callable[[Problem | ChannelMatrixProblem], RelayoutLaunch],
+    prepare: Callable[[RelayoutProblem | ChannelMatrixProblem], RelayoutLaunch],
     source: tuple[Buffer, int, Layout],
     target: tuple[Buffer, int, Layout],
 ) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 
 from .conversion import Array, constants, convert_block, storage_dtype
 
@@ -29,7 +29,7 @@ _LINE_BYTES: Final = 64
 Slices = tuple[slice | int, ...]
 
 
-def numpy_relayout_kernel(problem: Problem) -> CpuKernel:
+def numpy_relayout_kernel(problem: RelayoutProblem) -> CpuKernel:
     """The NumPy loops and the blocks for a problem."""
     looped = _looped_axes(problem)
     extents, staged = _block_extents(problem, looped)
@@ -58,7 +58,7 @@ def numpy_relayout_kernel(problem: Problem) -> CpuKernel:
 class NumpyRelayout:
     """A problem prepared for NumPy; the call takes the bytes of both buffers and moves the elements."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: RelayoutProblem) -> None:
         """Choose the loops; no memory is allocated."""
         self._problem = problem
         self._conversion = problem.conversion
@@ -181,7 +181,7 @@ def _fastest(strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
     return min(axes, key=lambda axis: (abs(strides[axis]), -axis), default=None)
 
 
-def _looped_axes(problem: Problem) -> frozenset[int]:
+def _looped_axes(problem: RelayoutProblem) -> frozenset[int]:
     """Short axes that would be the inner loop on either side."""
     looped: frozenset[int] = frozenset()
     limits = policy().numpy
@@ -205,7 +205,7 @@ def _looped_axes(problem: Problem) -> frozenset[int]:
     return looped
 
 
-def _block_extents(problem: Problem, looped: frozenset[int]) -> tuple[tuple[int, ...], bool]:
+def _block_extents(problem: RelayoutProblem, looped: frozenset[int]) -> tuple[tuple[int, ...], bool]:
     """The extent of a block along each axis, and whether it goes through the staging buffer."""
     written = _fastest(problem.target_strides, looped)
     read = _fastest(problem.source_strides, looped)

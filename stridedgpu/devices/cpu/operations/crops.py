@@ -11,13 +11,13 @@ from stridedgpu.devices.cpu.prepared import planned, prepared
 from stridedgpu.devices.interface import Launch
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 
 __all__ = ["OPERATION"]
 
 
 def _run_numpy(problem: CropProblem) -> Callable[..., None]:
-    def prepare(rectangle: Problem | ChannelMatrixProblem) -> Launch:
+    def prepare(rectangle: RelayoutProblem | ChannelMatrixProblem) -> Launch:
         # Not `CpuDevice.prepare`, which would print a verbose line for each rectangle.
         return prepared(planned(rectangle))[0]
 

@@ -9,12 +9,12 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_relayout_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.interface import DirectLaunch
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 
 __all__ = ["OPERATION"]
 
 
-def _run_numpy(problem: Problem) -> Callable[[Buffer, int, Buffer, int], None]:
+def _run_numpy(problem: RelayoutProblem) -> Callable[[Buffer, int, Buffer, int], None]:
     loops = NumpyRelayout(problem)
 
     def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
@@ -23,7 +23,7 @@ def _run_numpy(problem: Problem) -> Callable[[Buffer, int, Buffer, int], None]:
     return move
 
 
-def _compiled(problem: Problem) -> CpuKernel | None:
+def _compiled(problem: RelayoutProblem) -> CpuKernel | None:
     from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 
     return relayout_kernel(problem)

@@ -10,7 +10,7 @@ from typing import Final
 from stridedgpu.devices.cuda.gpu import GpuProperties, axes_words, rank_of
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.planning.device_plan import Width, in_words
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.strides import round_up
 
@@ -52,7 +52,7 @@ def unit_axis(strides: tuple[int, ...]) -> int | None:
     return next((axis for axis in reversed(range(len(strides))) if abs(strides[axis]) == 1), None)
 
 
-def pixel_axes(problem: Problem) -> tuple[int, int] | None:
+def pixel_axes(problem: RelayoutProblem) -> tuple[int, int] | None:
     """The axis inside a pixel and the axis over pixels: one is contiguous in the source, the other in the target.
 
     None unless the two sides are contiguous along different axes.
@@ -75,7 +75,7 @@ class RelayoutChoice:
     With `shifts`, rows may begin inside a word, and words are funnel-shifted into place.
     """
 
-    problem: Problem
+    problem: RelayoutProblem
     family: Family
     load: Width
     store: Width
@@ -109,7 +109,7 @@ class Loop:
     is_channel: bool = False
 
 
-def loops_of(problem: Problem) -> list[Loop]:
+def loops_of(problem: RelayoutProblem) -> list[Loop]:
     """The loops of a problem, outermost first."""
     axes = zip(problem.sizes, problem.source_strides, problem.target_strides, strict=True)
     return [Loop(*entry, axis == problem.channel_axis) for axis, entry in enumerate(axes)]
@@ -131,7 +131,7 @@ def reversed_channels(conversion: Conversion) -> Conversion:
     )
 
 
-def gaps_are_ours(problem: Problem, cell: int) -> bool:
+def gaps_are_ours(problem: RelayoutProblem, cell: int) -> bool:
     """True if the target owns its padding and no other loop writes into these gaps.
 
     The gaps are those inside each `cell` elements of the target, and after all cells but the last.
@@ -144,7 +144,7 @@ def gaps_are_ours(problem: Problem, cell: int) -> bool:
     return problem.target.owns_padding
 
 
-def last_gap_is_there(problem: Problem, cell: int) -> bool:
+def last_gap_is_there(problem: RelayoutProblem, cell: int) -> bool:
     """Whether the target's buffer continues to the end of the last `cell` elements."""
     loops = zip(problem.sizes, problem.target_strides, strict=True)
     inner = sum((size - 1) * stride for size, stride in loops if stride < cell) + 1
@@ -193,12 +193,12 @@ def pixel_tile(
         groups //= 2
 
 
-def tile_box(problem: Problem, extents: Mapping[int, int]) -> tuple[int, ...]:
+def tile_box(problem: RelayoutProblem, extents: Mapping[int, int]) -> tuple[int, ...]:
     """A tile as an extent along each loop: the given axes, and 1 along the others."""
     return tuple(min(size, extents.get(axis, 1)) for axis, size in enumerate(problem.sizes))
 
 
-def pixel_box(problem: Problem, axes: tuple[int, int], pixels: int, rows: int) -> tuple[int, ...]:
+def pixel_box(problem: RelayoutProblem, axes: tuple[int, int], pixels: int, rows: int) -> tuple[int, ...]:
     """The tile of `pixels` whole pixels in `rows` rows; `axes` are the axis inside a pixel and the axis over pixels."""
     small, along = axes
     outer = [axis for axis in range(len(problem.sizes)) if axis not in (*axes, problem.channel_axis)]

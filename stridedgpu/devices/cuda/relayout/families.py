@@ -14,7 +14,7 @@ from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.cuda.widths import Bound, alignment_bound, bounded_width, stride_bound
 from stridedgpu.planning.device_plan import Width, index_bits
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
@@ -27,7 +27,7 @@ from .transpose import transpose_launch
 from .turned_pixels import turned_pixels_launch, turned_pixels_of
 
 
-def choose_family(problem: Problem) -> Family:
+def choose_family(problem: RelayoutProblem) -> Family:
     """The family of a problem, from its sizes and strides alone."""
     sizes, itemsize = problem.sizes, max(problem.source.element.itemsize, problem.target.element.itemsize)
     if 0 in sizes:
@@ -56,7 +56,7 @@ def choose_family(problem: Problem) -> Family:
     return Family.CHANNELS if _interleaves(problem) else Family.PACKED_TILE
 
 
-def _has_whole_pixels(problem: Problem) -> bool:
+def _has_whole_pixels(problem: RelayoutProblem) -> bool:
     """True if both sides have pixels along the two innermost loops, small enough for a thread's registers."""
     inner = len(problem.sizes) - 1
     pixels, used = inner - 1, problem.source_extents[inner]
@@ -68,7 +68,7 @@ def _has_whole_pixels(problem: Problem) -> bool:
     return fits and used <= abs(problem.source_strides[pixels]) <= policy().family.pitch
 
 
-def _interleaves(problem: Problem) -> bool:
+def _interleaves(problem: RelayoutProblem) -> bool:
     """True if one side has whole pixels of a small axis, consecutive along the other side's long run."""
     axes = pixel_axes(problem)
     if axes is None:
@@ -92,7 +92,7 @@ _VECTOR_BYTES: Final = 16
 """Bytes of a vector that is assembled from funnel-shifted words."""
 
 
-def width_of(problem: Problem, family: Family, side: Literal["source", "target"], widest: int) -> Width:
+def width_of(problem: RelayoutProblem, family: Family, side: Literal["source", "target"], widest: int) -> Width:
     """The largest power of two, up to `widest` bytes, that every access of one side may take.
 
     It divides the guaranteed alignment of the first element and every stride that the kernel walks. It also divides the
@@ -151,7 +151,7 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     return bounded_width(bounds, itemsize, widest)
 
 
-def _channels_run(problem: Problem, side: str) -> tuple[list[int], list[Bound]]:
+def _channels_run(problem: RelayoutProblem, side: str) -> tuple[list[int], list[Bound]]:
     """The axes inside a row of pixels or of a plane, innermost first, and further bounds of vectors of pixels."""
     pixels = pixels_of(problem)
     assert pixels is not None
@@ -166,7 +166,7 @@ def _channels_run(problem: Problem, side: str) -> tuple[list[int], list[Bound]]:
     return [pixels.pixel_axis], bounds
 
 
-def _packed_bounds(problem: Problem, side: str, widest: int) -> Iterator[Bound]:
+def _packed_bounds(problem: RelayoutProblem, side: str, widest: int) -> Iterator[Bound]:
     """The bounds of the best tile's vectors; other tiles are chosen only if they allow the same widths."""
     tile = next(packed_tiles(problem))
     if side == "source":
@@ -196,7 +196,7 @@ def _whole_run(nbytes: int) -> Bound:
 
 
 def _moved_one_by_one(
-    problem: Problem, family: Family, side: Literal["source", "target"], unit: int | None
+    problem: RelayoutProblem, family: Family, side: Literal["source", "target"], unit: int | None
 ) -> str | None:
     """The reason why one side's elements move one at a time ("" if there are none); None if vectors are possible."""
     innermost = len(problem.sizes) - 1
@@ -215,7 +215,7 @@ def _moved_one_by_one(
     return None
 
 
-def _leaves_gaps(problem: Problem, family: Family) -> bool:
+def _leaves_gaps(problem: RelayoutProblem, family: Family) -> bool:
     """True if the target's pixels have gaps that may not be written."""
     pixels = pixels_of(problem) if family is Family.CHANNELS else None
     if family is Family.PIXELS:
@@ -224,7 +224,7 @@ def _leaves_gaps(problem: Problem, family: Family) -> bool:
 
 
 def shifted_widths(
-    problem: Problem, family: Family, load: Width, store: Width, widest: int
+    problem: RelayoutProblem, family: Family, load: Width, store: Width, widest: int
 ) -> tuple[Width, Width] | None:
     """The widths with funnel-shifted words; None if vectors are possible without shifts, or runs are short.
 
@@ -252,7 +252,7 @@ def shifted_widths(
 
 
 def _shifted_pixels(
-    problem: Problem, family: Family, load: Width, store: Width, widest: int
+    problem: RelayoutProblem, family: Family, load: Width, store: Width, widest: int
 ) -> tuple[Width, Width] | None:
     """`shifted_widths` of pixels that are split, joined or both: whole vectors on both sides, with shifts between."""
     count, pitches, leaves_gaps, chooses = _pixels(problem, family)
@@ -272,7 +272,7 @@ def _shifted_pixels(
     return width, width
 
 
-def _pixels(problem: Problem, family: Family) -> tuple[int, tuple[int, ...], bool, bool]:
+def _pixels(problem: RelayoutProblem, family: Family) -> tuple[int, tuple[int, ...], bool, bool]:
     """The pixels of a row, their pitches, whether they leave gaps, and whether a channel table selects the source."""
     has_table = problem.conversion.channels is not None
     if family is Family.PIXELS:
@@ -285,7 +285,7 @@ def _pixels(problem: Problem, family: Family) -> tuple[int, tuple[int, ...], boo
     return pixels.pixels.size, (pixels.pitch,), pixels.leaves_gaps, chooses
 
 
-def choose_relayout(problem: Problem, widest: int = 16) -> RelayoutChoice:
+def choose_relayout(problem: RelayoutProblem, widest: int = 16) -> RelayoutChoice:
     """The kernel for a problem; `widest` is the largest access of the device, in bytes."""
     family = _kernel_family(problem, choose_family(problem))
     reach = max(
@@ -309,7 +309,7 @@ def _reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return sum((size - 1) * abs(stride) for size, stride in zip(sizes, strides, strict=True) if size)
 
 
-def _kernel_family(problem: Problem, family: Family) -> Family:
+def _kernel_family(problem: RelayoutProblem, family: Family) -> Family:
     """The family whose kernel runs a problem of `family`.
 
     Packed tiles move pixels that exceed a thread's registers, and a transpose with a channel table along the source's

@@ -11,7 +11,7 @@ from typing import Final
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
@@ -138,7 +138,7 @@ class PackedTile:
         return [i for i, extent in enumerate(self.extents) if extent > 1 and i not in inside]
 
 
-def packed_tiles(problem: Problem) -> Iterator[PackedTile]:
+def packed_tiles(problem: RelayoutProblem) -> Iterator[PackedTile]:
     """The tiles that fit into shared memory, the best first; none if each would have only some of the channels."""
     fitting = False
     for attempts in (policy().packed_tile.tiles, policy().packed_tile.last_tiles):
@@ -162,7 +162,7 @@ def shared_bytes(elements: int, itemsize: int) -> int:
     return elements * itemsize + elements * itemsize // 128 * max(itemsize, 4)
 
 
-def _fitting(problem: Problem, attempts: Sequence[tuple[int, int]]) -> Iterator[PackedTile]:
+def _fitting(problem: RelayoutProblem, attempts: Sequence[tuple[int, int]]) -> Iterator[PackedTile]:
     """The attempted tiles that keep to their element count and, for loads of any width, to a block's shared memory."""
     itemsize = problem.source.element.itemsize
     widest, limit = max(itemsize, problem.target.element.itemsize), policy().packed_tile.shared_bytes
@@ -175,7 +175,7 @@ def _fitting(problem: Problem, attempts: Sequence[tuple[int, int]]) -> Iterator[
             yield tile
 
 
-def _tile_of(loops: tuple[Loop, ...], problem: Problem, run: int, elements: int) -> PackedTile:
+def _tile_of(loops: tuple[Loop, ...], problem: RelayoutProblem, run: int, elements: int) -> PackedTile:
     """A tile with runs of about `run` elements on both sides, if the loops allow, and up to `elements` in all."""
     channels = problem.conversion.channels
     fillers = ([0] * len(loops), [0] * (len(loops) - 1) + [problem.filler])

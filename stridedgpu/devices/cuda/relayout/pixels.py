@@ -14,7 +14,7 @@ from typing import Final
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import BulkCopyPolicy, policy
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.strides import round_up
 
@@ -104,7 +104,7 @@ class Pixels:
         return (1 << (length.bit_length() - 1)) * self.planar_itemsize
 
 
-def pixels_of(problem: Problem) -> Pixels | None:
+def pixels_of(problem: RelayoutProblem) -> Pixels | None:
     """The pixels of a problem of the family CHANNELS, or None."""
     axes = pixel_axes(problem)
     if axes is None:
@@ -155,7 +155,7 @@ class WholePixels:
         return self.small.size < self.target.pitch and not self.fills
 
 
-def whole_pixels_of(problem: Problem) -> WholePixels:
+def whole_pixels_of(problem: RelayoutProblem) -> WholePixels:
     """The pixels of a problem of the family PIXELS."""
     *_, pixels, small = loops_of(problem)
     pitches = (abs(pixels.source_stride), pixels.target_stride)
@@ -353,7 +353,7 @@ def outer_loops(loops: Sequence[Loop]) -> tuple[Loop, tuple[Loop, ...], Loop]:
     return rows, tuple(others), channel
 
 
-def walk_of(problem: Problem) -> ChannelWalk:
+def walk_of(problem: RelayoutProblem) -> ChannelWalk:
     """The walk of a problem of the family CHANNELS."""
     shape = pixels_of(problem)
     assert shape is not None
@@ -440,7 +440,7 @@ _SHARED_ALIGNMENT: Final = 16
 """Alignment in bytes of the target's part of shared memory."""
 
 
-def whole_walk_of(problem: Problem) -> ChannelWalk:
+def whole_walk_of(problem: RelayoutProblem) -> ChannelWalk:
     """The iteration of a problem of the family PIXELS."""
     shape = whole_pixels_of(problem)
     pixels, source_start, target_start = shape.pixels, problem.source_offset, 0

@@ -13,7 +13,7 @@ from typing import Final
 from stridedgpu.devices.cuda.gpu import THREADS, WARP, GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 
 from .choice import RelayoutChoice, tile_box
@@ -213,7 +213,7 @@ def grid_of_chunks(axes: Sequence[RowAxis], lanes: int, items: int) -> tuple[int
     return grid_of(-(-prod(axis.size for axis in axes) // (THREADS // lanes * items)))
 
 
-def _run(problem: Problem) -> str:
+def _run(problem: RelayoutProblem) -> str:
     """The `sg::Run` of a problem: how the source run relates to the target run."""
     inner = len(problem.sizes) - 1
     if problem.channel_axis == inner and problem.conversion.channels is not None:
@@ -267,7 +267,7 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int, most_chunks: int)
     return max(groups)[1:]
 
 
-def row_axes(problem: Problem, length: int, chunk: int, *, forwards_or_back: bool) -> list[RowAxis]:
+def row_axes(problem: RelayoutProblem, length: int, chunk: int, *, forwards_or_back: bool) -> list[RowAxis]:
     """The axes over rows and chunks, outermost first, padded to a rank that kernels are instantiated for.
 
     Rows have `length` elements. They are in target order, except that rows with the same source are consecutive, so

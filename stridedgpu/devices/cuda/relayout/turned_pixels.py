@@ -9,7 +9,7 @@ from typing import Final
 from stridedgpu.devices.cuda.gpu import WARP, GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 
 from .choice import Loop, RelayoutChoice, loops_of, outer_words, reversed_loop, tile_box
@@ -34,7 +34,7 @@ class TurnedPixels:
     length: int
 
 
-def turned_pixels_of(problem: Problem) -> TurnedPixels | None:
+def turned_pixels_of(problem: RelayoutProblem) -> TurnedPixels | None:
     """The turned pixels of a problem; None if it has none, or pixels with gaps, or channels in any order.
 
     Constants may be those of a pixel's elements, not of another axis.

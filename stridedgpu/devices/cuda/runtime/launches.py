@@ -39,7 +39,7 @@ from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.raw_problem import RawProblem
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 
 from .index_errors import DeferredIndexErrors, IndexReport, ThreadReport, described
@@ -205,7 +205,7 @@ def _itself(plan: CudaPlan) -> tuple[str, CudaPlan]:
 
 _LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, _Gpu], Launch]]] = MappingProxyType(
     {
-        Problem: _relayout,
+        RelayoutProblem: _relayout,
         ChannelMatrixProblem: _relayout,
         RawProblem: _relayout,
         GatherProblem: _gather,

@@ -1,4 +1,4 @@
-"""`Walk`: a kernel with its parameters, built from loops that were matched to it."""
+"""`KernelCall`: a kernel with its parameters, built from loops that were matched to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stridedgpu.devices.cpu.numpy_loops.conversion import Array, constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 
 from .blocks import Blocks
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ONCE",
-    "Draft",
     "Kernel",
-    "Loop",
+    "KernelCall",
+    "LoopAxis",
+    "LoopMatch",
     "Parameters",
-    "Walk",
     "elements_of",
-    "make_walk",
+    "kernel_call",
     "next_inner",
     "power_of_two",
     "reads_rows_apart",
@@ -46,7 +46,7 @@ Kernel = Rows | BorderedRows | Channels | Transpose | Blocks
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopAxis:
     """One loop: its strides in bytes and in the constants, its channel numbers if they are uneven, its problem axis."""
 
     size: int
@@ -57,12 +57,12 @@ class Loop:
     axis: int = -1
 
 
-ONCE: Final = Loop(1, 0, 0)
+ONCE: Final = LoopAxis(1, 0, 0)
 """The placeholder for an absent loop."""
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class KernelCall:
     """A kernel and its loops: items 0 to `items`, beginning at `source_offset` and `target_offset` bytes.
 
     `inner` are the loops `a` and `b`, `blocks` their extents in an item, `outer` the loops around them, outermost
@@ -76,11 +76,11 @@ class Walk:
     target_offset: int
     conversion: Conversion
     constants_of: tuple[int, int]
-    inner: tuple[Loop, Loop]
+    inner: tuple[LoopAxis, LoopAxis]
     blocks: tuple[int, int]
-    outer: tuple[Loop, ...]
-    small: Loop | None
-    unrolled: tuple[Loop, ...] = ()
+    outer: tuple[LoopAxis, ...]
+    small: LoopAxis | None
+    unrolled: tuple[LoopAxis, ...] = ()
     more: tuple[int, ...] = ()
 
     def packed(self) -> Parameters:
@@ -190,22 +190,22 @@ class Parameters(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class LoopMatch:
     """Loops being matched to a kernel, with the element size of each side in bytes."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[LoopAxis, ...]
     source_bytes: int
     target_bytes: int
     source_offset: int
     target_offset: int = 0
 
     @classmethod
-    def of(cls, problem: Problem) -> Draft:
+    def of(cls, problem: RelayoutProblem) -> LoopMatch:
         """The problem's loops in bytes."""
         source, target, conversion = problem.source.element, problem.target.element, problem.conversion
         per_channel = any(values is not None and len(values) > 1 for values in (conversion.scale, conversion.bias))
         loops = [
-            Loop(
+            LoopAxis(
                 size,
                 source_stride * source.itemsize,
                 target_stride * target.itemsize,
@@ -220,20 +220,20 @@ class Draft:
         return cls(tuple(loops), source.itemsize, target.itemsize, problem.source_offset * source.itemsize)
 
     @property
-    def target_loop(self) -> Loop | None:
+    def target_loop(self) -> LoopAxis | None:
         """The loop along which the target is contiguous."""
         return next((loop for loop in self.loops if loop.target == self.target_bytes and not loop.channels), None)
 
     @property
-    def source_loop(self) -> Loop | None:
+    def source_loop(self) -> LoopAxis | None:
         """The loop along which the source is contiguous, forwards or backwards."""
         return next((loop for loop in self.loops if abs(loop.source) == self.source_bytes and not loop.channels), None)
 
-    def besides(self, *taken: Loop) -> tuple[Loop, ...]:
+    def besides(self, *taken: LoopAxis) -> tuple[LoopAxis, ...]:
         """All loops except those taken."""
         return tuple(loop for loop in self.loops if not any(loop is other for other in taken))
 
-    def flipped(self, loop: Loop) -> tuple[Draft, Loop]:
+    def flipped(self, loop: LoopAxis) -> tuple[LoopMatch, LoopAxis]:
         """The same work with one loop reversed."""
         reversed_loop = replace(loop, source=-loop.source, target=-loop.target, constants=-loop.constants)
         last = loop.size - 1
@@ -245,14 +245,16 @@ class Draft:
         ), reversed_loop
 
 
-def next_inner(draft: Draft, *taken: Loop) -> tuple[Loop, tuple[Loop, ...]]:
+def next_inner(draft: LoopMatch, *taken: LoopAxis) -> tuple[LoopAxis, tuple[LoopAxis, ...]]:
     """The innermost loop not taken, and the loops outside it."""
     rest = draft.besides(*taken)
     inner = next((loop for loop in reversed(rest) if loop.channels is None), ONCE)
     return inner, tuple(loop for loop in rest if loop is not inner)
 
 
-def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | None = None) -> Elements:
+def elements_of(
+    problem: RelayoutProblem, draft: LoopMatch, a: LoopAxis, b: LoopAxis, small: LoopAxis | None = None
+) -> Elements:
     """The conversion of the elements, and the loop that the constants follow."""
     conversion = problem.conversion
     finite = all(
@@ -268,7 +270,9 @@ def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | 
     )
 
 
-def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step: int, spread: float = 1) -> bool:
+def writes_past_caches(
+    problem: RelayoutProblem, outer: Sequence[LoopAxis], row: LoopAxis, step: int, spread: float = 1
+) -> bool:
     """Whether non-temporal stores pay off for rows of the target written `step` elements at a time.
 
     `spread`: the bytes of source rows for each that is read, 1 where their elements have no gaps.
@@ -280,21 +284,21 @@ def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step:
     return (in_lines or is_long) and limits.streams(cached, written, shared=get_num_threads() > 1)
 
 
-def reads_rows_apart(row: Loop, rows: Loop) -> bool:
+def reads_rows_apart(row: LoopAxis, rows: LoopAxis) -> bool:
     """Whether the source's rows lie apart, so that hardware prefetchers miss the next row."""
     return abs(rows.source) > row.size * abs(row.source)
 
 
-def make_walk(
-    problem: Problem | CropProblem,
+def kernel_call(
+    problem: RelayoutProblem | CropProblem,
     kernel: Kernel,
-    draft: Draft,
-    outer: tuple[Loop, ...],
-    a: tuple[Loop, int],
-    b: tuple[Loop, int],
-    small: Loop | None = None,
+    draft: LoopMatch,
+    outer: tuple[LoopAxis, ...],
+    a: tuple[LoopAxis, int],
+    b: tuple[LoopAxis, int],
+    small: LoopAxis | None = None,
     extents: tuple[int, int] | None = None,
-) -> Walk:
+) -> KernelCall:
     """Build the walk of loops `a` and `b`, each with its elements a step; `extents` are those of an item."""
     if extents is None:
         each = (draft.source_bytes + draft.target_bytes) * (1 if small is None else small.size)
@@ -304,7 +308,7 @@ def make_walk(
     blocks = _block(a, extents[0]), _block(b, extents[1])
     inner = a[0], b[0]
     counts = [-(-loop.size // block) for loop, block in zip(inner, blocks, strict=True)]
-    return Walk(
+    return KernelCall(
         kernel,
         prod(loop.size for loop in outer) * prod(counts),
         draft.source_offset,
@@ -318,7 +322,7 @@ def make_walk(
     )
 
 
-def _block(inner: tuple[Loop, int], wanted: int) -> int:
+def _block(inner: tuple[LoopAxis, int], wanted: int) -> int:
     """Elements of a block: the whole loop, or about `wanted` elements in whole steps."""
     loop, step = inner
     return max(loop.size, step) if loop.size <= wanted else max(step, wanted // step * step)
