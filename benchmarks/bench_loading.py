@@ -34,7 +34,7 @@ def make_images(folder, count):
     """`count` JPEG files, in ten folders as of classes."""
     from PIL import Image
 
-    from stridedgpu.commands.images import sample_images
+    from stridedgpu.commands.job_images import sample_images
 
     photographs = [np.asarray(Image.open(file.path).convert("RGB")) for file in sample_images()]
     large = [pixels for pixels in photographs if min(pixels.shape[:2]) >= 500]

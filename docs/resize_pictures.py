@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 import stridedgpu as sg
-from stridedgpu.commands.images import sample_images
+from stridedgpu.commands.job_images import sample_images
 from stridedgpu.preprocess.decoding import Decoder
 
 FOLDER = Path(__file__).with_name("resize")

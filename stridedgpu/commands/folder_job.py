@@ -28,7 +28,6 @@ from stridedgpu.preprocess.npy import opened_file, replacement
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
-from .compare import window_of
 from .job_images import JobImages
 from .shard_formats import SUFFIXES, Row, shard_writer
 
@@ -118,7 +117,7 @@ def start(job: FolderJob) -> list[Shard]:
     wanted = {
         "step": repr(replace(job.step, device="auto")),
         "shards": job.shards,
-        "size": list(window_of(job.step)),
+        "size": job.step.window and list(job.step.window),
         "epoch": job.step.epoch,
         "resize": None if job.step.resize is None else list(job.step.resize),
         "interpolation": job.step.chosen_interpolation if job.step.resizes else None,
@@ -174,7 +173,7 @@ def write_shard(
     maker = BatchMaker(step, source, decoder, failed)
     threads = usable_cores() if threads is None else threads
     batches = maker.batches(range(len(names)), _BATCH, threads, _AHEAD, step.epoch)
-    sizes = dict(zip("CHW", (step.channel_count or 3, *window_of(step)), strict=True))
+    sizes = dict(zip("CHW", (step.channel_count or 3, *(step.window or ())), strict=True))
     shape = tuple(sizes[letter] for letter in step.layout[1:])
     decoding, path = whole_process_decodes(threads * PART_SAMPLES), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step, shape) as writer:

@@ -4,18 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
+from typing import Final
 
 import numpy as np
 
 from stridedgpu.preprocess.declaration import Declaration
 from stridedgpu.preprocess.decoding import Decoder, Pixels
 from stridedgpu.preprocess.geometry import resized_sizes
-from stridedgpu.preprocess.image_files import ImageError
+from stridedgpu.preprocess.image_files import ImageError, ImageFile
 from stridedgpu.preprocess.samples import Form, Row, Sample
 
-__all__ = ["JobImages"]
+SAMPLES: Final = (
+    "astronaut.png",
+    "camera.png",
+    "chelsea.png",
+    "coffee.png",
+    "hubble_deep_field.jpg",
+    "motorcycle_left.png",
+    "retina.jpg",
+    "rocket.jpg",
+)
+
+
+def sample_images() -> list[ImageFile]:
+    """The photographs in scikit-image's wheel: no network, and scikit-image itself is not imported."""
+    spec = find_spec("skimage")
+    if spec is None or spec.origin is None:
+        raise ImageError(
+            'the sample photographs come with scikit-image, which is not installed: pip install "stridedgpu[demo]".'
+        )
+    folder = Path(spec.origin).parent / "data"
+    found = [ImageFile(folder / name, name) for name in SAMPLES if (folder / name).is_file()]
+    if not found:
+        raise ImageError(f"this scikit-image carries no photographs in {str(folder)!r}; name pictures of your own.")
+    return found
 
 
 class JobImages:
@@ -65,8 +90,7 @@ class _JobImage(Sample):
 
 def _check_window(step: Declaration, pixels: Pixels, path: Path) -> None:
     """Raise `ImageError` if the image is smaller than its window, or too large when resized: in the command's words."""
-    sizes = pixels.shape[0], pixels.shape[1]
-    height, width = resized_sizes(step, sizes)
+    height, width = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
     if step.resize is not None:
         from PIL import Image
 

@@ -15,14 +15,12 @@ from stridedgpu.preprocess.npy import check_writable, replacement, write_array, 
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
-from .batch_job import BatchFile, BatchJob, BatchMemory, batch_sizes, held_memory, make_batch, streamed_memory
-from .compare import Comparison, compare, memory_of
+from .batch_job import BatchFile, BatchJob, BatchMemory, make_batch
+from .comparison import compared_times, counted
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
-from .images import sample_images
+from .job_images import sample_images
 from .step_arguments import add_step_options, declared_step
-
-__all__ = ["add_preprocess"]
 
 
 def add_preprocess(commands: argparse._SubParsersAction[Any]) -> None:
@@ -100,20 +98,25 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> None:
     is_streamed = step.layout.startswith("N") and chosen.raw is None and step.row_pitch_bytes is None
     with ExitStack() as files, progress(len(images), "images") as done:
         file = files.enter_context(replacement(chosen.out))
-        if is_streamed:
-            samples, compared = make_batch(job, BatchFile(file, job), done)
-            memory = streamed_memory(job)
-        else:
-            batch = BatchMemory(job)
-            samples, compared = make_batch(job, batch, done)
-            write_array(file, batch.tensor.permute(step.layout).numpy())
+        target = BatchFile(file, job) if is_streamed else BatchMemory(job)
+        samples, compared = make_batch(job, target, done)
+        if isinstance(target, BatchMemory):
+            write_array(file, target.tensor.permute(step.layout).numpy())
             if chosen.raw is not None:
-                write_elements(files.enter_context(replacement(chosen.raw)), memory_of(batch.tensor).numpy())
-            memory = held_memory(batch.tensor)
-        comparison = compare(samples, job.step)
+                write_elements(files.enter_context(replacement(chosen.raw)), target.memory.numpy())
+        *times, (label, ratio) = compared_times(samples, step)
     written = " and ".join(repr(str(path)) for path in (chosen.out, chosen.raw) if path is not None)
-    print(f"wrote {written}: {_counted(len(images), 'image')}")
-    print_table(_summary(job, memory, comparison, compared))
+    every = "every bit" if compared == len(images) else f"every bit of the first {compared}"
+    print(f"wrote {written}: {counted(len(images), 'image')}")
+    print_table(
+        [
+            ("sizes", f"N={{}} C={{}} H={{}} W={{}}, {step.dtype}".format(*job.sizes)),
+            *target.summary(),
+            ("device", step._worker.device),
+            *times,
+            (label, f"{ratio}; {every} is equal to NumPy's"),
+        ]
+    )
 
 
 def _check_outputs(chosen: argparse.Namespace, images: Sequence[ImageFile]) -> None:
@@ -137,34 +140,3 @@ def _is_one_of(images: Sequence[ImageFile], path: Path) -> bool:
             if os.path.samestat(own, image.path.stat()):
                 return True
     return False
-
-
-def _summary(
-    job: BatchJob, memory: Sequence[tuple[str, str]], comparison: Comparison, compared: int
-) -> list[tuple[str, str]]:
-    """What was written and how fast, as pairs of a label and a text."""
-    every = "every bit" if compared == len(job.images) else f"every bit of the first {compared}"
-    return [
-        ("sizes", f"N={{}} C={{}} H={{}} W={{}}, {job.step.dtype}".format(*batch_sizes(job))),
-        *memory,
-        ("device", job.step._worker.device),
-        ("gather_crops", _timing(comparison.seconds, comparison)),
-        ("plain NumPy", _timing(comparison.numpy_seconds, comparison)),
-        ("compared", f"{_speed(comparison)} (medians of {comparison.runs} runs); {every} is equal to NumPy's"),
-    ]
-
-
-def _timing(seconds: float, comparison: Comparison) -> str:
-    speed = f"{comparison.bytes_moved / seconds / 1e9:.2f} GB/s read and written"
-    return f"{seconds * 1e3:.2f} ms for {_counted(comparison.images, 'image')}, {speed}"
-
-
-def _speed(comparison: Comparison) -> str:
-    ratio = comparison.numpy_seconds / comparison.seconds
-    if ratio < 1:
-        return f"gather_crops took {1 / ratio:.1f} times as long"
-    return f"gather_crops was {ratio:.1f} times as fast"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -18,7 +18,7 @@ from harness.compiled_loops import needs_compiler
 
 import stridedgpu
 from stridedgpu.__main__ import main
-from stridedgpu.commands import images
+from stridedgpu.commands import job_images
 from stridedgpu.commands.batch_job import BatchFile
 from stridedgpu.commands.console import progress
 from stridedgpu.devices.cpu.thread_count import usable_cores
@@ -317,8 +317,8 @@ def test_samples(folder):
     pytest.importorskip("skimage", reason="the sample photographs come with scikit-image: stridedgpu[demo]")
     assert run("preprocess", "--samples", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
     batch = np.load("o.npy", allow_pickle=False)
-    assert batch.shape == (len(images.SAMPLES), 224, 224, 3)
-    expected = decoded(*(str(picture.path) for picture in images.sample_images()), size=(224, 224))
+    assert batch.shape == (len(job_images.SAMPLES), 224, 224, 3)
+    expected = decoded(*(str(picture.path) for picture in job_images.sample_images()), size=(224, 224))
     assert np.array_equal(batch, expected)
 
 
@@ -368,7 +368,7 @@ def test_other_decoders_are_had_by_name(folder, decoder, capsys):
 
 
 def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
-    monkeypatch.setattr("stridedgpu.commands.compare.write_with_numpy", lambda crop, slot, *recipe: slot.fill(1))
+    monkeypatch.setattr("stridedgpu.commands.comparison.write_with_numpy", lambda _sample, slot, _step: slot.fill(1))
     assert run("preprocess", "a.png", "--size", "8", "--out", "o.npy") == 2
     assert "differs from NumPy's" in capsys.readouterr().err
     assert not Path("o.npy").exists()
@@ -556,7 +556,7 @@ def test_missing_pillow_says_what_to_install(folder, monkeypatch, capsys):
 
 
 def test_missing_scikit_image_says_what_to_install(folder, monkeypatch, capsys):
-    monkeypatch.setattr("stridedgpu.commands.images.find_spec", lambda name: None)
+    monkeypatch.setattr("stridedgpu.commands.job_images.find_spec", lambda name: None)
     assert run("preprocess", "--samples", "--out", "o.npy") == 2
     assert 'pip install "stridedgpu[demo]"' in capsys.readouterr().err
 

@@ -130,7 +130,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("preprocess/*", ("preprocess/test_frames_of_a_step.py", "preprocess/test_traps.py")),
     # the command line
     ("commands/folder*.py", ("preprocess/test_folder_job.py", "preprocess/test_hostile_files.py")),
-    ("commands/compare.py", ("preprocess/test_one_declaration.py",)),
+    ("commands/comparison.py", ("preprocess/test_one_declaration.py",)),
     ("commands/[ij]*.py", ("interface/test_command_line.py", "preprocess/test_folder_job.py")),
     ("commands/shard_formats.py", ("preprocess/test_shard_formats.py", "preprocess/test_folder_job.py")),
     ("commands/[elps]*.py", ("interface/test_show.py",)),

@@ -37,7 +37,7 @@ def picture(number):
 def real_photographs():
     if not hasattr(real_photographs, "found"):
         try:
-            from stridedgpu.commands.images import sample_images
+            from stridedgpu.commands.job_images import sample_images
             from stridedgpu.preprocess.decoding import Decoder
 
             real_photographs.found = [Decoder().frame(picture.path, picture.name) for picture in sample_images()]
