@@ -20,10 +20,10 @@ from stridedgpu.devices.cuda.resize import ResizeSample, choose_resize, resize_l
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.interpolation import interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -68,7 +68,7 @@ class Work:
         surface = None if frame is None else frame.surface
         window = ResizeWindow(layout, (0.0, 0.0, *map(float, self.source)), (0, 0, *self.target), surface=surface)
         spec = TensorSpec(Layout(sizes, packed_strides(sizes, self.order)), target, 32)
-        rule = ResizeRule(Interpolation(self.interpolation))
+        rule = ResizeRule(interpolation_named(self.interpolation))
         fill = bytes(3 * source.itemsize)
         return ResizeProblem(spec, made, rule, 3, (1, 3), fill, window, reads_frames=frame is not None)
 

@@ -16,6 +16,7 @@ import numpy as np
 from .values.conversion import Arithmetic, Rounding
 from .values.doubles import PerChannel
 from .values.dtypes import DataType, ElementType
+from .values.interpolation import InterpolationName as Interpolation, Passes
 from .values.layout import Layout
 
 if TYPE_CHECKING:
@@ -179,24 +180,6 @@ Ultralytics' LetterBox and torchvision's CenterCrop do; windows of volumes are c
 
 IndexMode: TypeAlias = Literal["raise", "clip", "wrap", "deferred"]
 """The rule for indices out of range, of `gather` and its relatives."""
-
-Interpolation: TypeAlias = Literal[
-    "pillow-box",
-    "pillow-bilinear",
-    "pillow-hamming",
-    "pillow-bicubic",
-    "pillow-lanczos",
-    "pillow-nearest",
-    "opencv-linear",
-    "opencv-linear-exact",
-    "opencv-nearest",
-    "opencv-area",
-    "opencv-cubic",
-]
-"""The library and its filter, of `resize` and its relatives."""
-
-Passes: TypeAlias = Literal["horizontal", "vertical", "pillow-13"]
-"""The first pass of Pillow's filters."""
 
 LayoutName: TypeAlias = Literal[
     "NCHW", "NHWC", "CHW", "HWC", "NCDHW", "NDHWC", "CDHW", "DHWC", "HW", "WH", "NHWC4", "NHWC8", "NCHW4", "NCHW32"

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final, get_args
 
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
-from stridedgpu.planning.resize_arithmetic import PASSES
 from stridedgpu.preprocess.declaration import Center
 from stridedgpu.preprocess.declaration_checks import SEEDS
 from stridedgpu.preprocess.modes import MODES
@@ -15,6 +14,7 @@ from stridedgpu.preprocess.normalisation import NORMALISATIONS
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.typing import Interpolation
 from stridedgpu.values.conversion import Arithmetic
+from stridedgpu.values.interpolation import PASSES
 from stridedgpu.values.strides import AXIS_LETTERS
 
 __all__ = ["add_step_options", "declared_step"]

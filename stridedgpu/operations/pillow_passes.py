@@ -7,7 +7,7 @@ import warnings
 from functools import cache
 from typing import Final
 
-from stridedgpu.planning.resize_arithmetic import Interpolation, Passes
+from stridedgpu.values.interpolation import Interpolation, Passes
 
 __all__ = ["DEFAULT_PASSES", "warn_of_other_passes"]
 

@@ -16,13 +16,13 @@ from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import source_steps
-from stridedgpu.planning.resize_arithmetic import PASSES, arithmetic_of, interpolation_named
 from stridedgpu.planning.resize_problem import Box, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.interpolation import PASSES, arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
 
 from .channel_blocks import parse_order

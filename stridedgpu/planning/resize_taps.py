@@ -1,40 +1,46 @@
-"""`AxisTaps`: the source pixels and weights that make up every pixel of one resized axis, as a value.
+"""`WindowTaps` and `AxisTaps`: the source pixels and weights that make up every pixel of a resized image, as values.
 
 The geometry of an axis is its source size, the box's two edges in pixels, and the resized size. Taps are computed once
 for each geometry, in double precision as the libraries do, and cached.
 
 Sources: Pillow's src/libImaging/Resample.c (`precompute_coeffs`, `normalize_coeffs_8bpc`) and Geometry.c
-(`ImagingScaleAffine`).
+(`ImagingScaleAffine`); OpenCV's modules/imgproc/src/resize.cpp (`resize`, `computeResizeAreaTab`, `interpolateCubic`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import cos, pi, sin
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil, cos, floor, sin
+from threading import Lock
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .resize_arithmetic import Interpolation, Passes
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.interpolation import Arithmetic, Interpolation, Passes, arithmetic_of
 
 __all__ = [
-    "HAMMING",
+    "FILTERED_AXES",
     "Array",
     "AxisGeometry",
     "AxisTaps",
+    "Box",
     "FilterSteps",
-    "copied",
+    "FilteredAxes",
+    "WindowTaps",
     "filter_steps",
-    "fixed_point",
+    "filter_taps",
     "pillow_columns_first",
-    "pillow_nearest",
-    "pillow_taps",
-    "pillow_taps_of",
+    "window_taps",
 ]
 
 Array = NDArray[Any]
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Top, left, bottom and right, in pixels of the source and fractions of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,8 @@ class AxisTaps:
     @property
     def indices(self) -> Array:
         """The source pixel of every tap, (pixels, most taps)."""
-        reached: Array = np.clip(self.starts[:, None] + np.arange(self.most, dtype=np.int32), self.first, self.stop - 1)
-        return reached
+        indices: Array = np.clip(self.starts[:, None] + np.arange(self.most, dtype=np.int32), self.first, self.stop - 1)
+        return indices
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -93,25 +99,105 @@ class AxisTaps:
 
     def part(self, pixels: slice) -> AxisTaps:
         """The taps of some pixels of the result."""
-        parts = self.starts[pixels], self.counts[pixels], self.weights[pixels]
-        return AxisTaps(*parts, self.first, self.stop, self.copies)
-
-    def within(self, first: int, stop: int) -> AxisTaps:
-        """The taps relative to a block of source pixels, `first` to `stop`, that contains all pixels they read."""
-        starts, edges = self.starts - np.int32(first), (max(self.first - first, 0), min(self.stop, stop) - first)
-        return AxisTaps(starts, self.counts, self.weights, *edges, self.copies)
+        return replace(self, starts=self.starts[pixels], counts=self.counts[pixels], weights=self.weights[pixels])
 
     def shifted(self, pixels: int) -> AxisTaps:
         """The taps of a source that begins so many pixels further on."""
-        starts, edges = self.starts + np.int32(pixels), (self.first + pixels, self.stop + pixels)
-        return AxisTaps(starts, self.counts, self.weights, *edges, self.copies)
+        starts = self.starts + np.int32(pixels)
+        return replace(self, starts=starts, first=self.first + pixels, stop=self.stop + pixels)
+
+    def within(self, first: int, stop: int) -> AxisTaps:
+        """The taps relative to a block of source pixels, `first` to `stop`, that contains all pixels they read."""
+        block = self.shifted(-first)
+        return replace(block, first=max(block.first, 0), stop=min(block.stop, stop - first))
 
     def reversed(self) -> AxisTaps:
         """The taps of the mirrored result."""
         starts, counts, weights = (
             np.ascontiguousarray(part[::-1]) for part in (self.starts, self.counts, self.weights)
         )
-        return AxisTaps(starts, counts, weights, self.first, self.stop, self.copies)
+        return replace(self, starts=starts, counts=counts, weights=weights)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowTaps:
+    """The taps of one image along rows (`columns`, x) and across them (`rows`, y), and how they are summed.
+
+    `columns_first` says which pass comes first. `factor` multiplies the sums of `OPENCV_MEAN`, in float32.
+    """
+
+    arithmetic: Arithmetic
+    rows: AxisTaps
+    columns: AxisTaps
+    columns_first: bool = True
+    factor: float = 1.0
+
+    @property
+    def source_pixels(self) -> int:
+        """The number of source pixels read, each once."""
+        (top, bottom), (left, right) = self.rows.reach, self.columns.reach
+        return (bottom - top) * (right - left)
+
+    @property
+    def products(self) -> int:
+        """The products of one channel in both passes; products that bands of rows repeat are counted once."""
+        (top, bottom), (left, right) = self.rows.reach, self.columns.reach
+        across = bottom - top if self.columns_first else self.rows.count
+        down = self.columns.count if self.columns_first else right - left
+        return int(self.columns.counts.sum()) * across + int(self.rows.counts.sum()) * down
+
+
+@lru_cache(maxsize=256)
+def window_taps(
+    interpolation: Interpolation,
+    passes: Passes,
+    element: ElementType,
+    channels: int,
+    source: tuple[int, int],
+    box: Box,
+    target: tuple[int, int],
+    *,
+    flip: bool = False,
+    origin: tuple[int, int] = (0, 0),
+    seen: tuple[int, int, int, int] | None = None,
+) -> WindowTaps:
+    """The taps of images of `source` pixels (height, width), whose `box` becomes `target` pixels.
+
+    The source begins at the row and column `origin` of its image; `seen` is the top, left, height and width of the part
+    of the result that is computed, None for all. No size may be 0, and the box must lie inside. Raises
+    `ElementTypeError` for types that the rule does not resize. Cached: some 10 KiB each for 224 x 224 pixels.
+    """
+    top, left, bottom, right = box
+    down = AxisGeometry(source[0], top, bottom, target[0])
+    along = AxisGeometry(source[1], left, right, target[1])
+    arithmetic = arithmetic_of(interpolation, element)
+    if not interpolation.is_pillow:
+        taps = _opencv_window(interpolation, arithmetic, element, channels, down, along)
+    elif interpolation.is_nearest:
+        rows, columns = (_pillow_nearest(axis, adds_up=element.name != "uint16") for axis in (down, along))
+        taps = WindowTaps(arithmetic, rows, columns)
+    else:
+        rows, columns = (
+            FILTERED_AXES.taps(interpolation, [axis], fixed=arithmetic is Arithmetic.PILLOW_FIXED)[0]
+            for axis in (down, along)
+        )
+        taps = WindowTaps(arithmetic, rows, columns, pillow_columns_first(passes, down, along))
+    rows, columns = taps.rows, taps.columns.reversed() if flip else taps.columns
+    if any(origin):
+        rows, columns = rows.shifted(origin[0]), columns.shifted(origin[1])
+    if seen is not None:
+        above, before, height, width = seen
+        rows, columns = rows.part(slice(above, above + height)), columns.part(slice(before, before + width))
+    return replace(taps, rows=rows, columns=columns)
+
+
+def _copied(starts: Array, first: int, stop: int) -> AxisTaps:
+    """An axis that needs no pass: every pixel is a copy."""
+    ones = np.ones((len(starts), 1), np.int32)
+    return AxisTaps(starts, ones[:, 0], ones, first, stop, copies=True)
+
+
+# Pillow
 
 
 class FilterSteps(NamedTuple):
@@ -137,7 +223,7 @@ def filter_steps(interpolation: Interpolation, geometry: AxisGeometry) -> Filter
     low, high = np.float32(geometry.low), np.float32(geometry.high)
     scale = float(high - low) / geometry.target
     stretch = max(scale, 1.0)
-    return FilterSteps(float(low), scale, _FILTERS[interpolation][1] * stretch, 1.0 / stretch)
+    return FilterSteps(float(low), scale, interpolation.support * stretch, 1.0 / stretch)
 
 
 def pillow_columns_first(passes: Passes, down: AxisGeometry, along: AxisGeometry) -> bool:
@@ -147,29 +233,21 @@ def pillow_columns_first(passes: Passes, down: AxisGeometry, along: AxisGeometry
     return not (passes == "vertical" or (passes == "pillow-13" and thirteen))
 
 
-def pillow_taps(interpolation: Interpolation, geometry: AxisGeometry, *, fixed: bool) -> AxisTaps:
-    """The taps of one of Pillow's filters, with weights of 22 fractional bits (`fixed`) or float64."""
-    (taps,) = pillow_taps_of(interpolation, [geometry], fixed=fixed)
-    return taps
+def filter_taps(interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
+    """The taps of one of Pillow's filters, with weights of 22 fractional bits (`fixed`) or float64.
 
-
-def pillow_taps_of(interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
-    """`pillow_taps` of axes with results of one size, all at once: boxes of a batch take a fraction of the time."""
-    found: dict[AxisGeometry, AxisTaps] = {}
-    filtered = []
-    for axis in dict.fromkeys(geometries):
-        if axis.is_whole:
-            found[axis] = copied(np.arange(axis.target, dtype=np.int32), 0, axis.source)
-        else:
-            filtered.append(axis)
-    if filtered:
-        found |= zip(filtered, _filtered(interpolation, filtered, fixed=fixed), strict=True)
-    return [found[axis] for axis in geometries]
+    The axes have results of one size and are computed together: boxes of a batch take a fraction of the time.
+    """
+    filtered = [axis for axis in geometries if not axis.is_whole]
+    computed = iter(_filtered(interpolation, filtered, fixed=fixed) if filtered else ())
+    return [
+        _copied(np.arange(axis.target, dtype=np.int32), 0, axis.source) if axis.is_whole else next(computed)
+        for axis in geometries
+    ]
 
 
 def _filtered(interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
     """The taps of axes that have a pass: arrays have the axes geometry, pixel and tap."""
-    shape, _ = _FILTERS[interpolation]
     steps = np.array([filter_steps(interpolation, axis) for axis in geometries])
     low, scale, support, narrowing = np.moveaxis(steps, 1, 0)[:, :, None]
     sources = np.array([[axis.source] for axis in geometries], np.int32)
@@ -178,32 +256,76 @@ def _filtered(interpolation: Interpolation, geometries: Sequence[AxisGeometry], 
     starts = np.maximum((centers - support + 0.5).astype(np.int32), 0)
     counts = np.minimum((centers + support + 0.5).astype(np.int32), sources) - starts
     places = np.arange(int(counts.max(initial=1)))
-    weights = shape((places + starts[:, :, None] - centers[:, :, None] + 0.5) * narrowing[:, :, None])
+    distances = (places + starts[:, :, None] - centers[:, :, None] + 0.5) * narrowing[:, :, None]
+    assert interpolation.filter is not None, "the rule has a filter"
+    with np.errstate(invalid="ignore"):  # sin(0) / 0, which is not selected
+        weights = interpolation.filter(distances, _NumpyMaths())
     weights[places >= counts[:, :, None]] = 0.0
     # The sum is taken in order; NumPy's own sum is pairwise.
     total = np.add.accumulate(weights, axis=2)[:, :, -1:]
     np.divide(weights, total, out=weights, where=total != 0)
-    taps = fixed_point(weights, 22) if fixed else weights
+    if fixed:  # rounded half away from zero
+        bits = Arithmetic.PILLOW_FIXED.spec.bits
+        scaled = weights * float(1 << bits)
+        weights = (scaled + np.copysign(0.5, scaled)).astype(np.int32)
     most = counts.max(axis=1, initial=1).tolist()
     return [
-        AxisTaps(starts[number], counts[number], np.ascontiguousarray(taps[number, :, :reached]), 0, axis.source)
+        AxisTaps(starts[number], counts[number], np.ascontiguousarray(weights[number, :, :reached]), 0, axis.source)
         for number, (axis, reached) in enumerate(zip(geometries, most, strict=True))
     ]
 
 
-def copied(starts: Array, first: int, stop: int) -> AxisTaps:
-    """An axis that needs no pass: every pixel is a copy."""
-    ones = np.ones((len(starts), 1), np.int32)
-    return AxisTaps(starts, ones[:, 0], ones, first, stop, copies=True)
+class _NumpyMaths:
+    """The functions of filters on arrays."""
+
+    select = staticmethod(np.where)
+    absolute = staticmethod(np.abs)
+
+    def is_zero(self, x: Array) -> Array:
+        """Compared with 0."""
+        zeros: Array = x == 0.0
+        return zeros
+
+    def sine(self, x: Array) -> Array:
+        """One value at a time: NumPy's vectorised sine rounds otherwise than the C library's."""
+        return np.array([sin(number) for number in x.ravel().tolist()], np.float64).reshape(x.shape)
+
+    def cosine(self, x: Array) -> Array:
+        """One value at a time, likewise."""
+        return np.array([cos(number) for number in x.ravel().tolist()], np.float64).reshape(x.shape)
 
 
-def fixed_point(weights: Array, bits: int) -> Array:
-    """Weights as int32 with `bits` fractional bits, rounded half away from zero."""
-    scaled = weights * float(1 << bits)
-    return (scaled + np.copysign(0.5, scaled)).astype(np.int32)
+class FilteredAxes:
+    """Taps by filter, type of the weights and geometry; of more than `most` axes the oldest are given up."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with none."""
+        self._most = most
+        self._known: dict[tuple[Interpolation, bool, AxisGeometry], AxisTaps] = {}
+        self._evicting = Lock()
+
+    def taps(self, interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
+        """The taps of each geometry; those of one result size are computed together."""
+        taps = {axis: self._known.get((interpolation, fixed, axis)) for axis in geometries}
+        missing: dict[int, list[AxisGeometry]] = {}
+        for axis, known in taps.items():
+            if known is None:
+                missing.setdefault(axis.target, []).append(axis)
+        for axes in missing.values():
+            computed = dict(zip(axes, filter_taps(interpolation, axes, fixed=fixed), strict=True))
+            taps |= computed
+            with self._evicting:
+                self._known |= {(interpolation, fixed, axis): one for axis, one in computed.items()}
+                for key in list(self._known)[: -self._most]:
+                    del self._known[key]
+        return [one for axis in geometries if (one := taps[axis]) is not None]
 
 
-def pillow_nearest(geometry: AxisGeometry, *, adds_up: bool) -> AxisTaps:
+FILTERED_AXES: Final = FilteredAxes(512)
+"""The axes of all resizes, some 10 KiB each for 224 pixels: sizes of images recur, and random boxes do not."""
+
+
+def _pillow_nearest(geometry: AxisGeometry, *, adds_up: bool) -> AxisTaps:
     """The pixel under each centre. Pillow accumulates its step over the pixels (`adds_up`), except in mode "I;16"."""
     low, high = np.float32(geometry.low), np.float32(geometry.high)
     step = float(high - low) / geometry.target
@@ -213,63 +335,150 @@ def pillow_nearest(geometry: AxisGeometry, *, adds_up: bool) -> AxisTaps:
         centers = np.add.accumulate(steps)
     else:
         centers = (np.arange(geometry.target) + 0.5) * step + float(low)
-    return copied(np.clip(centers.astype(np.int32), 0, geometry.source - 1), 0, geometry.source)
+    return _copied(np.clip(centers.astype(np.int32), 0, geometry.source - 1), 0, geometry.source)
 
 
-def _box(x: Array) -> Array:
-    return ((x > -0.5) & (x <= 0.5)).astype(np.float64)
+# OpenCV
+#
+# Coordinates are relative to the box. OpenCV has no boxes: a box of whole pixels gives the bits of resizing that part
+# of the image alone. A fractional box takes the whole pixels that it touches, and its coordinates begin at its edge.
+
+_CUBIC: Final = np.float32(-0.75)
+
+_SLIVER: Final = 1e-3
+"""INTER_AREA ignores shares of a pixel up to this."""
+
+_DOUBLE_STEP: Final = float(np.finfo(np.float64).eps)
+"""A scale this close to an integer counts as that integer."""
+
+_LARGEST_BLOCK: Final = {"uint8": (2**31 - 1) // 255, "uint16": 2**24 // 65535}
+"""The most pixels whose sum is exact: in 32 bits, or in the float32 that OpenCV sums 16-bit values in."""
+
+_MOST_EXACT_CHANNELS: Final = 4
+"""With more channels than this, INTER_LINEAR_EXACT computes 2 x 2 blocks as INTER_LINEAR does."""
+
+_QUARTERED: Final = (1, 3, 4)
+"""The channel counts whose 2 x 2 blocks OpenCV rounds half up; for other counts it rounds half to even."""
 
 
-def _bilinear(x: Array) -> Array:
-    return np.maximum(1.0 - np.abs(x), 0.0)
+def _opencv_window(
+    interpolation: Interpolation,
+    arithmetic: Arithmetic,
+    element: ElementType,
+    channels: int,
+    down: AxisGeometry,
+    along: AxisGeometry,
+) -> WindowTaps:
+    """OpenCV's taps, with its special cases for integer scale factors and for many channels."""
+    sampling = interpolation.sampling
+    if sampling == "nearest":
+        return WindowTaps(arithmetic, _opencv_nearest(down), _opencv_nearest(along))
+    scales = _opencv_scale(down), _opencv_scale(along)
+    shrinks = min(scales) >= 1
+    factors = round(scales[0]), round(scales[1])
+    is_whole = all(abs(scale - factor) < _DOUBLE_STEP for scale, factor in zip(scales, factors, strict=True))
+    is_exact = sampling == "linear-exact" and channels <= _MOST_EXACT_CHANNELS
+    halves = factors == (2, 2) and sampling != "cubic" and not is_exact
+    block = factors[0] * factors[1]
+    if (sampling == "area" or halves) and is_whole and shrinks and block <= _LARGEST_BLOCK.get(element.name, 0):
+        rows, columns = (_block_taps(axis, factor) for axis, factor in zip((down, along), factors, strict=True))
+        mean = Arithmetic.OPENCV_QUARTER if halves and channels in _QUARTERED else Arithmetic.OPENCV_MEAN
+        return WindowTaps(mean, rows, columns, factor=float(np.float32(1 / block)))
+    if sampling == "area" and shrinks:
+        return WindowTaps(arithmetic, _shares(down), _shares(along))
+    if sampling == "area" and element.name == "uint8":
+        arithmetic = Arithmetic.OPENCV_LINEAR
+    rows, columns = (
+        _opencv_taps(interpolation, axis, arithmetic.spec.bits, is_row=axis is along) for axis in (down, along)
+    )
+    return WindowTaps(arithmetic, rows, columns)
 
 
-def _bicubic(x: Array) -> Array:
-    a = -0.5
-    x = np.abs(x)
-    near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1
-    far = (((x - 5) * x + 8) * x - 4) * a
-    return np.where(x < 1.0, near, np.where(x < 2.0, far, 0.0))
+def _opencv_scale(geometry: AxisGeometry) -> float:
+    """Source pixels for each pixel of the result, rounded as OpenCV does."""
+    return 1.0 / (geometry.target / (geometry.high - geometry.low))
 
 
-def _one_hamming(x: float) -> float:
-    x = abs(x)
-    if x == 0.0:
-        return 1.0
-    if x >= 1.0:
-        return 0.0
-    x *= pi
-    return sin(x) / x * (HAMMING[0] + HAMMING[1] * cos(x))
+def _opencv_taps(interpolation: Interpolation, geometry: AxisGeometry, bits: int, *, is_row: bool) -> AxisTaps:
+    """The taps of one axis between two or four pixels, with weights of so many fractional bits; 0 for float32.
+
+    With `is_row` the axis runs along rows (x), which treat edges differently.
+    """
+    scale, sampling = _opencv_scale(geometry), interpolation.sampling
+    places = np.arange(geometry.target)
+    if sampling == "area":
+        whole = np.floor(places * scale).astype(np.int32)
+        parts = ((places + 1) - (whole + 1) * (geometry.target / (geometry.high - geometry.low))).astype(np.float32)
+        parts = np.where(parts <= 0, np.float32(0), parts - np.floor(parts))
+    else:
+        coordinates = (places + 0.5) * scale - 0.5
+        if sampling != "linear-exact":
+            coordinates = coordinates.astype(np.float32)
+        whole = np.floor(coordinates).astype(np.int32)
+        parts = coordinates - whole.astype(coordinates.dtype)
+    if sampling == "cubic":
+        return _windowed(geometry, whole - 1, _rounded(_cubic(parts), bits))
+    if is_row or sampling == "linear-exact":
+        last = ceil(geometry.high) - floor(geometry.low) - 1
+        parts[(whole < 0) | (whole >= last)] = 0
+        whole = np.clip(whole, 0, last)
+    if sampling == "linear-exact":
+        second = np.rint(parts * (1 << bits)).astype(np.int32)
+        return _windowed(geometry, whole, np.stack([(1 << bits) - second, second], axis=1))
+    return _windowed(geometry, whole, _rounded(np.stack([np.float32(1) - parts, parts], axis=1), bits))
 
 
-def _sinc(x: float) -> float:
-    if x == 0.0:
-        return 1.0
-    x *= pi
-    return sin(x) / x
+def _block_taps(geometry: AxisGeometry, factor: int) -> AxisTaps:
+    """Blocks of `factor` whole pixels, each with weight 1."""
+    starts = np.arange(geometry.target, dtype=np.int32) * np.int32(factor)
+    return _windowed(geometry, starts, np.ones((geometry.target, factor), np.int32))
 
 
-def _one_lanczos(x: float) -> float:
-    return _sinc(x) * _sinc(x / 3) if -3.0 <= x < 3.0 else 0.0
+def _windowed(geometry: AxisGeometry, starts: Array, weights: Array) -> AxisTaps:
+    """Taps whose starts count from the box's first whole pixel; every pixel uses all its weights."""
+    first, stop = floor(geometry.low), min(ceil(geometry.high), geometry.source)
+    counts = np.full(geometry.target, weights.shape[1], np.int32)
+    return AxisTaps((starts + first).astype(np.int32), counts, weights, first, stop)
 
 
-def _each(shape: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A filter with sines, one value at a time: NumPy's vectorised sine rounds otherwise than the C library's."""
+def _opencv_nearest(geometry: AxisGeometry) -> AxisTaps:
+    """The source pixel at the left edge of each result pixel."""
+    last = ceil(geometry.high) - floor(geometry.low) - 1
+    starts = np.minimum(np.floor(np.arange(geometry.target) * _opencv_scale(geometry)), last).astype(np.int32)
+    first = floor(geometry.low)
+    return _copied(starts + np.int32(first), first, first + last + 1)
 
-    def over(x: Array) -> Array:
-        return np.array([shape(number) for number in x.ravel().tolist()], np.float64).reshape(x.shape)
 
-    return over
+def _rounded(weights: Array, bits: int) -> Array:
+    """float32 weights as int32 with `bits` fractional bits, rounded half to even; as they are if there are none."""
+    return np.rint(weights * np.float32(1 << bits)).astype(np.int32) if bits else weights
 
 
-HAMMING: Final = (float(np.float32(0.54)), float(np.float32(0.46)))
-"""The constants of Pillow's Hamming window, which are float32 there."""
+def _cubic(parts: Array) -> Array:
+    """The four cubic weights of each position between two pixels, in float32."""
+    a, one = _CUBIC, np.float32(1)
+    far, near = parts + one, one - parts
+    first = ((a * far - np.float32(5) * a) * far + np.float32(8) * a) * far - np.float32(4) * a
+    second = ((a + np.float32(2)) * parts - (a + np.float32(3))) * parts * parts + one
+    third = ((a + np.float32(2)) * near - (a + np.float32(3))) * near * near + one
+    return np.stack([first, second, third, one - first - second - third], axis=1)
 
-_FILTERS: Final[dict[Interpolation, tuple[Callable[[Array], Array], float]]] = {
-    Interpolation.PILLOW_BOX: (_box, 0.5),
-    Interpolation.PILLOW_BILINEAR: (_bilinear, 1.0),
-    Interpolation.PILLOW_HAMMING: (_each(_one_hamming), 1.0),
-    Interpolation.PILLOW_BICUBIC: (_bicubic, 2.0),
-    Interpolation.PILLOW_LANCZOS: (_each(_one_lanczos), 3.0),
-}
-"""Each filter's function and its reach to either side, in pixels of the coarser of the two grids."""
+
+def _shares(geometry: AxisGeometry) -> AxisTaps:
+    """Area weights: each source pixel's share of a result pixel, as float32."""
+    scale, extent = _opencv_scale(geometry), geometry.high - geometry.low
+    low = np.arange(geometry.target) * scale
+    high = low + scale
+    cell = np.minimum(scale, extent - low)
+    end = np.minimum(np.floor(high).astype(np.int32), ceil(extent) - 1)
+    begin = np.minimum(np.ceil(low).astype(np.int32), end)
+    has_first, has_last = begin - low > _SLIVER, high - end > _SLIVER
+    starts = begin - has_first
+    counts = (end - begin + has_first + has_last).astype(np.int32)
+    places = starts[:, None] + np.arange(int(counts.max(initial=1)))
+    weights = np.broadcast_to((1.0 / cell)[:, None], places.shape)
+    weights = np.where(places < begin[:, None], ((begin - low) / cell)[:, None], weights)
+    last = np.minimum(np.minimum(high - end, 1.0), cell) / cell
+    weights = np.where(places == end[:, None], last[:, None], weights).astype(np.float32)
+    weights[np.arange(weights.shape[1]) >= counts[:, None]] = 0
+    return replace(_windowed(geometry, starts, weights), counts=counts)

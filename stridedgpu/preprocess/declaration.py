@@ -9,10 +9,10 @@ from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.pillow_passes import DEFAULT_PASSES
-from stridedgpu.planning.resize_arithmetic import Passes
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.conversion import Arithmetic
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.interpolation import Passes
 from stridedgpu.values.strides import axis_letters
 
 from .declaration_checks import (

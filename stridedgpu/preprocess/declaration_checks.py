@@ -7,9 +7,9 @@ from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 from stridedgpu.operations.pillow_passes import DEFAULT_PASSES, warn_of_other_passes
-from stridedgpu.planning.resize_arithmetic import PASSES, interpolation_named
 from stridedgpu.values.conversion import checked_arithmetic
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.interpolation import PASSES, interpolation_named
 from stridedgpu.values.strides import canonical_axes
 
 from .modes import MODES

@@ -30,13 +30,13 @@ from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.operations.requirements import check_output
-from stridedgpu.planning.resize_arithmetic import Interpolation, arithmetic_of, interpolation_named
 from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
+from stridedgpu.values.interpolation import arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
 
@@ -229,10 +229,8 @@ class Worker:
         spec = MemoryOptions().allocation((len(masks), 1, *size), ("N", "C", "H", "W"), element)
         target = spec.allocate(device_named(self.device))
         if masks:
-            nearest = (
-                Interpolation.PILLOW_NEAREST if self._rule.interpolation.is_pillow else Interpolation.OPENCV_NEAREST
-            )
-            rule = ResizeRule(nearest) if self._step.resizes else None
+            nearest = "pillow-nearest" if self._rule.interpolation.is_pillow else "opencv-nearest"
+            rule = ResizeRule(interpolation_named(nearest)) if self._step.resizes else None
             fill = fill_bytes(self._step.mask_fill, element, 1, "mask_fill")
             write_placed(CropSources.of_images(masks), placements, rule, conversion(element, element), fill, target)
         return target.with_layout(target.layout.squeezed(1))

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.compiled.resize_filters import FilterAxis, filter_tables
-from stridedgpu.planning.resize_arithmetic import Interpolation
-from stridedgpu.planning.resize_taps import Array, AxisGeometry, filter_steps, pillow_taps
+from stridedgpu.planning.resize_taps import Array, AxisGeometry, filter_steps, filter_taps
+from stridedgpu.values.interpolation import interpolation_named
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
 
@@ -55,7 +55,7 @@ def test_weights_and_places_are_numpys(
     data: st.DataObject,
 ) -> None:
     """Some pixels of an axis, mirrored or not, whose source pixels are numbered anew."""
-    rule = Interpolation(interpolation)
+    rule = interpolation_named(interpolation)
     if geometry.is_whole:
         return
     begin = data.draw(st.integers(0, geometry.target - 1))
@@ -63,7 +63,7 @@ def test_weights_and_places_are_numpys(
     pixels = (begin + count - 1, -1, count) if mirrored else (begin, 1, count)
     axis = FilterAxis(filter_steps(rule, geometry), first, geometry.source, pixels)
     tables = filter_tables(rule, axis, step=step, origin=origin, mask=mask)
-    taps = pillow_taps(rule, geometry, fixed=True).part(slice(begin, begin + count))
+    taps = filter_taps(rule, [geometry], fixed=True)[0].part(slice(begin, begin + count))
     taps = taps.reversed() if mirrored else taps
     assert axis.reach == (first + taps.reach[0], first + taps.reach[1])
     assert axis.most_taps >= taps.counts.max()

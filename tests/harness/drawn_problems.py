@@ -13,7 +13,7 @@ from harness.gather_cases import random_layout
 
 import stridedgpu as sg
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS
+from stridedgpu.values.interpolation import INTERPOLATIONS
 
 __all__ = ["OPERATIONS", "Drawn"]
 
@@ -165,7 +165,7 @@ def resize(rng: Rng, device: str) -> Drawn:
     size = tuple(int(rng.integers(1, 12, endpoint=True)) for _ in range(2))
     order = one_of(rng, ("NCHW", "NHWC"))
     name = one_of(
-        rng, INTERPOLATIONS if images.dtype == "uint8" else ("pillow-nearest", "pillow-bicubic", "opencv-area")
+        rng, tuple(INTERPOLATIONS) if images.dtype == "uint8" else ("pillow-nearest", "pillow-bicubic", "opencv-area")
     )
     out = sg.empty((*images.sizes[:2], *size), one_of(rng, _TYPES), layout=order, device=device)
     return Drawn(

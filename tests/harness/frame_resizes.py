@@ -15,10 +15,10 @@ from stridedgpu.devices.cuda.resize import ResizeSample, resize_samples
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.frame_sources import FrameSources
-from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.interpolation import interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides, round_up
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -85,7 +85,7 @@ class FrameResizeCase(LaunchedResize):
         sizes = (len(self.kinds), 3 if self.channels is None else len(self.channels), *self.size)
         layout = Layout(sizes, packed_strides(sizes, self.order))
         fill = np.arange(3).astype(source.name).tobytes()
-        rule = ResizeRule(Interpolation(self.interpolation))
+        rule = ResizeRule(interpolation_named(self.interpolation))
         return ResizeProblem(TensorSpec(layout, target, 16), made, rule, 3, (1, 3), fill, reads_frames=True)
 
     @functools.cached_property

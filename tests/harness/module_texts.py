@@ -30,9 +30,9 @@ from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.planning.gather_problem import gather_problem
-from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.interpolation import INTERPOLATIONS
 from stridedgpu.values.raw_formats import RAW_FORMATS
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -277,7 +277,7 @@ _FAMILIES: Mapping[str, _Family] = {
         _crops,
     ),
     "resize": _Family(
-        _every(INTERPOLATIONS, ("uint8", "uint16", "float32"), (1, 3, 4), _SHAPES, ("CHW", "HWC")), _resizes
+        _every(tuple(INTERPOLATIONS), ("uint8", "uint16", "float32"), (1, 3, 4), _SHAPES, ("CHW", "HWC")), _resizes
     ),
     "frame": _Family(
         _every((*YUV, *DEEP, "gray", "rgba", "bgrx"), ("uint8", "float32", "float16"), ("CHW", "HWC")), _frames

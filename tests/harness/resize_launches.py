@@ -14,10 +14,11 @@ from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.resize import ResizeChoice, ResizeSample, choose_resize, resize_launch, resize_records
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.resize_arithmetic import Interpolation, Passes
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow, WindowTaps
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.planning.resize_taps import WindowTaps
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.interpolation import Passes, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -162,7 +163,7 @@ class ResizeCase(LaunchedResize):
         channel, column = ({window.layout.strides[axis] for window in self.windows} for axis in (0, 2))
         steps = (channel.pop() if len(channel) == 1 else 0, column.pop() if len(column) == 1 else 0)
         fill = rng.integers(0, 100, self.channel_count).astype(self.source).tobytes()
-        rule = ResizeRule(Interpolation(self.interpolation), self.passes, self.premultiplies)
+        rule = ResizeRule(interpolation_named(self.interpolation), self.passes, self.premultiplies)
         return ResizeProblem(TensorSpec(layout, target, 16), made, rule, self.channel_count, steps, fill)
 
     @functools.cached_property

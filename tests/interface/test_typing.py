@@ -18,9 +18,9 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu.planning.index_rule import Mode
-from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS, PASSES
 from stridedgpu.preprocess.normalisation import NORMALISATIONS, Normalization
 from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.interpolation import INTERPOLATIONS
 
 ROOT = Path(sg.__file__).parents[1]
 
@@ -239,7 +239,6 @@ def test_a_class_that_has_more_than_the_array_interface_is_checked_for_all_of_it
 
 def test_the_names_of_rules_are_those_of_the_tables():
     assert set(get_args(sg.typing.Interpolation)) == set(INTERPOLATIONS)
-    assert get_args(sg.typing.Passes) == PASSES
     assert get_args(sg.typing.IndexMode) == get_args(Mode)
     assert get_args(sg.typing.Rounding) == ("nearest", "truncate")
     assert get_args(Normalization) == tuple(NORMALISATIONS)

@@ -15,9 +15,9 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.selection import device_named
-from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
+from stridedgpu.values.interpolation import interpolation_named
 
 SURFACES = [surface(name, size, seed=7) for name, size in (("nv12", (36, 64)), ("yuyv", (50, 20)), ("i420", (24, 24)))]
 FRAMES = [made.frame() for made in SURFACES]
@@ -145,7 +145,7 @@ def test_a_plan_says_that_rows_are_converted_as_they_are_read():
     element = FRAMES[0].operand.element
     target = sg.empty((1, 3, 20, 20), "uint8", device="cpu").operand.spec
     window = ResizeWindow(surface_of.pixels, (0.0, 0.0, 36.0, 64.0), (0, 0, 20, 20), surface=surface_of)
-    rule = ResizeRule(Interpolation.PILLOW_BILINEAR)
+    rule = ResizeRule(interpolation_named("pillow-bilinear"))
     problem = ResizeProblem(target, conversion(element, element), rule, 3, (1, 3), bytes(3), window)
     plan = device_named("cpu").plan(problem)
     assert plan.kernel == "resize_compiled_pillow-bilinear_uint8_uint8"

@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices.cuda.policy import ResizePolicy
 from stridedgpu.devices.cuda.resize import ResizeFamily, TileUse, choose_resize, resize_tiles
-from stridedgpu.planning.resize_arithmetic import Arithmetic, Interpolation
-from stridedgpu.planning.resize_problem import window_taps
+from stridedgpu.planning.resize_taps import window_taps
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.interpolation import INTERPOLATIONS, Arithmetic
 
 FAMILIES = {
     "pixels": (Case("pillow-box"), ResizeFamily.PIXELS, 3),
@@ -74,7 +74,7 @@ def test_alpha_in_planes_is_refused_in_words():
 @given(
     source=st.tuples(st.integers(1, 900), st.integers(1, 900)),
     target=st.tuples(st.integers(1, 300), st.integers(1, 300)),
-    interpolation=st.sampled_from([name for name in Interpolation if not name.is_nearest]),
+    interpolation=st.sampled_from([rule for rule in INTERPOLATIONS.values() if not rule.is_nearest]),
     columns_first=st.booleans(),
     count=st.integers(1, 4),
     length=st.sampled_from((1, 4, 8, 16)),

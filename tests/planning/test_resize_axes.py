@@ -7,9 +7,8 @@ import pytest
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.planning.resize_arithmetic import Interpolation
-from stridedgpu.planning.resize_axes import Axes
-from stridedgpu.planning.resize_taps import AxisGeometry, AxisTaps, pillow_taps
+from stridedgpu.planning.resize_taps import AxisGeometry, AxisTaps, FilteredAxes, filter_taps
+from stridedgpu.values.interpolation import interpolation_named
 
 
 @st.composite
@@ -37,16 +36,16 @@ def test_axes_are_computed_together_as_alone(
     interpolation: str, fixed: bool, geometries: list[AxisGeometry], again: list[AxisGeometry], most: int
 ) -> None:
     """New ones, ones that were seen before, and ones that were given up."""
-    rule, known = Interpolation(interpolation), Axes(most)
+    rule, known = interpolation_named(interpolation), FilteredAxes(most)
     for asked in (geometries, again + geometries[:2], geometries):
         for axis, taps in zip(asked, known.taps(rule, asked, fixed=fixed), strict=True):
-            assert same(taps, pillow_taps(rule, axis, fixed=fixed))
+            assert same(taps, filter_taps(rule, [axis], fixed=fixed)[0])
 
 
 def test_what_is_known_is_not_computed_again() -> None:
     """The newest axes stay."""
     first, second, third = (AxisGeometry(10, 0.0, 10.0, size) for size in (3, 4, 5))
-    known, rule = Axes(2), Interpolation.PILLOW_BILINEAR
+    known, rule = FilteredAxes(2), interpolation_named("pillow-bilinear")
     taps = known.taps(rule, [first, second], fixed=True)
     assert known.taps(rule, [second, first], fixed=True)[0] is taps[1]
     known.taps(rule, [third], fixed=True)

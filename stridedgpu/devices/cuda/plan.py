@@ -16,7 +16,8 @@ from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.planning.relayout_problem import RelayoutProblem
-from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
+from stridedgpu.planning.resize_problem import ResizeProblem
+from stridedgpu.planning.resize_taps import WindowTaps
 from stridedgpu.values.errors import DeviceError
 
 from .channel_matrix import channel_matrix_launch, choose_channel_matrix

@@ -20,11 +20,11 @@ import numpy as np
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import ResizeSource
 from stridedgpu.planning.device_plan import Width, in_words, index_bits
-from stridedgpu.planning.resize_arithmetic import Arithmetic, arithmetic_of
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
-from stridedgpu.planning.resize_taps import Array, AxisTaps
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.planning.resize_taps import Array, AxisTaps, WindowTaps
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError, LayoutError
+from stridedgpu.values.interpolation import Arithmetic, arithmetic_of
 from stridedgpu.values.strides import round_up
 
 from .frames import colours_record, frame_record

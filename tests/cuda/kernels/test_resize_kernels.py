@@ -14,7 +14,7 @@ from harness.resize_launches import NORMALISED, ResizeCase as Case, check_resize
 from stridedgpu import DeviceError, LayoutError
 from stridedgpu.devices.cuda.resize import choose_resize, resize_launch
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS
+from stridedgpu.values.interpolation import INTERPOLATIONS
 
 KINDS = {
     "photographs to half": Case("pillow-bilinear", "uint8", "float16", arithmetic=NORMALISED),

@@ -14,7 +14,6 @@ from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
 
@@ -27,7 +26,7 @@ from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "resize_kernel"]
 
-_BY_ROWS: Final = (Interpolation.OPENCV_LINEAR, Interpolation.OPENCV_AREA)
+_BY_ROWS: Final = ("linear", "area")
 """Interpolations whose first pass may be one of `resize_rows`: the processor and the windows decide."""
 
 _LANES: Final = 16
@@ -49,7 +48,7 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | None:
     if not can_compile(made) or (problem.window is not None and why_numpy(problem, problem.window) is not None):
         return None
     rows = f"{ROWS} source rows a vector"
-    if problem.rule.interpolation in _BY_ROWS and made.source.name == "uint8":
+    if problem.rule.interpolation.sampling in _BY_ROWS and made.source.name == "uint8":
         rows = f"source rows one by one where pixels lie close, else {ROWS} a vector"
     return CpuKernel(
         f"resize_compiled_{problem.rule.interpolation}_{made.source}_{made.target}",

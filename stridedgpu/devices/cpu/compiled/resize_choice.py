@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.resize_arithmetic import Arithmetic
-from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
-from stridedgpu.planning.resize_taps import AxisTaps
+from stridedgpu.planning.resize_problem import ResizeProblem
+from stridedgpu.planning.resize_taps import AxisTaps, WindowTaps
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.interpolation import Arithmetic
 from stridedgpu.values.layout import Layout
 
 from .resize_kernel import ROWS, ResizeKernel

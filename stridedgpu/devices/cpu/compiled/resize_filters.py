@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from math import pi
+from functools import lru_cache, partialmethod
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from stridedgpu.planning.resize_arithmetic import Arithmetic, Interpolation, arithmetic_of
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.planning.resize_taps import HAMMING, FilterSteps, filter_steps, pillow_columns_first
+from stridedgpu.planning.resize_taps import FilterSteps, filter_steps, pillow_columns_first
 from stridedgpu.values.errors import DeviceError
+from stridedgpu.values.interpolation import Arithmetic, Filter, Interpolation, arithmetic_of
 
 from .ir import Code, Value
 from .jit import loop_of
@@ -68,7 +66,7 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
     NumPy has other rules, frames, a matrix, and axes without a pass.
     """
     rule = problem.rule
-    if rule.interpolation not in _FILTERS or rule.premultiplies or window.surface is not None:
+    if rule.interpolation.filter is None or rule.premultiplies or window.surface is not None:
         return None
     if problem.conversion.matrix is not None or _sines() is None:
         return None
@@ -151,97 +149,70 @@ class _TablesKernel:
 
     def text(self, name: str) -> str:
         """The module with a function of this name."""
-        return _text(_FILTERS[self.interpolation], name)
+        assert self.interpolation.filter is not None, "the rule has one"
+        return _text(self.interpolation.filter, name)
 
 
-def _number(text: str) -> Value:
-    """A constant of float64."""
-    return Value("double", text)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Number:
+    """A number of a filter: its operations append code. Conditions are numbers of one bit."""
+
+    code: Code
+    value: Value
+
+    def of(self, number: _Number | float) -> Value:
+        """Another number as a value; a constant has all its bits."""
+        return number.value if isinstance(number, _Number) else _constant(number)
+
+    def _with(self, operation: str, other: _Number | float) -> _Number:
+        return _Number(self.code, self.code.binary(operation, self.value, self.of(other)))
+
+    def _compared(self, condition: str, other: _Number | float) -> _Number:
+        left, right = self.value, self.of(other)
+        return _Number(self.code, self.code.value("i1", f"fcmp {condition} double {left.name}, {right.name}"))
+
+    __add__ = partialmethod(_with, "fadd")
+    __sub__ = partialmethod(_with, "fsub")
+    __mul__ = partialmethod(_with, "fmul")
+    __truediv__ = partialmethod(_with, "fdiv")
+    __and__ = partialmethod(_with, "and")
+    __lt__ = partialmethod(_compared, "olt")
+    __le__ = partialmethod(_compared, "ole")
+    __gt__ = partialmethod(_compared, "ogt")
+    __ge__ = partialmethod(_compared, "oge")
 
 
-def _box(code: Code, x: Value, *sines: Value) -> Value:
-    del sines
-    inside = code.both(code.compare("fcmp ogt", x, "-0.5"), code.compare("fcmp ole", x, "0.5"))
-    return code.select(inside, _number("1.0"), _number("0.0"))
+@dataclass(frozen=True, slots=True)
+class _Maths:
+    """The functions of filters in compiled code; `sines` are the addresses of the C library's sine and cosine."""
+
+    sines: tuple[Value, Value]
+
+    def select(self, condition: _Number, value: _Number | float, other: _Number | float) -> _Number:
+        """Both values, and one of them."""
+        chosen = condition.code.select(condition.value, condition.of(value), condition.of(other))
+        return _Number(condition.code, chosen)
+
+    def is_zero(self, x: _Number) -> _Number:
+        """Compared with 0."""
+        return x._compared("oeq", 0.0)
+
+    def absolute(self, x: _Number) -> _Number:
+        """An intrinsic."""
+        return _Number(x.code, x.code.call("llvm.fabs.f64", "double", x.value))
+
+    def sine(self, x: _Number) -> _Number:
+        """A call."""
+        return _Number(x.code, x.code.call_for("double", self.sines[0], x.value))
+
+    def cosine(self, x: _Number) -> _Number:
+        """A call."""
+        return _Number(x.code, x.code.call_for("double", self.sines[1], x.value))
 
 
-def _bilinear(code: Code, x: Value, *sines: Value) -> Value:
-    del sines
-    near = code.binary("fsub", _number("1.0"), _absolute(code, x))
-    return code.select(code.compare("fcmp ogt", near, "0.0"), near, _number("0.0"))
-
-
-def _bicubic(code: Code, x: Value, *sines: Value) -> Value:
-    del sines
-
-    def polynomial(start: Value, *steps: tuple[str, Value]) -> Value:
-        for operation, operand in steps:
-            start = code.binary(operation, start, operand)
-        return start
-
-    x = _absolute(code, x)
-    near = polynomial(
-        x, ("fmul", _number("1.5")), ("fsub", _number("2.5")), ("fmul", x), ("fmul", x), ("fadd", _number("1.0"))
-    )
-    far = polynomial(
-        x,
-        ("fsub", _number("5.0")),
-        ("fmul", x),
-        ("fadd", _number("8.0")),
-        ("fmul", x),
-        ("fsub", _number("4.0")),
-        ("fmul", _number("-0.5")),
-    )
-    outer = code.select(code.compare("fcmp olt", x, "2.0"), far, _number("0.0"))
-    return code.select(code.compare("fcmp olt", x, "1.0"), near, outer)
-
-
-def _absolute(code: Code, x: Value) -> Value:
-    return code.call("llvm.fabs.f64", "double", x)
-
-
-def _hamming(code: Code, x: Value, sine: Value, cosine: Value) -> Value:
-    x = _absolute(code, x)
-    angle = code.binary("fmul", x, _PI)
-    window = code.binary("fmul", code.call_for("double", cosine, angle), _HAMMING[1])
-    near = code.binary("fdiv", code.call_for("double", sine, angle), angle)
-    near = code.binary("fmul", near, code.binary("fadd", _HAMMING[0], window))
-    outer = code.select(code.compare("fcmp olt", x, "1.0"), near, _number("0.0"))
-    return code.select(code.compare("fcmp oeq", x, "0.0"), _number("1.0"), outer)
-
-
-def _lanczos(code: Code, x: Value, sine: Value, cosine: Value) -> Value:
-    del cosine
-
-    def sinc(x: Value) -> Value:
-        angle = code.binary("fmul", x, _PI)
-        value = code.binary("fdiv", code.call_for("double", sine, angle), angle)
-        return code.select(code.compare("fcmp oeq", x, "0.0"), _number("1.0"), value)
-
-    near = code.binary("fmul", sinc(x), sinc(code.binary("fdiv", x, _number("3.0"))))
-    inside = code.both(code.compare("fcmp oge", x, "-3.0"), code.compare("fcmp olt", x, "3.0"))
-    return code.select(inside, near, _number("0.0"))
-
-
-def _hexadecimal(number: float) -> Value:
+def _constant(number: float) -> Value:
     """Any float64 as a constant, to the bit."""
-    return _number(f"0x{struct.pack('>d', number).hex().upper()}")
-
-
-_PI: Final = _hexadecimal(pi)
-
-_HAMMING: Final = tuple(_hexadecimal(constant) for constant in HAMMING)
-
-_Filter = Callable[[Code, Value, Value, Value], Value]
-"""Appends a filter's value; the last arguments are the addresses of the C library's sine and cosine."""
-
-_FILTERS: Final[dict[Interpolation, _Filter]] = {
-    Interpolation.PILLOW_BOX: _box,
-    Interpolation.PILLOW_BILINEAR: _bilinear,
-    Interpolation.PILLOW_HAMMING: _hamming,
-    Interpolation.PILLOW_BICUBIC: _bicubic,
-    Interpolation.PILLOW_LANCZOS: _lanczos,
-}
+    return Value("double", f"0x{struct.pack('>d', number).hex().upper()}")
 
 
 @lru_cache(maxsize=1)
@@ -255,7 +226,7 @@ def _sines() -> tuple[int, int] | None:
     return None if sine is None or cosine is None else (sine, cosine)
 
 
-def _text(shape: _Filter, name: str) -> str:
+def _text(filter_: Filter, name: str) -> str:
     """The loop: for each pixel its filter's values and their sum, then their shares of it in 22 bits, two by two."""
     code = Code()
     fields = {
@@ -265,7 +236,7 @@ def _text(shape: _Filter, name: str) -> str:
     tables = {field: code.pointer(fields[field]) for field in _FIELDS[12:]}
     with code.loop(0, fields["count"]) as number:
         pixel = code.cast("sitofp", code.add(fields["first"], code.multiply(number, fields["next"])), "double")
-        half = _number("0.5")
+        half = _constant(0.5)
         center = code.binary(
             "fadd", fields["low"], code.binary("fmul", code.binary("fadd", pixel, half), fields["scale"])
         )
@@ -275,19 +246,15 @@ def _text(shape: _Filter, name: str) -> str:
         ]
         start = code.select(code.compare("icmp sgt", edges[0], 0), edges[0], code.full("i64", 0))
         count = code.binary("sub", code.smaller(edges[1], fields["source"]), start)
-        with code.fold(count, [_number("0.0")]) as (tap, total):
+        with code.fold(count, [_constant(0.0)]) as (tap, total):
             away = code.binary("fsub", code.cast("sitofp", code.add(tap, start), "double"), center)
-            value = shape(
-                code,
-                code.binary("fmul", code.binary("fadd", away, half), fields["narrowing"]),
-                tables["sine"],
-                tables["cosine"],
-            )
+            x = code.binary("fmul", code.binary("fadd", away, half), fields["narrowing"])
+            value = filter_(_Number(code, x), _Maths((tables["sine"], tables["cosine"]))).value
             code.store(value, code.at(tables["sums"], code.multiply(tap, _WORD)), _WORD)
             total[0] = code.binary("fadd", total[0], value)
-        code.store(_number("0.0"), code.at(tables["sums"], code.multiply(count, _WORD)), _WORD)
+        code.store(_constant(0.0), code.at(tables["sums"], code.multiply(count, _WORD)), _WORD)
         divides = code.compare("fcmp une", total[0], "0.0")
-        divisor = code.select(divides, total[0], _number("1.0"))
+        divisor = code.select(divides, total[0], _constant(1.0))
         pairs = code.binary("lshr", code.add(count, 1), 1)
         last = code.add(count, -1)
         row = code.multiply(number, fields["groups"])
@@ -320,6 +287,6 @@ def _text(shape: _Filter, name: str) -> str:
 
 def _fixed(code: Code, weight: Value) -> Value:
     """A weight with 22 fractional bits, rounded half away from zero."""
-    scaled = code.binary("fmul", weight, _number("4194304.0"))
-    half = code.call("llvm.copysign.f64", "double", _number("0.5"), scaled)
+    scaled = code.binary("fmul", weight, _constant(4194304.0))
+    half = code.call("llvm.copysign.f64", "double", _constant(0.5), scaled)
     return code.cast("fptosi", code.binary("fadd", scaled, half), "i32")

@@ -11,7 +11,8 @@ import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.frame_problem import FrameSurface
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.planning.resize_taps import WindowTaps
 
 from .conversion import can_compile
 from .frames import RowLoop, row_loop

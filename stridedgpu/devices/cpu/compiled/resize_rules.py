@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.interpolation import Arithmetic
 
 from .ir import Code, Value, vector_type
 from .resize_passes import CopyPass, Finish, NumberPass, PairPass, Pass, QuarterPass, UpperPass

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_taps import AxisTaps
+from stridedgpu.values.interpolation import Arithmetic
 
 from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.resize_arithmetic import Arithmetic
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
-from stridedgpu.planning.resize_taps import AxisTaps
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.planning.resize_taps import AxisTaps, WindowTaps
+from stridedgpu.values.interpolation import Arithmetic, Finish
 from stridedgpu.values.layout import Layout
 
 from .channel_matrix import mixed
@@ -28,7 +28,7 @@ from .frames import frame_rows
 
 __all__ = ["Borders", "numpy_resize_kernel", "resize_located", "resize_windows"]
 
-Finish = Callable[[Array], Array]
+Finishing = Callable[[Array], Array]
 
 
 def numpy_resize_kernel(problem: ResizeProblem) -> CpuKernel:
@@ -179,7 +179,7 @@ class _Summing(NamedTuple):
 
     number: type[Any]
     product: Callable[[Array, Array], Array]
-    finish: Finish
+    finish: Finishing
 
 
 def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> Array:
@@ -202,107 +202,58 @@ def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> 
     return summing.finish(total)
 
 
+def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing | None]:
+    """The first and the second pass of an `Arithmetic`; None for copies."""
+    if taps.arithmetic is Arithmetic.COPY:
+        return None, None
+    spec = taps.arithmetic.spec
+    number = np.dtype(spec.weights).type
+    product = _product_from_zero if number is np.float64 else _product
+
+    def finish(sums: Array) -> Array:
+        return _float32_of(sums) if element == "float32" else _clamped(np.rint(sums), element)
+
+    finishes: dict[Finish, Finishing] = {
+        Finish.KEPT: lambda sums: sums,
+        Finish.SHIFTED: lambda sums: _clamped(sums + (1 << spec.shift >> 1) >> spec.shift, element),
+        Finish.UPPER: lambda sums: _clamped(sums + (1 << spec.shift >> 1) >> spec.shift, element),
+        Finish.MEAN: lambda sums: finish(sums.astype(np.float32) * np.float32(taps.factor)),
+        Finish.HALF_EVEN: finish,
+        Finish.HALF_UP: lambda sums: finish(sums) if element == "float32" else _clamped(np.floor(sums + 0.5), element),
+    }
+    first, second = (_Summing(number, product, finishes[kind]) for kind in (spec.first, spec.second))
+    return first, second._replace(product=_upper_product) if spec.second is Finish.UPPER else second
+
+
 def _product(pixels: Array, weights: Array) -> Array:
     """The plain product, in place."""
     np.multiply(pixels, weights, out=pixels)
     return pixels
 
 
-def _shortened_product(sums: Array, weights: Array) -> Array:
-    """The term of OpenCV's INTER_LINEAR in its second pass: the upper half of a 32-bit product."""
-    shortened: Array = (weights * (sums >> 4)) >> 16
-    return shortened
-
-
-def _rounded(bits: int) -> Finish:
-    """Finish fixed-point sums: round half up to 8 bits and clamp."""
-
-    def finish(sums: Array) -> Array:
-        sums += 1 << (bits - 1)
-        sums >>= bits
-        return np.clip(sums, 0, 255, out=sums).astype(np.uint8)
-
-    return finish
-
-
-def _sums(sums: Array) -> Array:
-    """Return the sums unchanged."""
-    return sums
-
-
-def _uint16_of_pillow(sums: Array) -> Array:
-    """Finish float64 sums: round half away from zero to 16 bits and clamp."""
-    whole: Array = np.clip(np.floor(sums + 0.5), 0, 65535).astype(np.uint16)
-    return whole
-
-
-def _float32_of(sums: Array) -> Array:
-    """Finish float32 sums: canonical NaN."""
-    made = sums.astype(np.float32, copy=False)
-    np.copyto(made, np.nan, where=np.isnan(made))
-    return made
-
-
-def _saturated(limit: int, dtype: type[Any]) -> Finish:
-    """Finish float32 sums as unsigned integers: round half to even and clamp."""
-
-    def finish(sums: Array) -> Array:
-        whole: Array = np.clip(np.rint(sums), 0, limit).astype(dtype)
-        return whole
-
-    return finish
-
-
-def _mean(factor: float, element: str) -> Finish:
-    """Finish integer sums: multiply by a factor in float32 and round to integers."""
-
-    def finish(sums: Array) -> Array:
-        return _FLOAT_FINISHES[element](sums.astype(np.float32) * np.float32(factor))
-
-    return finish
-
-
-def _both(summing: _Summing) -> tuple[_Summing, _Summing]:
-    """The same rule for both passes."""
-    return summing, summing
-
-
-_FLOAT_FINISHES: Final[dict[str, Finish]] = {
-    "uint8": _saturated(255, np.uint8),
-    "uint16": _saturated(65535, np.uint16),
-    "float32": _float32_of,
-}
-
-
-def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing | None]:
-    """The first and the second pass."""
-    kept = _Summing(np.int32, _product, _sums)
-    match taps.arithmetic:
-        case Arithmetic.COPY:
-            return None, None
-        case Arithmetic.PILLOW_FIXED:
-            return _both(_Summing(np.int32, _product, _rounded(22)))
-        case Arithmetic.PILLOW_DOUBLE:
-            finish = _float32_of if element == "float32" else _uint16_of_pillow
-            return _both(_Summing(np.float64, _product_from_zero, finish))
-        case Arithmetic.OPENCV_LINEAR:
-            return kept, _Summing(np.int32, _shortened_product, _rounded(2))
-        case Arithmetic.OPENCV_EXACT:
-            return kept, _Summing(np.int32, _product, _rounded(16))
-        case Arithmetic.OPENCV_CUBIC:
-            return kept, _Summing(np.int32, _product, _rounded(22))
-        case Arithmetic.OPENCV_MEAN:
-            return kept, _Summing(np.int32, _product, _mean(taps.factor, element))
-        case Arithmetic.OPENCV_QUARTER:
-            return kept, _Summing(np.int32, _product, lambda sums: ((sums + 2) >> 2).astype(element))
-        case Arithmetic.OPENCV_FLOAT:
-            return _Summing(np.float32, _product, _sums), _Summing(np.float32, _product, _FLOAT_FINISHES[element])
-
-
 def _product_from_zero(pixels: Array, weights: Array) -> Array:
     """The product plus 0: turns -0.0 into 0.0, like a sum that starts with 0."""
     pixels = _product(pixels, weights)
     pixels += 0.0
+    return pixels
+
+
+def _upper_product(sums: Array, weights: Array) -> Array:
+    """The term of OpenCV's INTER_LINEAR in its second pass: the upper half of a 32-bit product."""
+    upper: Array = (weights * (sums >> 4)) >> 16
+    return upper
+
+
+def _clamped(whole: Array, element: str) -> Array:
+    """Whole numbers as unsigned integers, the largest or 0 in place of those outside."""
+    clamped: Array = np.clip(whole, 0, np.iinfo(element).max).astype(element)
+    return clamped
+
+
+def _float32_of(sums: Array) -> Array:
+    """float32 with one NaN."""
+    pixels = sums.astype(np.float32, copy=False)
+    np.copyto(pixels, np.nan, where=np.isnan(pixels))
     return pixels
 
 

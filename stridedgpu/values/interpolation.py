@@ -1,0 +1,285 @@
+"""`Interpolation`: the rules of a resize as a table: filter, support, weights, sums and rounding of each.
+
+A resize is separable: one pass along each axis. In a pass a pixel is a weighted sum of neighbouring pixels, its taps.
+`stridedgpu.planning.resize_taps` computes taps by these rows; NumPy, compiled loops and CUDA's kernels sum them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import pi
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+
+from .dtypes import ElementType
+from .errors import ElementTypeError, LayoutError
+
+__all__ = [
+    "INTERPOLATIONS",
+    "PASSES",
+    "Arithmetic",
+    "ArithmeticSpec",
+    "Filter",
+    "Finish",
+    "Interpolation",
+    "InterpolationName",
+    "Maths",
+    "Passes",
+    "arithmetic_of",
+    "interpolation_named",
+]
+
+InterpolationName: TypeAlias = Literal[
+    "pillow-box",
+    "pillow-bilinear",
+    "pillow-hamming",
+    "pillow-bicubic",
+    "pillow-lanczos",
+    "pillow-nearest",
+    "opencv-linear",
+    "opencv-linear-exact",
+    "opencv-nearest",
+    "opencv-area",
+    "opencv-cubic",
+]
+"""The library and its filter, of `resize` and its relatives."""
+
+Passes: TypeAlias = Literal["horizontal", "vertical", "pillow-13"]
+"""The first pass of Pillow's filters; "pillow-13" chooses it by the sizes, as Pillow 13 does."""
+
+PASSES: Final[tuple[Passes, ...]] = get_args(Passes)
+
+
+# Filters: a weight by the distance x, in float64, each operation rounded. NumPy and compiled loops run the same lines.
+
+
+class Maths(Protocol):
+    """What filters need of numbers besides + - * / & and comparisons."""
+
+    def select(self, condition: Any, value: Any, other: Any) -> Any:
+        """`value` where the condition holds, else `other`; both are computed."""
+
+    def is_zero(self, x: Any) -> Any:
+        """Whether it is 0."""
+
+    def absolute(self, x: Any) -> Any:
+        """The absolute value."""
+
+    def sine(self, x: Any) -> Any:
+        """The C library's sine."""
+
+    def cosine(self, x: Any) -> Any:
+        """The C library's cosine."""
+
+
+Filter: TypeAlias = Callable[[Any, Maths], Any]
+
+
+def _box(x: Any, maths: Maths) -> Any:
+    return maths.select((x > -0.5) & (x <= 0.5), 1.0, 0.0)
+
+
+def _triangle(x: Any, maths: Maths) -> Any:
+    near = maths.absolute(x) * -1.0 + 1.0
+    return maths.select(near > 0.0, near, 0.0)
+
+
+def _cubic(x: Any, maths: Maths) -> Any:
+    a, x = -0.5, maths.absolute(x)
+    near = (x * (a + 2.0) - (a + 3.0)) * x * x + 1.0
+    far = (((x - 5.0) * x + 8.0) * x - 4.0) * a
+    return maths.select(x < 1.0, near, maths.select(x < 2.0, far, 0.0))
+
+
+def _sinc(x: Any, maths: Maths) -> Any:
+    angle = x * pi
+    return maths.select(maths.is_zero(x), 1.0, maths.sine(angle) / angle)
+
+
+def _hamming(x: Any, maths: Maths) -> Any:
+    x = maths.absolute(x)
+    # Pillow's constants are float32: 0.46f and 0.54f.
+    window = maths.cosine(x * pi) * 0.46000000834465027 + 0.5400000214576721
+    near = maths.select(maths.is_zero(x), 1.0, _sinc(x, maths) * window)
+    return maths.select(x < 1.0, near, 0.0)
+
+
+def _lanczos(x: Any, maths: Maths) -> Any:
+    return maths.select((x >= -3.0) & (x < 3.0), _sinc(x, maths) * _sinc(x / 3.0, maths), 0.0)
+
+
+# Sums
+
+
+class Finish(StrEnum):
+    """What becomes of the sum of a pass."""
+
+    KEPT = "kept"
+    """The sum itself, in the type of the sums."""
+    SHIFTED = "shifted"
+    """Fixed point: rounded half up, shifted and clamped to the pixels' type."""
+    UPPER = "upper"
+    """OpenCV's INTER_LINEAR: the terms are the upper halves of (weight * (sum >> 4)); then as `SHIFTED`."""
+    MEAN = "mean"
+    """float32(sum) times the factor of a block, then as `HALF_EVEN`."""
+    HALF_UP = "half up"
+    """Integers half up and clamped; float32 with one NaN."""
+    HALF_EVEN = "half even"
+    """Integers half to even and clamped; float32 with one NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArithmeticSpec:
+    """The numbers of an `Arithmetic`.
+
+    `weights` is the NumPy name of the type of weights and sums; integer weights have `bits` fractional bits. `first`
+    and `second` are what becomes of the sums of each pass, `shift` the bits by which the last integers are shifted
+    (of both passes, if the first is not `KEPT`). `words` describes both passes.
+    """
+
+    weights: str
+    bits: int
+    first: Finish
+    second: Finish
+    shift: int
+    words: str
+
+
+class Arithmetic(StrEnum):
+    """How sums of taps become pixels."""
+
+    COPY = "copy"
+    PILLOW_FIXED = "pillow-fixed"
+    PILLOW_DOUBLE = "pillow-double"
+    OPENCV_LINEAR = "opencv-linear"
+    OPENCV_EXACT = "opencv-exact"
+    OPENCV_CUBIC = "opencv-cubic"
+    OPENCV_MEAN = "opencv-mean"
+    OPENCV_QUARTER = "opencv-quarter"
+    OPENCV_FLOAT = "opencv-float"
+
+    @property
+    def spec(self) -> ArithmeticSpec:
+        """The weights, the roundings, and the rule in words."""
+        return _SPECS[self]
+
+
+_SPECS: Final = {
+    arithmetic: ArithmeticSpec(weights, bits, Finish(first), Finish(second), shift, words)
+    for arithmetic, weights, bits, first, second, shift, words in (
+        (Arithmetic.COPY, "int32", 0, "kept", "kept", 0, "each pixel is a copy of one source pixel"),
+        (Arithmetic.PILLOW_FIXED, "int32", 22, "shifted", "shifted", 22,
+         "each pass: (sum of taps + 2^21) >> 22 in 32 bits, clamped to 0..255; 8 bits between"),
+        (Arithmetic.PILLOW_DOUBLE, "float64", 0, "half up", "half up", 0,
+         "each pass: the sum of taps in float64, in order; the source's type between"),
+        (Arithmetic.OPENCV_LINEAR, "int32", 11, "kept", "upper", 2,
+         "first pass: H = sum of taps; second: (((b0 (H0 >> 4)) >> 16) + ((b1 (H1 >> 4)) >> 16) + 2) >> 2"),
+        (Arithmetic.OPENCV_EXACT, "int32", 8, "kept", "shifted", 16,
+         "first pass: H = sum of taps; second: (sum of taps of H + 2^15) >> 16"),
+        (Arithmetic.OPENCV_CUBIC, "int32", 11, "kept", "shifted", 22,
+         "first pass: H = sum of taps; second: (sum of taps of H + 2^21) >> 22, clamped to 0..255"),
+        (Arithmetic.OPENCV_MEAN, "int32", 0, "kept", "mean", 0,
+         "both passes: sums of whole pixels; then float32(sum) * factor, half to even"),
+        (Arithmetic.OPENCV_QUARTER, "int32", 0, "kept", "shifted", 2,
+         "both passes: sums of whole pixels; then (sum + 2) >> 2"),
+        (Arithmetic.OPENCV_FLOAT, "float32", 0, "kept", "half even", 0,
+         "both passes: sums of taps in float32, in order; integers half to even, saturated"),
+    )
+}  # fmt: skip
+
+
+# Rules
+
+Sampling: TypeAlias = Literal["nearest", "filter", "linear", "linear-exact", "cubic", "area"]
+"""How taps are placed and weighted: one pixel; a filter that widens where an axis shrinks, cut at the image's edges; or
+OpenCV's, whose taps repeat the pixels at the edges."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Interpolation:
+    """The library and filter that a resize reproduces to the bit; one object for each name.
+
+    `arithmetics` are those of the element types that the rule resizes, apart from integer scale factors. A "filter"
+    weights a source pixel by `filter` at its distance, and reads `support` pixels to either side, both counted in
+    pixels of the coarser of the two grids.
+    """
+
+    name: InterpolationName
+    sampling: Sampling
+    arithmetics: Mapping[str, Arithmetic]
+    filter: Filter | None = None
+    support: float = 0.0
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return interpolation_named, (self.name,)
+
+    @property
+    def is_pillow(self) -> bool:
+        """True for Pillow's rules."""
+        return self.name.startswith("pillow")
+
+    @property
+    def is_nearest(self) -> bool:
+        """True if each pixel is a copy of one source pixel."""
+        return self.sampling == "nearest"
+
+
+_PILLOW: Final = {
+    "uint8": Arithmetic.PILLOW_FIXED,
+    "uint16": Arithmetic.PILLOW_DOUBLE,
+    "float32": Arithmetic.PILLOW_DOUBLE,
+}
+_OPENCV: Final = dict.fromkeys(("uint8", "uint16", "float32"), Arithmetic.OPENCV_FLOAT)
+
+INTERPOLATIONS: Final[Mapping[str, Interpolation]] = {
+    rule.name: rule
+    for rule in (
+        Interpolation("pillow-box", "filter", _PILLOW, _box, 0.5),
+        Interpolation("pillow-bilinear", "filter", _PILLOW, _triangle, 1.0),
+        Interpolation("pillow-hamming", "filter", _PILLOW, _hamming, 1.0),
+        Interpolation("pillow-bicubic", "filter", _PILLOW, _cubic, 2.0),
+        Interpolation("pillow-lanczos", "filter", _PILLOW, _lanczos, 3.0),
+        Interpolation("pillow-nearest", "nearest", {}),
+        Interpolation("opencv-linear", "linear", {**_OPENCV, "uint8": Arithmetic.OPENCV_LINEAR}),
+        Interpolation("opencv-linear-exact", "linear-exact", {"uint8": Arithmetic.OPENCV_EXACT}),
+        Interpolation("opencv-nearest", "nearest", {}),
+        Interpolation("opencv-area", "area", _OPENCV),
+        Interpolation("opencv-cubic", "cubic", {**_OPENCV, "uint8": Arithmetic.OPENCV_CUBIC}),
+    )
+}
+"""Every rule by its name."""
+
+
+def interpolation_named(name: object) -> Interpolation:
+    """The interpolation of a name. Raises `LayoutError` for an unknown one.
+
+    >>> interpolation_named("pillow-bicubic").support
+    2.0
+    """
+    rule = INTERPOLATIONS.get(name) if isinstance(name, str) else None
+    if rule is None:
+        raise LayoutError(f"interpolation={name!r} is unknown; there are {', '.join(INTERPOLATIONS)}.")
+    return rule
+
+
+def arithmetic_of(interpolation: Interpolation, element: ElementType) -> Arithmetic:
+    """The arithmetic for pixels of a type, apart from the special cases of integer scale factors.
+
+    Raises `ElementTypeError` for types that the rule's library does not resize.
+    """
+    if interpolation.is_nearest:
+        return Arithmetic.COPY
+    arithmetic = interpolation.arithmetics.get(element.name)
+    if arithmetic is None:
+        types = "uint8" if len(interpolation.arithmetics) == 1 else "uint8, uint16 and float32"
+        raise ElementTypeError(
+            f"interpolation={str(interpolation)!r} resizes {types}, and the source holds {element}: relayout it with "
+            "dtype= first, or take a nearest interpolation, which moves elements of every type."
+        )
+    return arithmetic
