@@ -24,13 +24,7 @@ from .values.errors import StridedGpuError
 
 _PROGRAM: Final = "stridedgpu"
 
-_MODULES: Final = {
-    "preprocess": "preprocess",
-    "show": "show",
-    "size": "size",
-    "explain": "explain",
-    "info": "info",
-}
+_MODULES: Final = {"preprocess": "preprocess", "show": "show", "size": "show", "explain": "explain", "info": "info"}
 """Each command's module in `commands`, whose function `add_NAME` makes its parser. Only a given command is imported."""
 
 REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 1

@@ -19,10 +19,8 @@ from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_probl
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .layout_arguments import SIDE, InWords, figures_of, side_of, sizes_of
-from .pictures_out import add_outputs, put
-
-__all__ = ["add_explain"]
+from .described_tensors import SIDE, DescribedTensor, side_of, sizes_of
+from .show import add_outputs, put_picture
 
 _CPU: Final = "cpu"
 _DEFAULT: Final = "h200"
@@ -41,8 +39,8 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     add("--from", metavar="SIDE", dest="source", type=side_of, required=True, help="what is read")
     add("--to", metavar="SIDE", dest="target", type=side_of, required=True, help="what is written")
-    add("--scale", metavar="X[,X,X]", type=figures_of, help="what elements are multiplied by: one, or one a channel")
-    add("--bias", metavar="X[,X,X]", type=figures_of, help="what is added then (write --bias=-1 for a minus)")
+    add("--scale", metavar="X[,X,X]", type=_figures_of, help="what elements are multiplied by: one, or one a channel")
+    add("--bias", metavar="X[,X,X]", type=_figures_of, help="what is added then (write --bias=-1 for a minus)")
     add(
         "--channels",
         metavar="rgb|bgr|C,C,C",
@@ -57,10 +55,10 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
         help=f"what to plan for: {known}, or all (default: {_DEFAULT})",
     )
     add_outputs(parser)
-    parser.set_defaults(run=run_explain, refuse=parser.error)
+    parser.set_defaults(run=_run_explain, refuse=parser.error)
 
 
-def run_explain(chosen: argparse.Namespace) -> None:
+def _run_explain(chosen: argparse.Namespace) -> None:
     """Plan one relayout for each chosen device and print the explanations."""
     sides = ("--from", chosen.source), ("--to", chosen.target)
     hints = [f"hint: {name}: {side.hint}" for name, side in sides if side.hint]
@@ -75,7 +73,7 @@ def run_explain(chosen: argparse.Namespace) -> None:
         if len(plans) > 1:
             chosen.refuse("one picture shows one plan: give --on one name")
         (_, plan), *_ = plans
-        put(chosen, plan, plan.kernel, dims=chosen.source.dims)
+        put_picture(chosen, plan, plan.kernel, dims=chosen.source.dims)
         return
     print("\n\n".join("\n".join(_lines(label, plan)) for label, plan in plans))
     for hint in hints:
@@ -124,22 +122,25 @@ def _planner(name: str) -> tuple[str, Planner]:
     return words, GpuPlanner("cuda:0", gpu)
 
 
+def _figures_of(text: str) -> tuple[float, ...]:
+    """Parse numbers separated by commas."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one number, or several with commas between") from None
+
+
 def _problem(chosen: argparse.Namespace) -> RelayoutProblem:
-    """The relayout; both sides have the alignment that they state."""
+    """The relayout; both sides have the alignment that they state, and the target owns its padding."""
     source, target = chosen.source, chosen.target
-    read, written = _planned_side(source), _planned_side(target, is_written=True)
+    read, written = _spec(source), _spec(target, owns_padding=True)
     values = ValueOptions(target.element, chosen.scale, chosen.bias, chosen.channels)
-    made, channel_axis = move_between(read, written, source.labels, values, "--to")
-    return relayout_problem(read, written, made, channel_axis)
+    conversion, channel_axis = move_between(read, written, source.labels, values, "--to")
+    return relayout_problem(read, written, conversion, channel_axis)
 
 
-def _planned_side(words: InWords, *, is_written: bool = False) -> TensorSpec:
-    """The spec of a described tensor; a written one owns its padding."""
-    nbytes = words.stored_elements * words.element.itemsize
+def _spec(side: DescribedTensor, *, owns_padding: bool = False) -> TensorSpec:
+    nbytes = side.stored_elements * side.element.itemsize
     return TensorSpec.of(
-        words.layout,
-        words.element,
-        base_alignment=words.alignment,
-        buffer_bytes=nbytes,
-        owns_padding=is_written,
+        side.layout, side.element, base_alignment=side.alignment, buffer_bytes=nbytes, owns_padding=owns_padding
     )

@@ -6,9 +6,9 @@ import argparse
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stridedgpu.devices.cpu.thread_count import set_num_threads
@@ -17,8 +17,6 @@ from stridedgpu.preprocess.step import Preprocess
 from .console import progress
 from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_shards, read_record, start, write_shard
 from .shard_formats import SUFFIXES
-
-__all__ = ["add_folder_options", "check_folder_options", "on_ray", "run_folder_job"]
 
 _RETRIES: Final = 3
 """How often Ray retries a shard whose worker was lost."""
@@ -91,18 +89,33 @@ def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> list[tu
         shards = start(job)
         missing = missing_shards(job, shards)
         began = time.perf_counter()
-        engine = on_ray if chosen.engine == "ray" else _here
-        made = _Tally()
         with progress(sum(shard.count for shard in missing), "images") as done:
-            for record in engine(job, missing, done):
-                made.add(record)
-    return _summary(job, made, time.perf_counter() - began)
+            if chosen.engine == "ray":
+                records = on_ray(job, missing, done)
+            else:
+                records = (write_shard(job, shard, done=done) for shard in missing)
+            now, _ = _totals(records)
+    seconds = time.perf_counter() - began
+    everything, reasons = _totals(read_record(job, number) for number in range(job.shards))
+    return [
+        ("shards", f"{job.shards}, {now['shards']} of them written by this run"),
+        ("images", f"{everything['images']}, {now['images']} of them in this run"),
+        ("speed", f"{now['images'] / seconds:.1f} images a second" if now["shards"] else "nothing was left to do"),
+        ("bytes", f"{now['read']:,} read and {now['written']:,} written by this run"),
+        ("failures", str(everything["failed"])),
+        *(("", reason) for reason in reasons),
+    ]
 
 
-def _here(job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -> Iterator[ShardRecord]:
-    """Shard by shard, on all cores of this machine."""
-    for shard in missing:
-        yield write_shard(job, shard, done=done)
+def _totals(records: Iterable[ShardRecord]) -> tuple[Counter[str], list[str]]:
+    """What the records count together, and the first reasons of failures; the names do not stay in memory."""
+    totals: Counter[str] = Counter()
+    reasons: list[str] = []
+    for record in records:
+        totals.update(shards=1, images=len(record.pictures), failed=len(record.failures))
+        totals.update(read=record.bytes_read, written=record.bytes_written)
+        reasons += list(record.failures.values())[: _SHOWN_FAILURES - len(reasons)]
+    return totals, reasons
 
 
 @contextmanager
@@ -188,39 +201,3 @@ def _shard_on_ray(job: FolderJob, shard: Shard) -> ShardRecord:
     """Write one shard in a worker with one core."""
     set_num_threads(1)
     return write_shard(job, shard, threads=1)
-
-
-@dataclass
-class _Tally:
-    """Totals of the records, so that their names need not stay in memory."""
-
-    shards: int = 0
-    images: int = 0
-    failed: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    reasons: list[str] = field(default_factory=list)
-
-    def add(self, record: ShardRecord) -> None:
-        """Add one shard's record."""
-        self.shards += 1
-        self.images += len(record.pictures)
-        self.failed += len(record.failures)
-        self.bytes_read += record.bytes_read
-        self.bytes_written += record.bytes_written
-        self.reasons += list(record.failures.values())[: _SHOWN_FAILURES - len(self.reasons)]
-
-
-def _summary(job: FolderJob, made: _Tally, seconds: float) -> list[tuple[str, str]]:
-    """What this run did, and the resulting state of the folder."""
-    everything = _Tally()
-    for number in range(job.shards):
-        everything.add(read_record(job, number))
-    return [
-        ("shards", f"{job.shards}, {made.shards} of them written by this run"),
-        ("images", f"{everything.images}, {made.images} of them in this run"),
-        ("speed", f"{made.images / seconds:.1f} images a second" if made.shards else "nothing was left to do"),
-        ("bytes", f"{made.bytes_read:,} read and {made.bytes_written:,} written by this run"),
-        ("failures", str(everything.failed)),
-        *(("", reason) for reason in everything.reasons),
-    ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice, zip_longest
@@ -31,25 +31,11 @@ from stridedgpu.values.errors import StridedGpuError
 from .job_images import JobImages
 from .shard_formats import SUFFIXES, Row, shard_writer
 
-__all__ = [
-    "FolderJob",
-    "FolderJobError",
-    "Shard",
-    "ShardRecord",
-    "missing_shards",
-    "read_record",
-    "start",
-    "write_shard",
-]
-
 _BATCH: Final = 32
 """Images that are written together."""
 
 _AHEAD: Final = 2
 """Batches that are begun while one is written."""
-
-_KEYS: Final = "names in the folder"
-"""What chance depends on, besides the seed."""
 
 
 class FolderJobError(StridedGpuError):
@@ -75,6 +61,10 @@ class FolderJob:
     def path(self, shard: int) -> Path:
         """The file of a shard."""
         return self.out / f"shard-{shard:05}-of-{self.shards:05}{SUFFIXES[self.format]}"
+
+    def record(self, shard: int) -> Path:
+        """The file that says what is in a shard."""
+        return self.path(shard).with_suffix(".json")
 
     @property
     def manifest(self) -> Path:
@@ -122,7 +112,7 @@ def start(job: FolderJob) -> list[Shard]:
         "resize": None if job.step.resize is None else list(job.step.resize),
         "interpolation": job.step.chosen_interpolation if job.step.resizes else None,
         "passes": job.step.chosen_passes if job.step.resizes else None,
-        "keys": _KEYS,
+        "keys": "names in the folder",  # what chance depends on, besides the seed
         "format": job.format,
         "decoder": Decoder.of(job.decoder, job.step, deep=job.deep).version,
     }
@@ -147,9 +137,7 @@ def start(job: FolderJob) -> list[Shard]:
 
 def missing_shards(job: FolderJob, shards: Sequence[Shard]) -> list[Shard]:
     """The shards without a record."""
-    return [
-        shard for shard in shards if not (_record_path(job, shard.number).exists() and job.path(shard.number).exists())
-    ]
+    return [one for one in shards if not (job.record(one.number).exists() and job.path(one.number).exists())]
 
 
 def write_shard(
@@ -173,7 +161,8 @@ def write_shard(
     maker = BatchMaker(step, source, decoder, failed)
     threads = usable_cores() if threads is None else threads
     batches = maker.batches(range(len(names)), _BATCH, threads, _AHEAD, step.epoch)
-    sizes = dict(zip("CHW", (step.channel_count or 3, *(step.window or ())), strict=True))
+    assert step.window is not None, "the command line declares --size"
+    sizes = dict(zip("CHW", (step.channel_count or 3, *step.window), strict=True))
     shape = tuple(sizes[letter] for letter in step.layout[1:])
     decoding, path = whole_process_decodes(threads * PART_SAMPLES), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step, shape) as writer:
@@ -185,34 +174,36 @@ def write_shard(
             for _ in range(count):
                 done()
         bytes_written = writer.finish()
+    nbytes = 0
+    for name in names:
+        with suppress(OSError):  # it may be missing
+            nbytes += (job.folder / name).stat().st_size
     record = ShardRecord(
         shard.number,
         [row.name for row in kept],
         [row.label for row in kept],
         {names[number]: failures[number] for number in sorted(failures)},
-        _bytes_of(job.folder / name for name in names),
+        nbytes,
         bytes_written,
     )
-    _write_json(_record_path(job, shard.number), asdict(record))
+    _write_json(job.record(shard.number), asdict(record))
     return record
-
-
-def _bytes_of(paths: Iterable[Path]) -> int:
-    """Bytes of files, of which some may be missing."""
-    total = 0
-    for path in paths:
-        with suppress(OSError):
-            total += path.stat().st_size
-    return total
 
 
 def read_record(job: FolderJob, number: int) -> ShardRecord:
     """The record of a finished shard. Raises `FolderJobError` if the file is not a record."""
-    path = _record_path(job, number)
+    path = job.record(number)
     try:
-        held: dict[str, Any] = json.loads(_read(path))
-        record = ShardRecord(**held)
-        is_one = _is_record(held)
+        fields = _read_json(path)
+        record = ShardRecord(**fields)
+        is_one = (
+            all(type(fields[name]) is int for name in ("shard", "bytes_read", "bytes_written"))
+            and isinstance(fields["failures"], dict)
+            and _are_texts([*fields["failures"].values()])
+            and _are_texts(fields["pictures"])
+            and isinstance(fields["labels"], list)
+            and all(label is None or type(label) is int for label in fields["labels"])
+        )
     except (ValueError, TypeError, RecursionError):
         is_one = False
     if not is_one:
@@ -220,44 +211,33 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
     return record
 
 
-def _read(path: Path) -> bytes:
-    with opened_file(path, "JSON") as file:
-        return file.read()
-
-
-def _is_record(held: dict[str, Any]) -> bool:
-    """Whether the fields have the types that a record's have. JSON may give any."""
-    failures, labels = held["failures"], held["labels"]
-    return (
-        all(type(held[name]) is int for name in ("shard", "bytes_read", "bytes_written"))
-        and isinstance(failures, dict)
-        and _are_texts([*failures.values()])
-        and _are_texts(held["pictures"])
-        and isinstance(labels, list)
-        and all(label is None or type(label) is int for label in labels)
-    )
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
 def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
     """The existing manifest. Raises `FolderJobError` unless it says what is wanted."""
     try:
-        held: dict[str, Any] = json.loads(_read(job.manifest))
-        differing = next((name for name, value in wanted.items() if held[name] != value), None)
-        is_one = _are_texts(held["classes"])
+        manifest = _read_json(job.manifest)
+        differing = next((name for name, value in wanted.items() if manifest[name] != value), None)
+        is_one = _are_texts(manifest["classes"])
     except (ValueError, KeyError, TypeError, RecursionError):
         is_one = False
     if not is_one:
         raise FolderJobError(f"{str(job.manifest)!r} is not a manifest of shards: give a new --out.")
     if differing is not None:
         raise FolderJobError(
-            f"{str(job.out)!r} holds shards of other {differing} ({held[differing]!r}, now {wanted[differing]!r}): "
+            f"{str(job.out)!r} holds shards of other {differing} ({manifest[differing]!r}, now {wanted[differing]!r}): "
             "give a new --out, or what it began with."
         )
-    return held
+    return manifest
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """What a file holds: JSON may give any type."""
+    with opened_file(path, "JSON") as file:
+        value: dict[str, Any] = json.loads(file.read())
+    return value
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 def _label(name: str, classes: Sequence[str]) -> int | None:
@@ -320,10 +300,6 @@ def _listed(job: FolderJob, line: bytes) -> str:
 def _line(name: str) -> bytes:
     """A line of the listing, in ASCII for any name."""
     return json.dumps(name).encode() + b"\n"
-
-
-def _record_path(job: FolderJob, number: int) -> Path:
-    return job.path(number).with_suffix(".json")
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

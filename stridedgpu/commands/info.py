@@ -9,16 +9,14 @@ from typing import Any, Final
 
 from stridedgpu import __version__
 from stridedgpu.devices.cpu.compiled.jit import try_compiler
+from stridedgpu.devices.interface import DeviceInfo
 from stridedgpu.devices.selection import devices
 
 from .console import print_table
 
-__all__ = ["add_info"]
-
 _LIBRARIES: Final = {
     "numpy": "numpy",
     "pillow": "stridedgpu[cli]",
-    "rich": "stridedgpu[cli]",
     "scikit-image": "stridedgpu[demo]",
     "llvmlite": "stridedgpu[cpu]",
     "ml_dtypes": "stridedgpu[ml-dtypes]",
@@ -30,27 +28,23 @@ _LIBRARIES: Final = {
 def add_info(commands: argparse._SubParsersAction[Any]) -> None:
     """The parser of `info`."""
     info = commands.add_parser("info", help="print the version, the devices and the libraries", allow_abbrev=False)
-    info.set_defaults(run=run_info)
+    info.set_defaults(run=_run_info)
 
 
-def run_info(_chosen: argparse.Namespace) -> None:
+def _run_info(_chosen: argparse.Namespace) -> None:
     """Print the version, the usable devices, why the others are unusable, and which libraries are installed."""
     print(f"stridedgpu {__version__}, Python {platform.python_version()}, {platform.platform()}")
     try_compiler()
     print("devices")
-    print_table(
-        [
-            (
-                device.name,
-                f"not available: {device.reason}"
-                if not device.available
-                else device.description + (f": {device.reason}" if device.reason else ""),
-            )
-            for device in devices()
-        ]
-    )
+    print_table([(device.name, _usability(device)) for device in devices()])
     print("libraries")
     print_table([(name, _version_of(name, extra)) for name, extra in _LIBRARIES.items()])
+
+
+def _usability(device: DeviceInfo) -> str:
+    if not device.available:
+        return f"not available: {device.reason}"
+    return f"{device.description}: {device.reason}" if device.reason else device.description
 
 
 def _version_of(library: str, extra: str) -> str:

@@ -30,8 +30,6 @@ from stridedgpu.preprocess.npy import FileError, replacement, write_array, write
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.dtypes import element_type
 
-__all__ = ["SUFFIXES", "Row", "ShardWriter", "shard_writer"]
-
 SUFFIXES: Final = {"npy": ".npy", "webdataset": ".tar", "safetensors": ".safetensors", "zarr": ".zarr"}
 """The formats, and what their shards' names end in."""
 
@@ -39,20 +37,6 @@ _HEADER_BYTES: Final = 1024
 """Room for a safetensors header, which begins the file and is known when it ends."""
 
 _ZARR_CHUNK_ROWS: Final = 32
-
-_SAFETENSORS_TYPES: Final = {
-    "float16": "F16",
-    "float32": "F32",
-    "float64": "F64",
-    "int8": "I8",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "uint8": "U8",
-    "uint16": "U16",
-    "uint32": "U32",
-    "uint64": "U64",
-}
 
 
 @dataclass(frozen=True)
@@ -132,33 +116,30 @@ class _WebDataset:
 
 
 class _Safetensors:
-    """The format of https://huggingface.co/docs/safetensors: its size, a JSON header, and the tensors' bytes."""
+    """The format of https://huggingface.co/docs/safetensors: its size, a JSON header, and the tensors' bytes.
+
+    The library writes whole tensors; this one grows row by row, and its header is replaced at the end.
+    """
 
     def __init__(self, file: BinaryIO, step: Preprocess[Any], shape: tuple[int, ...]) -> None:
-        self._file, self._dtype, self._shape = file, element_type(step.dtype).name, shape
+        dtype = numpy_dtype(element_type(step.dtype))
+        self._file, self._dtype, self._shape = file, f"{dtype.kind.upper()}{8 * dtype.itemsize}", shape
         self._labels: list[int] = []
         file.write(bytes(_HEADER_BYTES))
 
     def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
         write_elements(self._file, images)
-        self._labels += [-1 if row.label is None else row.label for row in rows]
+        self._labels += _numbers(rows)
 
     def finish(self) -> int:
-        end = self._file.tell() - _HEADER_BYTES
+        end, count = self._file.tell() - _HEADER_BYTES, len(self._labels)
         self._file.write(np.array(self._labels, "<i8").tobytes())
-        size, count = self._file.tell(), len(self._labels)
-        header = {
-            "image": {
-                "dtype": _SAFETENSORS_TYPES[self._dtype],
-                "shape": [count, *self._shape],
-                "data_offsets": [0, end],
-            },
-            "label": {"dtype": "I64", "shape": [count], "data_offsets": [end, end + 8 * count]},
-        }
+        size = self._file.tell()
+        image = {"dtype": self._dtype, "shape": [count, *self._shape], "data_offsets": [0, end]}
+        label = {"dtype": "I64", "shape": [count], "data_offsets": [end, end + 8 * count]}
+        header = json.dumps({"image": image, "label": label}).encode().ljust(_HEADER_BYTES - 8)
         self._file.seek(0)
-        self._file.write(
-            (_HEADER_BYTES - 8).to_bytes(8, "little") + json.dumps(header).encode().ljust(_HEADER_BYTES - 8)
-        )
+        self._file.write(len(header).to_bytes(8, "little") + header)
         return size
 
 
@@ -180,10 +161,15 @@ class _Zarr:
 
     def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
         self._images.append(images)
-        self._labels.append(np.array([-1 if row.label is None else row.label for row in rows], np.int64))
+        self._labels.append(np.array(_numbers(rows), np.int64))
 
     def finish(self) -> int:
         return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+
+
+def _numbers(rows: Sequence[Row]) -> list[int]:
+    """The labels, -1 for images without one."""
+    return [-1 if row.label is None else row.label for row in rows]
 
 
 _WRITERS: Final[dict[str, type[_Npy | _WebDataset | _Safetensors]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Final, get_args
 
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
@@ -15,24 +15,10 @@ from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.typing import Interpolation
 from stridedgpu.values.conversion import Arithmetic
 from stridedgpu.values.interpolation import PASSES
-from stridedgpu.values.strides import AXIS_LETTERS
 
-__all__ = ["add_step_options", "declared_step"]
-
-DTYPES: Final = (
-    "float16",
-    "float32",
-    "float64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-)
-DEFAULT_SEED: Final = 0
+_INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_DTYPES: Final = ("float16", "float32", "float64", *_INTEGERS)
+_DEFAULT_SEED: Final = 0
 
 _EIGHT_BITS: Final = 255
 _SIXTEEN_BITS: Final = 65535
@@ -104,7 +90,7 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
         "that --maximum or --clip makes 1 (default: 114; 0 for --pad)",
     )
     add("--flip", action="store_true", help="mirror left and right, by chance one image in two")
-    add("--seed", metavar="N", type=_integer, help=f"another seed, another chance (default: {DEFAULT_SEED})")
+    add("--seed", metavar="N", type=_seed, help=f"another seed, another chance (default: {_DEFAULT_SEED})")
     add("--epoch", metavar="N", type=_count, default=0, help="another epoch, another chance (default: 0)")
 
 
@@ -125,7 +111,7 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
         default="NCHW",
         help="order of the axes in memory, outermost first: NCHW (default), NHWC, CHWN or any other",
     )
-    add("--dtype", choices=DTYPES, default="float32", help="element type (default: float32)")
+    add("--dtype", choices=_DTYPES, default="float32", help="element type (default: float32)")
     add("--channels", choices=("rgb", "bgr"), default="rgb", help="order of the channels (default: rgb)")
     add(
         "--alignment",
@@ -199,7 +185,7 @@ def _values(text: str) -> tuple[int, ...]:
     return values
 
 
-def _integer(text: str) -> int:
+def _seed(text: str) -> int:
     try:
         seed = int(text)
     except ValueError:
@@ -221,10 +207,9 @@ def _size(text: str) -> tuple[int, int]:
 
 def _layout(text: str) -> str:
     order = text.upper()
-    wanted = AXIS_LETTERS.replace("D", "")
-    if sorted(order) != sorted(wanted):
+    if sorted(order) != sorted("NCHW"):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not an order of the axes {wanted}: each letter stands once, such as NCHW or NHWC"
+            f"{text!r} is not an order of the axes NCHW: each letter stands once, such as NCHW or NHWC"
         )
     return order
 
@@ -238,7 +223,7 @@ def _figures(text: str) -> tuple[float, ...]:
 
 def _range(text: str) -> tuple[float, ...]:
     bounds = _numbers(text)
-    if len(bounds) != len(("low", "high")) or bounds[0] > bounds[1]:
+    if len(bounds) != 2 or bounds[0] > bounds[1]:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a range: give two numbers up to 1e6, the lower one first, such as 0.8,1.2"
         )
@@ -254,109 +239,102 @@ def _numbers(text: str) -> tuple[float, ...]:
     return numbers if all(abs(number) <= 1e6 for number in numbers) else ()
 
 
-def _check_chance(chosen: argparse.Namespace) -> None:
-    """Refuse a seed or an epoch without an option that uses it, and choose a seed if such an option has none."""
-    is_random = chosen.random_crop or chosen.random_resized_crop or chosen.flip or chosen.gain or chosen.offset
-    for name, is_given in (("seed", chosen.seed is not None), ("epoch", chosen.epoch != 0)):
-        if is_given and not is_random:
-            chosen.refuse(
+def _refusals(chosen: argparse.Namespace) -> Iterator[str]:
+    """What is wrong with options that do not go together."""
+    yield from _refused_values(chosen)
+    yield from _refused_chance(chosen)
+    yield from _refused_windows(chosen)
+    yield from _refused_depth(chosen)
+
+
+def _is_random(chosen: argparse.Namespace) -> bool:
+    return bool(chosen.random_crop or chosen.random_resized_crop or chosen.flip or chosen.gain or chosen.offset)
+
+
+def _normalises(chosen: argparse.Namespace) -> bool:
+    return chosen.normalize is not None or chosen.mean is not None
+
+
+def _refused_values(chosen: argparse.Namespace) -> Iterator[str]:
+    """What no channel can be normalised with."""
+    if (chosen.mean is None) != (chosen.std is None):
+        only, missing = ("--mean", "--std") if chosen.std is None else ("--std", "--mean")
+        yield f"{only} needs {missing} beside it: pixels become (pixel/255 - mean)/std"
+    if chosen.normalize is not None and chosen.mean is not None:
+        yield "--normalize and --mean/--std exclude each other: give one of them"
+    if chosen.std is not None and min(chosen.std) < 1e-6:
+        yield f"argument --std: {min(chosen.std)} is too small; in units of 0..1 a deviation is at least 1e-6"
+    for name, default in (("maximum", None), ("arithmetic", "multiply")):
+        if getattr(chosen, name) != default and not _normalises(chosen):
+            yield f"--{name} is how pixels are normalised: give --normalize, or --mean and --std, too"
+    if chosen.maximum is not None and chosen.clip is not None:
+        yield "--maximum and --clip both say which value becomes 1: give one of them"
+    for name in ("clip", "gain", "offset"):
+        if chosen.arithmetic == "divide" and getattr(chosen, name) is not None:
+            yield f"--{name} is one factor and one addend: leave --arithmetic divide out"
+    if chosen.mode == "gray":
+        yield from _refused_in_gray(chosen)
+
+
+def _refused_in_gray(chosen: argparse.Namespace) -> Iterator[str]:
+    """What is for three channels."""
+    if chosen.channels != "rgb":
+        yield f"--channels {chosen.channels} orders colours, and --mode gray has one channel: leave it out"
+    figures = (
+        NORMALISATIONS[chosen.normalize] if chosen.normalize is not None else (chosen.mean or (), chosen.std or ())
+    )
+    if max(map(len, figures)) > 1:
+        which = f"--normalize {chosen.normalize}" if chosen.normalize is not None else "--mean and --std"
+        yield f"{which} has figures for red, green and blue, and --mode gray one channel: give one of each"
+    if chosen.fill is not None and len(chosen.fill) > 1:
+        yield "argument --fill: three values are of red, green and blue, and --mode gray has one channel"
+
+
+def _refused_chance(chosen: argparse.Namespace) -> Iterator[str]:
+    """A seed or an epoch without an option that uses it."""
+    for name, default in (("seed", None), ("epoch", 0)):
+        if getattr(chosen, name) != default and not _is_random(chosen):
+            yield (
                 f"--{name} decides --random-crop, --random-resized-crop, --flip, --gain and --offset: "
                 f"give one of them too, or no --{name}"
             )
-    if chosen.seed is None and is_random:
-        chosen.seed = DEFAULT_SEED
 
 
-def _check_windows(chosen: argparse.Namespace) -> None:
-    """Refuse options of which each says what a window holds, and those of a resize without one."""
+def _refused_windows(chosen: argparse.Namespace) -> Iterator[str]:
+    """Options of which each says what a window holds, and those of a resize without one."""
     others = ("resize", "pad", "random_crop")
     for name, excluded in (("letterbox", (*others, "random_resized_crop")), ("random_resized_crop", others)):
         for other in excluded:
             if getattr(chosen, name) and getattr(chosen, other):
                 first, second = (f"--{option.replace('_', '-')}" for option in (name, other))
-                chosen.refuse(f"{first} and {second} exclude each other: {first} fills the window by itself")
+                yield f"{first} and {second} exclude each other: {first} fills the window by itself"
     if chosen.fill is not None and chosen.pad is None and not chosen.letterbox:
-        chosen.refuse("--fill is what surrounds a picture: give --letterbox or --pad too, or no --fill")
+        yield "--fill is what surrounds a picture: give --letterbox or --pad too, or no --fill"
     if chosen.center != "round" and (chosen.letterbox or chosen.random_resized_crop or chosen.random_crop):
-        chosen.refuse(f"--center {chosen.center} is for the middle window, which another option replaces: leave it out")
-    resizes = chosen.resize is not None or chosen.letterbox or chosen.random_resized_crop
-    for name, is_given in (("interpolation", chosen.interpolation), ("passes", chosen.passes)):
-        if is_given and not resizes:
-            chosen.refuse(
-                f"--{name} is how pictures are resized: give --resize, --random-resized-crop or --letterbox too"
-            )
+        yield f"--center {chosen.center} is for the middle window, which another option replaces: leave it out"
+    for name in ("interpolation", "passes"):
+        resizes = chosen.resize is not None or chosen.letterbox or chosen.random_resized_crop
+        if getattr(chosen, name) and not resizes:
+            yield f"--{name} is how pictures are resized: give --resize, --random-resized-crop or --letterbox too"
 
 
-def _check_depth(chosen: argparse.Namespace) -> None:
-    """Refuse numbers that no sample of the images could have, and results that could not hold them."""
+def _refused_depth(chosen: argparse.Namespace) -> Iterator[str]:
+    """Numbers that no sample of the images could have, and results that could not hold them."""
     most = _SIXTEEN_BITS if chosen.deep else _EIGHT_BITS
     if chosen.maximum is not None and chosen.maximum > most:
         advice = "" if chosen.deep else ": give --deep for pictures of 16"
-        chosen.refuse(f"--maximum {chosen.maximum}: samples of {most.bit_length()} bits go to {most}{advice}")
-    if not chosen.deep:
-        return
-    if chosen.dtype in _SHORT and not _normalises(chosen):
-        chosen.refuse(f"--dtype {chosen.dtype} would cut samples of 16 bits off: give --dtype uint16, or --normalize")
-    if chosen.device is not None and chosen.device != "cpu":
-        chosen.refuse(f"--device {chosen.device}: pictures of 16 bits are made on the CPU; give --device cpu")
-    chosen.device = "cpu"
-
-
-def _normalises(chosen: argparse.Namespace) -> bool:
-    """Whether pixels are normalised."""
-    return chosen.normalize is not None or chosen.mean is not None
-
-
-def _check_values(chosen: argparse.Namespace) -> None:
-    """Refuse what no channel can be normalised with."""
-    if (chosen.mean is None) != (chosen.std is None):
-        given, missing = ("--mean", "--std") if chosen.std is None else ("--std", "--mean")
-        chosen.refuse(f"{given} needs {missing} beside it: pixels become (pixel/255 - mean)/std")
-    if chosen.normalize is not None and chosen.mean is not None:
-        chosen.refuse("--normalize and --mean/--std exclude each other: give one of them")
-    if chosen.std is not None and min(chosen.std) < 1e-6:
-        chosen.refuse(f"argument --std: {min(chosen.std)} is too small; in units of 0..1 a deviation is at least 1e-6")
-    if not _normalises(chosen):
-        for name, is_given in (
-            ("maximum", chosen.maximum is not None),
-            ("arithmetic", chosen.arithmetic != "multiply"),
-        ):
-            if is_given:
-                chosen.refuse(f"--{name} is how pixels are normalised: give --normalize, or --mean and --std, too")
-    if chosen.maximum is not None and chosen.clip is not None:
-        chosen.refuse("--maximum and --clip both say which value becomes 1: give one of them")
-    if chosen.arithmetic == "divide":
-        for name in ("clip", "gain", "offset"):
-            if getattr(chosen, name) is not None:
-                chosen.refuse(f"--{name} is one factor and one addend: leave --arithmetic divide out")
-    if chosen.mode == "gray":
-        _check_gray(chosen)
-
-
-def _check_gray(chosen: argparse.Namespace) -> None:
-    """Refuse what is for three channels."""
-    if chosen.channels != "rgb":
-        chosen.refuse(f"--channels {chosen.channels} orders colours, and --mode gray has one channel: leave it out")
-    named = NORMALISATIONS[chosen.normalize] if chosen.normalize is not None else (chosen.mean or (), chosen.std or ())
-    if any(len(figures) > 1 for figures in named):
-        which = f"--normalize {chosen.normalize}" if chosen.normalize is not None else "--mean and --std"
-        chosen.refuse(f"{which} has figures for red, green and blue, and --mode gray one channel: give one of each")
-    if chosen.fill is not None and len(chosen.fill) > 1:
-        chosen.refuse("argument --fill: three values are of red, green and blue, and --mode gray has one channel")
-
-
-_CHECKS: Final[tuple[Callable[[argparse.Namespace], None], ...]] = (
-    _check_values,
-    _check_chance,
-    _check_windows,
-    _check_depth,
-)
+        yield f"--maximum {chosen.maximum}: samples of {most.bit_length()} bits go to {most}{advice}"
+    if chosen.deep and chosen.dtype in _SHORT and not _normalises(chosen):
+        yield f"--dtype {chosen.dtype} would cut samples of 16 bits off: give --dtype uint16, or --normalize"
+    if chosen.deep and chosen.device not in (None, "cpu"):
+        yield f"--device {chosen.device}: pictures of 16 bits are made on the CPU; give --device cpu"
 
 
 def declared_step(chosen: argparse.Namespace) -> Preprocess[Any]:
     """What happens to an image, in one batch and in shards alike. Refuses options that do not go together."""
-    for check in _CHECKS:
-        check(chosen)
+    for refusal in _refusals(chosen):
+        chosen.refuse(refusal)
+    seed = _DEFAULT_SEED if chosen.seed is None and _is_random(chosen) else chosen.seed
     is_window = not (chosen.letterbox or chosen.random_resized_crop)
     is_gray = chosen.mode == "gray"
     step = Preprocess(
@@ -375,7 +353,7 @@ def declared_step(chosen: argparse.Namespace) -> Preprocess[Any]:
         resize=None if chosen.resize is None else (chosen.resize,),
         pad=chosen.pad,
         crop=None if chosen.letterbox else chosen.size,
-        random_crop=chosen.random_crop if chosen.seed is not None and is_window else None,
+        random_crop=chosen.random_crop if seed is not None and is_window else None,
         random_resized_crop=True if chosen.random_resized_crop else None,
         letterbox=chosen.size if chosen.letterbox else None,
         interpolation=chosen.interpolation,
@@ -385,11 +363,11 @@ def declared_step(chosen: argparse.Namespace) -> Preprocess[Any]:
         flip=True if chosen.flip else None,
         gain=chosen.gain,
         offset=chosen.offset,
-        seed=chosen.seed,
+        seed=seed,
         row_pitch_bytes=chosen.row_pitch,
         alignment=chosen.alignment or DEFAULT_ALIGNMENT,
         output="numpy" if chosen.shards is not None else "tensor",
-        device=chosen.device or "auto",
+        device="cpu" if chosen.deep else chosen.device or "auto",
     )
     step.set_epoch(chosen.epoch)
     return step

@@ -716,15 +716,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("with_rich", [True, False], ids=["rich", "plain"])
-def test_long_work_shows_progress_on_a_terminal(monkeypatch, with_rich):
-    if with_rich:
-        pytest.importorskip("rich", reason="rich draws the bar: pip install stridedgpu[cli]")
-    else:
-        monkeypatch.setitem(sys.modules, "rich", None)
-        monkeypatch.setitem(sys.modules, "rich.progress", None)
-    for name, value in (("TERM", "xterm"), ("COLUMNS", "80")):
-        monkeypatch.setenv(name, value)
+def test_long_work_shows_progress_on_a_terminal(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with progress(3, "pictures", after_seconds=0) as step:

@@ -58,7 +58,7 @@ def test_using_every_public_name_loads_no_optional_library():
     assert sorted(loaded & set(HEAVY)) == []
 
 
-def test_the_command_line_loads_pillow_and_rich_only_when_needed():
+def test_the_command_line_loads_pillow_only_when_needed():
     assert sorted(loaded_by("import stridedgpu.__main__") & set(HEAVY)) == []
 
 

@@ -133,7 +133,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("commands/comparison.py", ("preprocess/test_one_declaration.py",)),
     ("commands/[ij]*.py", ("interface/test_command_line.py", "preprocess/test_folder_job.py")),
     ("commands/shard_formats.py", ("preprocess/test_shard_formats.py", "preprocess/test_folder_job.py")),
-    ("commands/[elps]*.py", ("interface/test_show.py",)),
+    ("commands/[deps]*.py", ("interface/test_show.py",)),
     ("commands/[!b]*.py", ("interface/test_command_line.py",)),
     ("commands/batch_job.py", ("interface/test_command_line.py",)),
     ("commands/*arguments.py", ("preprocess/test_one_declaration.py",)),

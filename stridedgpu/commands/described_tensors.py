@@ -1,4 +1,4 @@
-"""Tensors as the command line describes them: arguments parsed and checked."""
+"""Tensors as the command line describes them, without memory: arguments parsed and checked."""
 
 from __future__ import annotations
 
@@ -14,25 +14,8 @@ from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-__all__ = [
-    "SIDE",
-    "InWords",
-    "add_tensor",
-    "axes_of",
-    "described",
-    "element_of",
-    "figures_of",
-    "in_words",
-    "number_of",
-    "order_of",
-    "side_of",
-    "sizes_of",
-    "strides_of",
-]
-
 SIDE: Final = "DTYPE:ORDER:SIZES[:pitch=BYTES][:align=BYTES][:strides=S,S][:broadcast=AXES]"
 """One side of a relayout as an argument."""
-
 
 _BETWEEN_SIZES: Final = re.compile(r"\s*[,xX\u00d7]\s*|\s+")
 """What people type between sizes."""
@@ -42,8 +25,8 @@ _FEW_CHANNELS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class InWords:
-    """A tensor that is only described, without memory."""
+class DescribedTensor:
+    """A tensor without memory; `hint` is what to type if its sizes look as if the channels came last."""
 
     layout: Layout
     element: ElementType
@@ -64,7 +47,7 @@ class InWords:
         return "".join(filter(None, self.labels))
 
 
-def in_words(
+def describe(
     sizes: tuple[int, ...],
     order: str | None,
     element: ElementType,
@@ -72,31 +55,28 @@ def in_words(
     broadcast: tuple[str, ...] = (),
     strides: tuple[int, ...] | None = None,
     alignment: int = DEFAULT_ALIGNMENT,
-) -> InWords:
+) -> DescribedTensor:
     """The tensor that the arguments describe. Raises `LayoutError` if they do not fit each other."""
     letters = None if order is None else parse_order(order).letters
     if letters is not None and len(letters) != len(sizes):
         raise LayoutError(f"the order {order} has {len(letters)} axes, and there are {len(sizes)} sizes.")
     labels = inferred_labels(None, len(sizes), letters)
     repeated = {_axis(name, labels) for name in broadcast}
-    kept = tuple(1 if axis in repeated else size for axis, size in enumerate(sizes))
     if strides is not None:
         if pitch is not None or order not in (None, "".join(filter(None, labels))):
             raise LayoutError("strides say all: neither an order in memory nor a row pitch goes with them.")
         layout = stored = Layout(sizes, strides)
     else:
+        kept = tuple(1 if axis in repeated else size for axis, size in enumerate(sizes))
         layout, stored = ordered_layouts(kept, order, labels, element.itemsize, pitch)
     if repeated:
         if layout.ndim != len(sizes):
             raise LayoutError(f"an axis of {order!r} cannot repeat: its channels are split in blocks.")
-        zeroed = [0 if axis in repeated else stride for axis, stride in enumerate(layout.strides)]
-        layout = Layout(sizes, zeroed)
+        layout = Layout(sizes, [0 if axis in repeated else stride for axis, stride in enumerate(layout.strides)])
     elif layout.ndim != len(sizes):
         labels = (None,) * layout.ndim
-    lowest = layout.first_offset
-    stored_elements = max(stored.span, layout.span)
-    hint = _order_hint(sizes, labels, order)
-    return InWords(layout.shifted(-lowest), element, labels, stored_elements, alignment, hint)
+    shifted, stored_elements = layout.shifted(-layout.first_offset), max(stored.span, layout.span)
+    return DescribedTensor(shifted, element, labels, stored_elements, alignment, _order_hint(sizes, labels, order))
 
 
 def _order_hint(sizes: tuple[int, ...], labels: Labels, order: str | None) -> str:
@@ -113,6 +93,16 @@ def _order_hint(sizes: tuple[int, ...], labels: Labels, order: str | None) -> st
     )
 
 
+def _axis(name: str, labels: Labels) -> int:
+    """An axis by its letter or number."""
+    if name in labels:
+        return labels.index(name)
+    if name.isdecimal() and int(name) < len(labels):
+        return int(name)
+    known = ", ".join(label or str(axis) for axis, label in enumerate(labels))
+    raise LayoutError(f"broadcast axis {name!r} is unknown; the axes are {known}.")
+
+
 def add_tensor(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """The arguments that describe a tensor: sizes, order, type, pitch, repeated axes or strides."""
     add = parser.add_argument
@@ -126,36 +116,30 @@ def add_tensor(parser: argparse.ArgumentParser, *, required: bool = False) -> No
     add(
         "--layout",
         metavar="ORDER",
-        type=order_of,
+        type=str.upper,
         help="order in memory: NCHW, NHWC, HW, WHD, NHWC8, NCHW4 or any other",
     )
     add("--dtype", metavar="TYPE", type=element_of, help="element type (default: uint8)")
     add("--row-pitch", metavar="BYTES", type=number_of, help="from one row to the next")
     add(
-        "--broadcast", metavar="AXES", type=axes_of, default=(), help="axes that repeat one element, such as N,C or 0,1"
+        "--broadcast",
+        metavar="AXES",
+        type=_axes_of,
+        default=(),
+        help="axes that repeat one element, such as N,C or 0,1",
     )
     add(
         "--strides",
         metavar="S,S,S,S",
-        type=strides_of,
+        type=_strides_of,
         help="elements from one index to the next, in place of --layout",
     )
 
 
-def described(chosen: argparse.Namespace) -> InWords:
+def described(chosen: argparse.Namespace) -> DescribedTensor:
     """The tensor that the arguments of `add_tensor` describe."""
     element = chosen.dtype or element_type("uint8")
-    return in_words(chosen.sizes, chosen.layout, element, chosen.row_pitch, chosen.broadcast, chosen.strides)
-
-
-def _axis(name: str, labels: Labels) -> int:
-    """An axis by its letter or number."""
-    if name in labels:
-        return labels.index(name)
-    if name.isdecimal() and int(name) < len(labels):
-        return int(name)
-    known = ", ".join(label or str(axis) for axis, label in enumerate(labels))
-    raise LayoutError(f"broadcast axis {name!r} is unknown; the axes are {known}.")
+    return describe(chosen.sizes, chosen.layout, element, chosen.row_pitch, chosen.broadcast, chosen.strides)
 
 
 def number_of(text: str) -> int:
@@ -180,7 +164,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def strides_of(text: str) -> tuple[int, ...]:
+def _strides_of(text: str) -> tuple[int, ...]:
     """Parse integers separated by commas, negative ones included."""
     parts = text.split(",")
     if not all(part.removeprefix("-").isdigit() and part.isascii() for part in parts):
@@ -190,14 +174,9 @@ def strides_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def axes_of(text: str) -> tuple[str, ...]:
+def _axes_of(text: str) -> tuple[str, ...]:
     """Parse letters or numbers of axes."""
     return tuple(part.strip().upper() for part in text.split(","))
-
-
-def order_of(text: str) -> str:
-    """Parse an order of axes."""
-    return text.upper()
 
 
 def element_of(text: str) -> ElementType:
@@ -208,37 +187,31 @@ def element_of(text: str) -> ElementType:
         raise argparse.ArgumentTypeError(str(problem)) from None
 
 
-def figures_of(text: str) -> tuple[float, ...]:
-    """Parse numbers separated by commas."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one number, or several with commas between") from None
+_SIDE_OPTIONS: Final = {
+    "pitch": ("pitch", number_of),
+    "align": ("alignment", number_of),
+    "strides": ("strides", _strides_of),
+    "broadcast": ("broadcast", _axes_of),
+}
 
 
-def side_of(text: str) -> InWords:
+def side_of(text: str) -> DescribedTensor:
     """Parse one side of a relayout: `uint8:NHWC:8,3,224,224:pitch=1024`."""
     parts = text.split(":")
     if len(parts) < 3:
         raise argparse.ArgumentTypeError(f"{text!r} is not {SIDE}, such as uint8:NHWC:8,3,224,224")
     dtype, order, sizes, *rest = parts
     options: dict[str, Any] = {}
-    readers = {
-        "pitch": ("pitch", number_of),
-        "align": ("alignment", number_of),
-        "strides": ("strides", strides_of),
-        "broadcast": ("broadcast", axes_of),
-    }
     for entry in rest:
         name, _, value = entry.partition("=")
-        if name not in readers:
-            raise argparse.ArgumentTypeError(f"{entry!r} in {text!r} is unknown; there are {', '.join(readers)}")
-        key, read = readers[name]
+        if name not in _SIDE_OPTIONS:
+            raise argparse.ArgumentTypeError(f"{entry!r} in {text!r} is unknown; there are {', '.join(_SIDE_OPTIONS)}")
+        key, read = _SIDE_OPTIONS[name]
         options[key] = read(value)
     alignment = options.get("alignment", DEFAULT_ALIGNMENT)
     if alignment < 1 or alignment & (alignment - 1):
         raise argparse.ArgumentTypeError(f"align={alignment} in {text!r} is not a power of two")
     try:
-        return in_words(sizes_of(sizes), order_of(order), element_of(dtype), **options)
+        return describe(sizes_of(sizes), order.upper(), element_of(dtype), **options)
     except LayoutError as problem:
         raise argparse.ArgumentTypeError(f"{text!r}: {problem}") from None
