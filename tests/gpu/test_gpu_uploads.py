@@ -173,7 +173,7 @@ def test_page_locked_sources_are_read_where_they_lie(ring, capsys):
 def test_a_refused_or_failed_upload_gives_its_pieces_back(ring, monkeypatch):
     import cupy
 
-    from stridedgpu.devices.cuda.runtime import upload
+    from stridedgpu.devices.cuda.runtime import transfer
 
     target = sg.zeros((6000,), "uint8", device="cuda")
     stream = cupy.cuda.Stream(non_blocking=True)
@@ -185,7 +185,7 @@ def test_a_refused_or_failed_upload_gives_its_pieces_back(ring, monkeypatch):
                 target[...] = source
         stream.end_capture()
     with monkeypatch.context() as patched:
-        patched.setattr(upload, "_fill", lambda *_: 1 / 0)
+        patched.setattr(transfer, "_fill", lambda *_: 1 / 0)
         for _ in range(2 * PIECES):
             with pytest.raises(ZeroDivisionError):
                 target[...] = drawn((6000,))

@@ -66,10 +66,10 @@ def run_gather(plan, block):
     problem = plan.problem
     axes = tuple((entry.axis, entry.size) for entry in problem.indexed_axes)
     found = found_in(IndexRule(problem.index, axes, len(axes) > 1), index)
-    if plan.mode == "deferred" and found is not None:
+    if problem.mode == "deferred" and found is not None:
         report_first(report, launch, found)
         return
-    if plan.mode == "raise" and report and any(ctypes.string_at(report, REPORT.size)):
+    if problem.mode == "raise" and report and any(ctypes.string_at(report, REPORT.size)):
         return
     dense, indexed = (source, target) if problem.scatters else (target, source)
     NumpyGather(problem)(memory(dense), memory(indexed), memory(index))

@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.planning.device_plan import Width, index_bits
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import DeviceError, LayoutError
 
-from .gpu import KernelLaunch, axes_words, rank_of
-from .parameters import ParameterBlock, index_argument, instantiation, number_argument
+from .choice import KernelChoice
+from .gpu import THREADS, KernelLaunch
+from .parameters import ParameterBlock, index_argument, instantiation, matrix_encoding, number_argument
 from .policy import policy
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelMatrixChoice:
+class ChannelMatrixChoice(KernelChoice[ChannelMatrixProblem]):
     """The kernel of a problem, with scalar loads and stores: one for each channel of a pixel."""
-
-    problem: ChannelMatrixProblem
-    load: Width
-    store: Width
-    index_bits: int
 
     @property
     def family(self) -> str:
@@ -31,13 +27,12 @@ class ChannelMatrixChoice:
     @property
     def kernel(self) -> str:
         """The kernel's name: the sizes of the matrix, then the source type and the target type."""
-        made, matrix = self.problem.conversion, self.problem.matrix
-        return f"channel_matrix_{len(matrix)}x{len(matrix[0])}_{made.source}_{made.target}"
+        conversion, matrix = self.problem.conversion, self.problem.matrix
+        return f"channel_matrix_{len(matrix)}x{len(matrix[0])}_{conversion.source}_{conversion.target}"
 
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
-        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
-        return ["a thread makes one pixel", *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+        return self.words_after("a thread makes one pixel")
 
 
 def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> ChannelMatrixChoice:  # noqa: ARG001
@@ -68,19 +63,15 @@ def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> Ch
 def channel_matrix_launch(choice: ChannelMatrixChoice) -> KernelLaunch:
     """The kernel, grid and parameters that carry out a choice."""
     problem, bits = choice.problem, choice.index_bits
-    made, matrix = problem.conversion, problem.matrix
-    decode = Conversion(made.source, made.compute)
-    encode = Conversion(made.compute, made.target, made.scale, made.bias, None, made.rounding)
-    block = ParameterBlock()
-    block.add_numbers([number for row in matrix for number in row], made.compute)
-    affines = block.add_affines(encode, made.compute)
-    rank = rank_of(len(problem.sizes))
-    added = rank - len(problem.sizes)
-    read, written = ([0] * added + list(side) for side in (problem.source_strides, problem.target_strides))
-    block.add_axes(axes_words([1] * added + list(problem.sizes), read, written, bits), bits)
+    conversion, matrix = problem.conversion, problem.matrix
+    decode = Conversion(conversion.source, conversion.compute)
+    encode = matrix_encoding(conversion)
+    block = ParameterBlock(bits)
+    block.add_numbers((number for row in matrix for number in row), conversion.compute)
+    affines = block.add_affines(encode, conversion.compute)
+    rank = block.add_axes(problem.sizes, problem.source_strides, problem.target_strides)
     across, source_across = problem.channel_strides
-    for value in (problem.source_offset, problem.target_offset, source_across, across, problem.pixel_count):
-        block.add_index(value, bits)
+    block.add_indices(problem.source_offset, problem.target_offset, source_across, across, problem.pixel_count)
     name = instantiation(
         "channel_matrix",
         (number_argument(decode), number_argument(encode), index_argument(bits)),
@@ -90,4 +81,4 @@ def channel_matrix_launch(choice: ChannelMatrixChoice) -> KernelLaunch:
         rank=rank,
         affines=affines,
     )
-    return block.launch_of("channel_matrix.cu", name, problem.pixel_count)
+    return block.launch("channel_matrix.cu", name, -(-problem.pixel_count // THREADS))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -21,42 +20,30 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .gpu import LONGEST_ROW, THREADS, GpuProperties, KernelLaunch, divisor_words, grid_of
-from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation
+from .choice import Bound, KernelChoice, KernelFamily, alignment_bound, backwards_bound, bounded_width, stride_bound
+from .gpu import LONGEST_ROW, THREADS, GpuProperties, KernelLaunch
+from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation, places_argument
 from .policy import policy
-from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
 _WORD: Final = 4
 """Bytes of the loads of an unaligned source run."""
 
 
-class CropFamily(StrEnum):
+class CropFamily(KernelFamily):
     """Kinds of crops, by the contiguity of both sides."""
 
-    PLANES = "planes"
-    RUNS = "runs"
-    SPLIT = "split"
-    PIXELS = "pixels"
+    PLANES = "planes", "planes: a store takes neighbouring columns of one channel"
+    RUNS = "runs", "runs: a store takes neighbouring elements of pixels with all their channels"
+    SPLIT = "split", "split: pixels are read whole, once, and stored as neighbouring columns of each channel"
+    PIXELS = "pixels", "pixels: pixels are read whole, once, and stored whole"
 
-    @property
-    def description(self) -> str:
-        """The family in plain words."""
-        return _DESCRIPTIONS[self]
-
-
-_DESCRIPTIONS: Final = {
-    CropFamily.PLANES: "planes: a store takes neighbouring columns of one channel",
-    CropFamily.RUNS: "runs: a store takes neighbouring elements of pixels with all their channels",
-    CropFamily.SPLIT: "split: pixels are read whole, once, and stored as neighbouring columns of each channel",
-    CropFamily.PIXELS: "pixels: pixels are read whole, once, and stored whole",
-}
 
 _ELEMENT_BY_ELEMENT: Final = {CropFamily.SPLIT: CropFamily.PLANES, CropFamily.PIXELS: CropFamily.RUNS}
 """The replacement of families whose vectors of pixels are not whole words."""
 
 
 @dataclass(frozen=True, slots=True)
-class CropChoice:
+class CropChoice(KernelChoice[CropProblem]):
     """The kernel that writes a problem's windows, and its access widths.
 
     `load` is the width of an aligned load. The columns of a window start anywhere, so each row checks its alignment
@@ -64,18 +51,14 @@ class CropChoice:
     are consecutive in the sources, too.
     """
 
-    problem: CropProblem
     family: CropFamily
-    load: Width
-    store: Width
     reads_runs: bool
-    index_bits: int
 
     @property
     def kernel(self) -> str:
         """The kernel's name: family, then type and bytes of a load and of a store."""
-        made = self.problem.conversion
-        return f"crops_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
+        source, target = self.problem.conversion.source, self.problem.conversion.target
+        return f"crops_{self.family}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
 
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
@@ -103,8 +86,7 @@ def choose_crops(problem: CropProblem, widest: int = 16) -> CropChoice:
         reason = short if follows else "the sources' elements do not lie in the target's order"
         load = Width(min(itemsize, widest), reason)
         family = _ELEMENT_BY_ELEMENT.get(family, family)
-    bits = index_bits(layout.span)
-    return CropChoice(problem, family, load, store, reads_runs, bits)
+    return CropChoice(problem, load, store, index_bits(layout.span), family, reads_runs)
 
 
 def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversion, source_channels: int) -> CropFamily:
@@ -141,7 +123,6 @@ def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, wides
         return Width(min(itemsize, widest), "the target's columns do not lie side by side")
     outer = (0, 2) if pixels_run else (0, 1, 2)
     run = (channels if pixels_run else 1) * width * itemsize
-    lowest = layout.offset
     limits = policy().crops
     longest = limits.pixels_bytes if family in (CropFamily.SPLIT, CropFamily.PIXELS) else limits.run_bytes
     most = longest // pixel_bytes
@@ -154,15 +135,10 @@ def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, wides
         ),
         Bound((1 << most.bit_length() - 1) * itemsize, f"a thread holds up to {longest} B of a source"),
     ]
-    if lowest:
-        bounds.append(Bound(lowest * itemsize & -(lowest * itemsize), "the target runs backwards"))
+    bounds += backwards_bound(layout.offset, itemsize)
     if run < policy().family.peeled_run_bytes and not target.owns_padding:
         bounds.append(Bound(run & -run, f"a run of the target is {run} B long and what follows is not ours"))
     return bounded_width(bounds, itemsize, widest)
-
-
-_FILL_AT: Final = 16
-"""The offset of the fill elements' address."""
 
 
 def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
@@ -185,18 +161,16 @@ def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
 
 def _any(plan: CropChoice) -> KernelLaunch:
     """One thread for each vector of the target."""
-    layout, bits = plan.problem.target.layout, plan.index_bits
+    layout = plan.problem.target.layout
     _, channels, _, width = layout.sizes
     pixels_run = plan.family is CropFamily.RUNS
-    length = _length(plan)
     planes = 1 if pixels_run else channels
-    block, affines, items = _common(plan, width * channels if pixels_run else width, planes, 1)
-    order = block.add_order(plan.problem.conversion, 1, bits)
-    _add_divisor(block, planes, bits)
-    block.add_index(layout.strides[1], bits)
+    block, affines, blocks = _common(plan, width * channels if pixels_run else width, planes, 1)
+    order = block.add_order(plan.problem.conversion, 1)
+    block.add_divisors(planes)
     # The next vector starts `length` columns further, or as many elements of interleaved pixels.
-    block.add_index(1 if length > 1 or pixels_run else layout.strides[3], bits)
-    _add_divisor(block, channels, 32)
+    block.add_indices(layout.strides[1], 1 if _length(plan) > 1 or pixels_run else layout.strides[3])
+    block.add_divisors(channels, bits=32)
     name = instantiation(
         "crops",
         _types(plan),
@@ -207,20 +181,20 @@ def _any(plan: CropChoice) -> KernelLaunch:
         affines=affines,
         order=order,
     )
-    return _launch("crops.cu", name, plan, items, block)
+    return block.launch("crops.cu", name, blocks)
 
 
 def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     """One thread for a vector of each plane (of one plane if the source is planar, too), in each of a few rows."""
-    layout, bits = plan.problem.target.layout, plan.index_bits
+    layout = plan.problem.target.layout
     _, channels, _, width = layout.sizes
     splits = plan.family is CropFamily.SPLIT
     pitch, planes = (plan.problem.source_steps[1], 1) if splits else (1, channels)
     rows, turns = _rows(plan, pitch, planes, gpu)
-    block, affines, items = _common(plan, width, planes, rows * turns)
-    order = block.add_order(_places(plan, pitch) if splits else plan.problem.conversion, 1, bits)
-    _add_divisor(block, planes, bits)
-    block.add_index(layout.strides[1], bits)
+    block, affines, blocks = _common(plan, width, planes, rows * turns)
+    order = block.add_order(_places(plan, pitch) if splits else plan.problem.conversion, 1)
+    block.add_divisors(planes)
+    block.add_indices(layout.strides[1])
     name = instantiation(
         "crops_planes",
         _types(plan),
@@ -234,7 +208,7 @@ def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
         affines=affines,
         order=order,
     )
-    return _launch("crops_planes.cu", name, plan, items, block)
+    return block.launch("crops_planes.cu", name, blocks)
 
 
 def _places(plan: CropChoice, pitch: int) -> Conversion:
@@ -250,16 +224,14 @@ def _pixels(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     _, channels, _, width = plan.problem.target.layout.sizes
     pitch = plan.problem.source_steps[1]
     rows, turns = _rows(plan, pitch, 1, gpu)
-    block, affines, items = _common(plan, width, 1, rows * turns)
-    chosen = plan.problem.conversion.channels or range(channels)
-    places = sum(place << 4 * channel for channel, place in enumerate(chosen))
+    block, affines, blocks = _common(plan, width, 1, rows * turns)
     name = instantiation(
         "crops_pixels",
         _types(plan),
         "CropsPixelsPolicy",
         pitch=pitch,
         count=channels,
-        places=f"{places:#x}",
+        places=places_argument(plan.problem.conversion.channels or range(channels)),
         load_bytes=plan.load.nbytes,
         store_bytes=plan.store.nbytes,
         rows=rows,
@@ -267,7 +239,7 @@ def _pixels(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
         exact=width % _length(plan) == 0,
         affines=affines,
     )
-    return _launch("crops_pixels.cu", name, plan, items, block)
+    return block.launch("crops_pixels.cu", name, blocks)
 
 
 def _length(plan: CropChoice) -> int:
@@ -282,58 +254,35 @@ def _rows(plan: CropChoice, pitch: int, planes: int, gpu: GpuProperties) -> tupl
     bytes have one, since they take all registers.
     """
     samples, _, height, width = plan.problem.target.layout.sizes
-    length = _length(plan)
+    limits, length = policy().crops, _length(plan)
     run = length * pitch * plan.problem.conversion.source.itemsize
     vectors = samples * planes * height * -(-width // length)
     enough = vectors // (gpu.multiprocessors * THREADS)
-    most = min(policy().crops.most_rows, policy().crops.in_flight_bytes // run, enough, height)
+    most = min(limits.most_rows, limits.in_flight_bytes // run, enough, height)
     rows = 1 << max(most, 1).bit_length() - 1
-    waves = policy().crops.waves
-    turns = min(policy().crops.most_turns, enough // (rows * waves), -(-height // rows))
+    turns = min(limits.most_turns, enough // (rows * limits.waves), -(-height // rows))
     return rows, 1 if plan.problem.conversion.target.itemsize == 1 else max(turns, 1)
 
 
 def _common(plan: CropChoice, run: int, planes: int, rows: int) -> tuple[ParameterBlock, str, int]:
-    """`sg::CropsParameters` for rows of `run` elements, the template argument of its affines, and the thread count."""
-    layout, bits = plan.problem.target.layout, plan.index_bits
+    """`sg::CropsParameters` for rows of `run` elements, the template argument of its affines, and the blocks."""
+    layout = plan.problem.target.layout
     samples, _, height, width = layout.sizes
     vectors, groups = -(-run // _length(plan)), -(-height // rows)
     items = samples * planes * groups * vectors
-    block = ParameterBlock()
-    block.add(bytes(8), 8)
+    block = ParameterBlock(plan.index_bits)
+    block.add_table(plan.problem.fill)
     affines = block.add_affines(plan.problem.conversion)
-    _add_divisor(block, vectors, bits)
-    _add_divisor(block, groups, bits)
-    for value in (layout.strides[0], layout.strides[2], layout.offset, items):
-        block.add_index(value, bits)
-    block.add_index(height, 32)
-    block.add_index(width, 32)
+    block.add_divisors(vectors, groups)
+    block.add_indices(layout.strides[0], layout.strides[2], layout.offset, items)
+    block.add_indices(height, width, bits=32)
     block.add(b"", 8)
-    return block, affines, items
-
-
-def _add_divisor(block: ParameterBlock, divisor: int, bits: int) -> None:
-    """Append an `sg::Divisor`."""
-    for word in divisor_words(divisor, bits):
-        block.add_index(word, bits)
+    return block, affines, -(-items // THREADS)
 
 
 def _types(plan: CropChoice) -> tuple[str, str]:
     """The C++ types of the conversion and of offsets."""
     return conversion_argument(plan.problem.conversion), index_argument(plan.index_bits)
-
-
-def _launch(source: str, name: str, plan: CropChoice, items: int, block: ParameterBlock) -> KernelLaunch:
-    """One thread for each item."""
-    return KernelLaunch(
-        sources=(source,),
-        name=name,
-        grid=grid_of(-(-items // THREADS)),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=(*block.tables, (_FILL_AT, plan.problem.fill)),
-    )
 
 
 _RECORD: Final = np.dtype(

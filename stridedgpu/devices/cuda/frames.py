@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stridedgpu.devices.frame_operand import FrameOperand
-from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.planning.device_plan import Width, index_bits
 from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface, SamplesProblem
 from stridedgpu.values.colour_matrix import ColourMatrix
 from stridedgpu.values.conversion import Conversion
@@ -24,18 +24,20 @@ from stridedgpu.values.errors import DeviceError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 
-from .gpu import LONGEST_ROW, KernelLaunch, divisor_words
+from .choice import Bound, KernelChoice, alignment_bound, backwards_bound, bounded_width, stride_bound
+from .gpu import LONGEST_ROW, THREADS, KernelLaunch
 from .parameters import (
     ParameterBlock,
     conversion_argument,
     index_argument,
     instantiation,
+    matrix_encoding,
     number_argument,
+    places_argument,
     product_argument,
     sums_are_finite,
 )
 from .policy import policy
-from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,8 @@ class SampleStrides:
 
 
 @dataclass(frozen=True, slots=True)
-class FramePixelsChoice:
+class FramePixelsChoice(KernelChoice[FrameProblem]):
     """The kernel of a problem, with scalar loads and stores."""
-
-    problem: FrameProblem
-    load: Width
-    store: Width
-    index_bits: int
 
     @property
     def family(self) -> str:
@@ -68,15 +65,13 @@ class FramePixelsChoice:
     @property
     def kernel(self) -> str:
         """The kernel's name: format and chroma, the rows of the matrix if there is one, source type and target type."""
-        problem, made = self.problem, self.problem.conversion
-        mixed = "" if made.matrix is None else f"_matrix{len(made.matrix)}x3"
-        return f"frames_single_{problem.samples.name}_{problem.chroma}{mixed}_{made.source}_{made.target}"
+        problem, conversion = self.problem, self.problem.conversion
+        reads = f"{problem.samples.name}_{problem.chroma}{_mixed(conversion)}"
+        return f"frames_single_{reads}_{conversion.source}_{conversion.target}"
 
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
-        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
-        pixels = "a thread makes the two pixels of a chroma sample, one by one"
-        return [pixels, *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+        return self.words_after("a thread makes the two pixels of a chroma sample, one by one")
 
 
 def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
@@ -109,16 +104,12 @@ def sample_strides(samples: PixelFormat, plane_strides: tuple[tuple[int, ...], .
 
 
 @dataclass(frozen=True, slots=True)
-class FrameChoice:
+class FrameChoice(KernelChoice[FrameProblem]):
     """The kernel of a problem: `length` pixels a thread, stored as vectors of planes, as whole pixels, or singly."""
 
-    problem: FrameProblem
-    load: Width
-    store: Width
     length: int
     of_pixels: bool
     of_vectors: bool
-    index_bits: int
 
     @property
     def family(self) -> str:
@@ -128,17 +119,19 @@ class FrameChoice:
     @property
     def kernel(self) -> str:
         """The kernel's name: family, format, linear chroma, matrix; then type and bytes of a load and of a store."""
-        made, frames = self.problem.conversion, self.problem.samples.name
+        conversion = self.problem.conversion
         linear = "_linear" if self.problem.chroma == "linear" else ""
-        mixed = "" if made.matrix is None else f"_matrix{len(made.matrix)}x3"
-        reads = f"{frames}{linear}{mixed}_{made.source}x{self.load.nbytes}B"
-        return f"frames_{self.family}_{reads}_{made.target}x{self.store.nbytes}B"
+        reads = f"{self.problem.samples.name}{linear}{_mixed(conversion)}_{conversion.source}x{self.load.nbytes}B"
+        return f"frames_{self.family}_{reads}_{conversion.target}x{self.store.nbytes}B"
 
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
-        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
-        together = f"{self.family}: a thread makes {self.length} neighbouring pixels of a row"
-        return [together, *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+        return self.words_after(f"{self.family}: a thread makes {self.length} neighbouring pixels of a row")
+
+
+def _mixed(conversion: Conversion) -> str:
+    """The sizes of the matrix, in a kernel's name."""
+    return "" if conversion.matrix is None else f"_matrix{len(conversion.matrix)}x3"
 
 
 def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | FramePixelsChoice:
@@ -147,8 +140,8 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
     Raises `DeviceError` for a matrix with too many rows, and for packed planes whose samples have no common step.
     Samples that do not follow each other are for the kernel of single pixels.
     """
-    made, target, limits = problem.conversion, problem.target, policy().frames
-    rows, most = len(made.matrix or ()), policy().channel_matrix.most_channels
+    conversion, target, limits = problem.conversion, problem.target, policy().frames
+    rows, most = len(conversion.matrix or ()), policy().channel_matrix.most_channels
     if rows > most:
         raise DeviceError(
             f"matrix= has {rows} rows: a GPU mixes the colours of a frame into up to {most} channels; bring the frame "
@@ -175,12 +168,10 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
             *(stride_bound("target", abs(step) * itemsize, widest) for step, size in outer if size > 1),
             Bound(pixels * itemsize, f"a thread makes up to {pixels} pixels"),
         ]
-        if made.matrix is not None:
-            sums = limits.sums_bytes // made.compute.itemsize
-            bounds.append(Bound(sums * itemsize, f"a thread has {sums} sums of {made.compute} in registers"))
-        if layout.offset:
-            lowest = layout.offset * itemsize
-            bounds.append(Bound(lowest & -lowest, "the target runs backwards"))
+        if conversion.matrix is not None:
+            sums = limits.sums_bytes // conversion.compute.itemsize
+            bounds.append(Bound(sums * itemsize, f"a thread has {sums} sums of {conversion.compute} in registers"))
+        bounds += backwards_bound(layout.offset, itemsize)
         store = bounded_width(bounds, itemsize, widest)
     length = store.nbytes // itemsize
     vectors = length >= 2
@@ -191,10 +182,10 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
         problem,
         Width(load, "what one thread's pixels take" if load < widest else ""),
         store,
+        index_bits(max(layout.span, height * -(-width // length))),
         length,
         joins and vectors,
         splits and vectors,
-        index_bits(max(layout.span, height * -(-width // length))),
     )
 
 
@@ -219,7 +210,7 @@ _COLOURS: Final = 2
 """The values of `sg::FrameKind`."""
 
 
-def matrix_words(matrix: ColourMatrix) -> tuple[int, ...]:
+def _matrix_words(matrix: ColourMatrix) -> tuple[int, ...]:
     """The members of `sg::FrameMatrix`, in their order."""
     return (
         matrix.luma_floor,
@@ -232,7 +223,7 @@ def matrix_words(matrix: ColourMatrix) -> tuple[int, ...]:
     )
 
 
-def frame_shape(surface: FrameSurface) -> bytes:
+def _frame_shape(surface: FrameSurface) -> bytes:
     """The `sg::FrameShape` of luma-chroma frames. Raises `DeviceError` for samples without a common step."""
     strides = sample_strides(surface.samples, surface.plane_strides)
     down, right = surface.samples.chroma_step
@@ -244,7 +235,7 @@ def frame_shape(surface: FrameSurface) -> bytes:
         height // down,
         width // right,
         _KINDS[surface.chroma],
-        *matrix_words(surface.matrix),
+        *_matrix_words(surface.matrix),
     )
 
 
@@ -253,7 +244,7 @@ def frame_record(frame: FrameOperand) -> bytes:
     surface, itemsize = frame.surface, frame.element.itemsize
     strides = sample_strides(surface.samples, surface.plane_strides)
     addresses = (frame.planes[kind.plane].address + kind.first * itemsize for kind in strides)
-    return _SAMPLES.pack(*addresses) + frame_shape(surface)
+    return _SAMPLES.pack(*addresses) + _frame_shape(surface)
 
 
 def colours_record(layout: Layout, address: int, element: ElementType) -> bytes:
@@ -286,39 +277,24 @@ def frames_launch(choice: FrameChoice | FramePixelsChoice) -> KernelLaunch:
 def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
     """Several pixels a thread."""
     problem, bits = choice.problem, choice.index_bits
-    made, layout, samples = problem.conversion, problem.target.layout, problem.samples
+    conversion, layout, samples = problem.conversion, problem.target.layout, problem.samples
     count, height, width = layout.sizes
     vectors = -(-width // choice.length)
     items = height * vectors
-    block = ParameterBlock()
-    block.add(bytes(PLACE.size), 8)
-    is_finite = True
-    if made.matrix is None:
-        product = encode = conversion_argument(made)
-        block.add(bytes(made.source.itemsize), made.source.itemsize)
-        affines = block.add_affines(made)
-    else:
-        encoding, is_finite = _encoding(made), sums_are_finite(made.source, made.compute, made.matrix)
-        product = product_argument(made.source, made.compute, made.matrix)
-        encode = number_argument(encoding, source_is_finite=is_finite)
-        block.add_numbers([number for row in made.matrix for number in row], made.compute)
-        affines = block.add_affines(encoding, made.compute)
-    for number in range(3):
-        stride = problem.plane_strides[number][0] if number < len(problem.plane_strides) else 0
-        block.add_index(stride, 64)
-    for word in divisor_words(vectors, bits):
-        block.add_index(word, bits)
-    across, down, right = layout.strides
-    for value in (across, down, right, layout.offset, items):
-        block.add_index(value, bits)
-    for constant in matrix_words(problem.matrix):
-        block.add_int32(constant)
+    is_finite, matrix = True, conversion.matrix
+    if matrix is not None:
+        is_finite = sums_are_finite(conversion.source, conversion.compute, matrix)
+    block, affines, encode = _converting_block(choice, sums_are_finite=is_finite)
+    product = encode if matrix is None else product_argument(conversion.source, conversion.compute, matrix)
+    pitches = [strides[0] for strides in problem.plane_strides]
+    block.add_indices(*pitches, *(0,) * (3 - len(pitches)), bits=64)
+    block.add_divisors(vectors)
+    block.add_indices(*layout.strides, layout.offset, items)
+    block.add_int32(*_matrix_words(problem.matrix))
     rows, columns = samples.chroma_step
-    for extent in (width, problem.sizes[0] // rows, problem.sizes[1] // columns):
-        block.add_index(extent, 32)
-    apart = len(samples.planes) == 3
+    block.add_indices(width, problem.sizes[0] // rows, problem.sizes[1] // columns, bits=32)
     luma, *chroma = samples.channels
-    blue, red = (channel.plane - 1 if apart else channel.first for channel in chroma)
+    blue, red = (kind.plane - 1 if len(samples.planes) == 3 else kind.first for kind in chroma)
     name = instantiation(
         "frames",
         (product, encode, index_argument(bits)),
@@ -329,64 +305,59 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
         luma=luma.first,
         blue=blue,
         red=red,
-        rows=len(made.matrix or ()),
+        rows=len(matrix or ()),
         finite=is_finite,
         count=count,
-        places=_places(problem),
+        places=places_argument(problem.order),
         length=choice.length,
         of_pixels=choice.of_pixels,
         of_vectors=choice.of_vectors,
         affines=affines,
     )
-    return block.launch_of("frames.cu", name, items)
+    return block.launch("frames.cu", name, -(-items // THREADS))
 
 
 def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
     """The two pixels of a chroma sample a thread."""
     problem, bits = choice.problem, choice.index_bits
-    made, layout = problem.conversion, problem.target.layout
+    conversion, layout = problem.conversion, problem.target.layout
     count, height, width = layout.sizes
     pairs = width // 2 + 1
     items = height * pairs
-    block = ParameterBlock()
-    block.add(bytes(PLACE.size), 8)
-    if made.matrix is None:
-        decode = encode = conversion_argument(made)
-        block.add(bytes(made.source.itemsize), made.source.itemsize)
-        affines = block.add_affines(made)
-    else:
-        encoding = _encoding(made)
-        decode, encode = number_argument(Conversion(made.source, made.compute)), number_argument(encoding)
-        block.add_numbers([number for row in made.matrix for number in row], made.compute)
-        affines = block.add_affines(encoding, made.compute)
+    block, affines, encode = _converting_block(choice, sums_are_finite=False)
+    widening = Conversion(conversion.source, conversion.compute)
+    decode = encode if conversion.matrix is None else number_argument(widening)
     surface = FrameSurface(problem.samples, problem.sizes, problem.plane_strides, problem.matrix, problem.chroma)
-    block.add(frame_shape(surface), 8)
-    for word in divisor_words(pairs, bits):
-        block.add_index(word, bits)
-    across, down, right = layout.strides
-    for value in (across, down, right, layout.offset, items):
-        block.add_index(value, bits)
-    block.add_index(width, 32)
+    block.add(_frame_shape(surface), 8)
+    block.add_divisors(pairs)
+    block.add_indices(*layout.strides, layout.offset, items)
+    block.add_indices(width, bits=32)
     name = instantiation(
         "frame_pixels",
         (decode, encode, index_argument(bits)),
         "FramePixelsPolicy",
-        rows=len(made.matrix or ()),
+        rows=len(conversion.matrix or ()),
         count=count,
-        places=_places(problem),
+        places=places_argument(problem.order),
         affines=affines,
     )
-    return block.launch_of("frame_pixels.cu", name, items)
+    return block.launch("frame_pixels.cu", name, -(-items // THREADS))
 
 
-def _places(problem: FrameProblem) -> str:
-    """The colour of each channel as hexadecimal digits, the first channel's last."""
-    return f"{sum(place << 4 * channel for channel, place in enumerate(problem.order)):#x}"
-
-
-def _encoding(made: Conversion) -> Conversion:
-    """From the sums of a matrix to elements of the target."""
-    return Conversion(made.compute, made.target, made.scale, made.bias, None, made.rounding)
+def _converting_block(
+    choice: FrameChoice | FramePixelsChoice, *, sums_are_finite: bool
+) -> tuple[ParameterBlock, str, str]:
+    """Parameters up to the conversion, and the arguments of its affines and of itself."""
+    conversion = choice.problem.conversion
+    block = ParameterBlock(choice.index_bits)
+    block.add(bytes(PLACE.size), 8)
+    if conversion.matrix is None:
+        block.add(bytes(conversion.source.itemsize), conversion.source.itemsize)
+        return block, block.add_affines(conversion), conversion_argument(conversion)
+    encoding = matrix_encoding(conversion)
+    block.add_numbers((number for row in conversion.matrix for number in row), conversion.compute)
+    affines = block.add_affines(encoding, conversion.compute)
+    return block, affines, number_argument(encoding, source_is_finite=sums_are_finite)
 
 
 def window_place(
@@ -406,13 +377,8 @@ def window_place(
 
 
 @dataclass(frozen=True, slots=True)
-class FrameEncodeChoice:
+class FrameEncodeChoice(KernelChoice[SamplesProblem]):
     """The kernel of a problem, with scalar loads and stores."""
-
-    problem: SamplesProblem
-    load: Width
-    store: Width
-    index_bits: int
 
     @property
     def family(self) -> str:
@@ -426,8 +392,7 @@ class FrameEncodeChoice:
 
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
-        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
-        return ["a thread makes a pair of pixels", *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+        return self.words_after("a thread makes a pair of pixels")
 
 
 def choose_frame_encode(problem: SamplesProblem, widest: int = 16) -> FrameEncodeChoice:  # noqa: ARG001
@@ -453,20 +418,17 @@ def frame_encode_launch(choice: FrameEncodeChoice) -> KernelLaunch:
     pairs = -(-width // 2)
     items = height // down * pairs
     number_bits = 32 if problem.samples.element.itemsize == 1 else 64
-    block = ParameterBlock()
+    block = ParameterBlock(bits)
     block.add(bytes(PLACES.size), 8)
-    steps = [layout.strides for layout in problem.colours]
-    strides = (*(step[0] for step in steps), *(step[1] for step in steps))
-    for stride in (*strides, *(k.row for k in kinds), *missing, *(k.column for k in kinds), *missing):
-        block.add_index(stride, 64)
-    for weight in (*matrix.y, *matrix.u, *matrix.v):
-        block.add_index(weight, number_bits)
-    for value in (matrix.bits, matrix.most, matrix.shift):
-        block.add_int32(value)
+    for axis in (0, 1):
+        block.add_indices(*(layout.strides[axis] for layout in problem.colours), bits=64)
+    block.add_indices(*(kind.row for kind in kinds), *missing, *(kind.column for kind in kinds), *missing, bits=64)
+    block.add_indices(*matrix.y, *matrix.u, *matrix.v, bits=number_bits)
+    block.add_int32(matrix.bits, matrix.most, matrix.shift)
     block.add(b"", number_bits // 8)  # the end of a structure
-    block.add_index(width, 32)
-    for word in (*divisor_words(pairs, bits), items):
-        block.add_index(word, bits)
+    block.add_indices(width, bits=32)
+    block.add_divisors(pairs)
+    block.add_indices(items)
     name = instantiation(
         "frame_encode",
         (f"sg::{problem.samples.element}", index_argument(bits)),
@@ -475,7 +437,7 @@ def frame_encode_launch(choice: FrameEncodeChoice) -> KernelLaunch:
         chroma=right == 2,
         sums=(down, right) == (1, 2),
     )
-    return block.launch_of("frame_encode.cu", name, items)
+    return block.launch("frame_encode.cu", name, -(-items // THREADS))
 
 
 def sample_addresses(problem: SamplesProblem, planes: Sequence[int]) -> tuple[int, ...]:

@@ -10,19 +10,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from math import gcd, prod
 from typing import Final
 
 from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.errors import LayoutError
 
-from .gpu import THREADS, WARP, GpuProperties, KernelLaunch, axes_words, divisor_words, grid_of, rank_of
+from .choice import Bound, KernelChoice, KernelFamily, alignment_bound, bounded_width, stride_bound
+from .gpu import THREADS, WARP, GpuProperties, KernelLaunch
 from .parameters import ParameterBlock, index_argument, instantiation, word_argument
 from .policy import policy
-from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
 SHORT_ROWS_TOGETHER: Final = 4
 """Adjacent target rows made by one thread, if rows are short."""
@@ -37,53 +36,43 @@ WIDEST_INDICES: Final = 16
 """Bytes of the widest load of indices."""
 
 
-class GatherFamily(StrEnum):
+class GatherFamily(KernelFamily):
     """Kinds of gather and scatter, by the memory that an index selects."""
 
-    EMPTY = "empty"
-    ROWS = "rows"
-    SHIFTED_ROWS = "shifted_rows"
-    SHORT_ROWS = "short_rows"
-    INNER = "inner"
-    ELEMENTS = "elements"
-    ND = "nd"
-
-    @property
-    def description(self) -> str:
-        """The family in plain words."""
-        return _DESCRIPTIONS[self]
-
-
-_DESCRIPTIONS: Final = {
-    GatherFamily.EMPTY: "nothing to move: there are no elements",
-    GatherFamily.ROWS: "rows: each index stands for a run that is contiguous on both sides",
-    GatherFamily.SHIFTED_ROWS: "shifted rows: each index stands for a run that begins anywhere, shifted into place",
-    GatherFamily.SHORT_ROWS: "short rows: each index stands for a few bytes, and those of four make whole words",
-    GatherFamily.INNER: "inner axis: one index serves the same place of every outer row",
-    GatherFamily.ELEMENTS: "elements: each has an index of its own",
-    GatherFamily.ND: "elements: each has a tuple of indices of its own",
-}
+    EMPTY = "empty", "nothing to move: there are no elements"
+    ROWS = "rows", "rows: each index stands for a run that is contiguous on both sides"
+    SHIFTED_ROWS = "shifted_rows", "shifted rows: each index stands for a run that begins anywhere, shifted into place"
+    SHORT_ROWS = "short_rows", "short rows: each index stands for a few bytes, and those of four make whole words"
+    INNER = "inner", "inner axis: one index serves the same place of every outer row"
+    ELEMENTS = "elements", "elements: each has an index of its own"
+    ND = "nd", "elements: each has a tuple of indices of its own"
 
 
 @dataclass(frozen=True, slots=True)
-class GatherChoice:
+class GatherChoice(KernelChoice[GatherProblem]):
     """The family of kernels of a gather or scatter, and its access widths.
 
-    `dense` and `indexed` are the widths of one access on either side, in bytes, with their limits; `index` is that of a
-    load of indices. `index_bits` is the width of offset arithmetic, 32 or 64, independent of the indices' type.
+    `index` is the width of a load of indices. `index_bits` is the width of offset arithmetic, independent of the
+    indices' type.
     """
 
-    problem: GatherProblem
     family: GatherFamily
-    dense: Width
-    indexed: Width
     index: Width
-    index_bits: int
 
     @property
-    def mode(self) -> Mode:
-        """The treatment of an index out of range."""
-        return self.problem.mode
+    def dense(self) -> Width:
+        """The width of one access on the dense side."""
+        return self.load if self.problem.scatters else self.store
+
+    @property
+    def indexed(self) -> Width:
+        """The width of one access on the indexed side."""
+        return self.store if self.problem.scatters else self.load
+
+    @property
+    def length(self) -> int:
+        """Elements of one access on the dense side."""
+        return self.dense.nbytes // self.problem.dense.element.itemsize
 
     @property
     def kernel(self) -> str:
@@ -92,23 +81,12 @@ class GatherChoice:
         verb = "scatter" if problem.scatters else "gather"
         return f"{verb}_{self.family}_{problem.dense.element}x{self.dense.nbytes}B_{problem.index.element}"
 
-    @property
-    def load(self) -> Width:
-        """The width of one load."""
-        return self.dense if self.problem.scatters else self.indexed
-
-    @property
-    def store(self) -> Width:
-        """The width of one store."""
-        return self.indexed if self.problem.scatters else self.dense
-
     def in_words(self) -> list[str]:
         """The lines that `explain` prints: family, widths and their limits."""
-        accesses = (in_words("loads", self.load), in_words("stores", self.store), in_words("indices", self.index))
         return [
             self.family.description,
             *self.problem.in_words(),
-            "; ".join(accesses),
+            f"{self.accesses}; {in_words('indices', self.index)}",
             f"{self.index_bits}-bit offsets",
         ]
 
@@ -122,7 +100,6 @@ def choose_gather(problem: GatherProblem, widest: int = 16) -> GatherChoice:
         problem.indexed.layout.span,
         problem.index.layout.span,
     )
-    bits = index_bits(reach)
     dense, indexed = _widths(problem, family, widest)
     index = _index_width(problem, family, dense.nbytes // problem.dense.element.itemsize)
     if family is GatherFamily.ROWS and _are_short(problem, indexed):
@@ -133,7 +110,8 @@ def choose_gather(problem: GatherProblem, widest: int = 16) -> GatherChoice:
         family = GatherFamily.SHIFTED_ROWS
         load, store = _shifted_widths(indexed)
         dense, indexed = (load, store) if problem.scatters else (store, load)
-    return GatherChoice(problem, family, dense, indexed, index, bits)
+    load, store = (dense, indexed) if problem.scatters else (indexed, dense)
+    return GatherChoice(problem, load, store, index_bits(reach), family, index)
 
 
 def _family(problem: GatherProblem) -> GatherFamily:
@@ -277,7 +255,7 @@ _STEPS: Final = (4, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Loop:
+class _LoopAxis:
     """One loop: its size; its strides on the dense side, on the indexed side, in the indices and in their numbering."""
 
     size: int
@@ -285,6 +263,15 @@ class _Loop:
     indexed: int = 0
     index: int = 0
     position: int = 0
+
+    @property
+    def strides(self) -> tuple[int, int, int, int]:
+        """The strides of all operands."""
+        return self.dense, self.indexed, self.index, self.position
+
+    def cut(self, length: int) -> _LoopAxis:
+        """The loop in steps of `length` elements."""
+        return _LoopAxis(-(-self.size // length), *(length * stride for stride in self.strides))
 
 
 def gather_launch(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
@@ -294,72 +281,31 @@ def gather_launch(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """
     if plan.family is GatherFamily.EMPTY:
         raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
-    if plan.family is GatherFamily.ROWS:
-        return _rows(plan, gpu)
-    if plan.family is GatherFamily.SHIFTED_ROWS:
-        return _shifted_rows(plan, gpu)
-    if plan.family is GatherFamily.SHORT_ROWS:
-        return _short_rows(plan)
-    if plan.family is GatherFamily.INNER:
-        return _inner(plan, gpu)
-    return _elements(plan, gpu)
+    lay_out = _LAUNCHES.get(plan.family, _elements)
+    return lay_out(plan, gpu)
 
 
-def _loops(problem: GatherProblem) -> list[_Loop]:
-    return [
-        _Loop(*loop)
-        for loop in zip(
-            problem.sizes,
-            problem.dense_strides,
-            problem.indexed_strides,
-            problem.index_strides,
-            problem.position_strides,
-            strict=True,
-        )
-    ]
+def _loops(problem: GatherProblem) -> list[_LoopAxis]:
+    strides = (problem.dense_strides, problem.indexed_strides, problem.index_strides, problem.position_strides)
+    return [_LoopAxis(*loop) for loop in zip(problem.sizes, *strides, strict=True)]
 
 
-def _filled(loops: Sequence[_Loop]) -> list[_Loop]:
-    """Pad the loops with outer ones of size 1, up to a rank that is instantiated."""
-    rank = rank_of(len(loops))
-    return [_Loop(1)] * (rank - len(loops)) + list(loops)
-
-
-def _common(plan: GatherChoice, loops: Sequence[_Loop], items: int) -> ParameterBlock:
-    """`sg::GatherParameters` with addresses and launch number 0."""
-    problem, bits = plan.problem, plan.index_bits
-    block = ParameterBlock()
+def _common(plan: GatherChoice, loops: Sequence[_LoopAxis]) -> tuple[ParameterBlock, int, int]:
+    """`sg::GatherParameters` with addresses and launch number 0, their rank, and the places of the loops."""
+    problem = plan.problem
+    block = ParameterBlock(plan.index_bits)
     block.add(bytes(16), 8)
     block.add_int32(0)
     for entry in problem.indexed_axes:
-        block.add(struct.pack("<Q", entry.size), 8)
-        block.add_index(entry.stride if entry.size > 1 else 0, bits)
-        block.add_index(entry.component, bits)
-    words = [word for loop in loops for word in divisor_words(loop.size, bits)]
-    for steps in zip(*((loop.dense, loop.indexed, loop.index, loop.position) for loop in loops), strict=True):
-        words += steps
-    for word in (
-        *words,
-        problem.dense_offset,
-        problem.indexed_offset,
-        problem.index_offset,
-        problem.position_offset,
-        items,
-    ):
-        block.add_index(word, bits)
+        block.add_indices(entry.size, bits=64)
+        block.add_indices(entry.stride if entry.size > 1 else 0, entry.component)
+    columns = ([loop.strides[operand] for loop in loops] for operand in range(4))
+    rank = block.add_axes([loop.size for loop in loops], *columns)
+    count = prod(loop.size for loop in loops)
+    offsets = (problem.dense_offset, problem.indexed_offset, problem.index_offset, problem.position_offset)
+    block.add_indices(*offsets, count)
     block.add(b"", 8)
-    return block
-
-
-def _launch(source: str, name: str, blocks: int, block: ParameterBlock, threads: int = THREADS) -> KernelLaunch:
-    return KernelLaunch(
-        sources=(source,),
-        name=name,
-        grid=grid_of(blocks),
-        block=(threads, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-    )
+    return block, rank, count
 
 
 def _types(plan: GatherChoice) -> tuple[str, str, str]:
@@ -370,22 +316,18 @@ def _types(plan: GatherChoice) -> tuple[str, str, str]:
 
 def _mode(plan: GatherChoice) -> str:
     """The `sg::OutOfRange` of the mode; checked indices are clamped."""
-    return f"sg::OutOfRange::{'clamp' if plan.mode == 'raise' else plan.mode}"
+    return f"sg::OutOfRange::{'clamp' if plan.problem.mode == 'raise' else plan.problem.mode}"
 
 
 def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """Groups of lanes sized to the run; long runs are cut into chunks."""
     problem = plan.problem
     *outer, run = _loops(problem)
-    length = plan.dense.nbytes // problem.dense.element.itemsize
-    steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), plan, gpu)
-    chunk = steps * lanes * length
+    steps, items, lanes = _shape(-(-run.size // plan.length), prod(loop.size for loop in outer), plan, gpu)
+    chunk = steps * lanes * plan.length
     chunks = -(-run.size // chunk)
-    loops = _filled([*outer, _Loop(chunks, chunk, chunk)])
-    count = prod(loop.size for loop in loops)
-    block = _common(plan, loops, count)
-    block.add_index(run.size, plan.index_bits)
-    block.add_index(run.size // length * length, plan.index_bits)
+    block, rank, count = _common(plan, [*outer, _LoopAxis(chunks, chunk, chunk)])
+    block.add_indices(run.size, run.size // plan.length * plan.length)
     name = instantiation(
         "gather_rows",
         _types(plan),
@@ -396,11 +338,11 @@ def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
         lanes=lanes,
         steps=steps,
         items=items,
-        rank=len(loops),
+        rank=rank,
         components=len(problem.indexed_axes),
         exact=run.size == chunks * chunk,
     )
-    return _launch("gather_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
+    return block.launch("gather_rows.cu", name, -(-count // (THREADS // lanes * items)))
 
 
 def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
@@ -411,12 +353,10 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     places = run.size + length - 1
     steps, items, lanes = _shifted_shape(-(-places // length), prod(loop.size for loop in outer), plan.index_bits, gpu)
     chunk = steps * lanes * length
-    loops = _filled([*outer, _Loop(-(-places // chunk), chunk, chunk)])
-    count = prod(loop.size for loop in loops)
-    block = _common(plan, loops, count)
-    block.add_index(run.size, plan.index_bits)
+    block, rank, count = _common(plan, [*outer, _LoopAxis(-(-places // chunk), chunk, chunk)])
+    block.add_indices(run.size)
     source = problem.dense if problem.scatters else problem.indexed
-    block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
+    block.add_indices(source.layout.span * source.element.itemsize + source.slack_bytes, bits=64)
     name = instantiation(
         "gather_shifted_rows",
         _types(plan),
@@ -426,10 +366,10 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
         lanes=lanes,
         steps=steps,
         items=items,
-        rank=len(loops),
+        rank=rank,
         components=len(problem.indexed_axes),
     )
-    return _launch("gather_shifted_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
+    return block.launch("gather_shifted_rows.cu", name, -(-count // (THREADS // lanes * items)))
 
 
 def _shape(vectors: int, rows: int, plan: GatherChoice, gpu: GpuProperties) -> tuple[int, int, int]:
@@ -481,45 +421,34 @@ def _shifted_shape(vectors: int, rows: int, bits: int, gpu: GpuProperties) -> tu
 
 def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """One thread for several vectors of adjacent elements, each element with its own index or tuple of indices."""
-    problem, bits = plan.problem, plan.index_bits
-    length = plan.dense.nbytes // problem.dense.element.itemsize
-    *outer, row = _loops(problem) or [_Loop(1)]
-    vectors = -(-row.size // length)
-    steps = (row.dense, row.indexed, row.index, row.position)
-    loops = _filled([*outer, _Loop(vectors, *(length * step for step in steps))])
-    count = prod(loop.size for loop in loops)
-    most = max(
-        1, min(policy().gather.in_flight, policy().gather.elements_in_flight // (length * len(problem.indexed_axes)))
-    )
+    problem, limits = plan.problem, policy().gather
+    *outer, row = _loops(problem) or [_LoopAxis(1)]
+    block, rank, count = _common(plan, [*outer, row.cut(plan.length)])
+    components = len(problem.indexed_axes)
+    most = max(1, min(limits.in_flight, limits.elements_in_flight // (plan.length * components)))
     items = most if count >= gpu.multiprocessors * THREADS * most else 1
-    block = _common(plan, loops, count)
-    for value in (row.size, row.indexed, row.index, row.position):
-        block.add_index(value, bits)
+    block.add_indices(row.size, row.indexed, row.index, row.position)
     name = instantiation(
         "gather_elements",
         _types(plan),
         "GatherElementsPolicy",
-        length=length,
+        length=plan.length,
         index_bytes=plan.index.nbytes,
         mode=_mode(plan),
         scatters=problem.scatters,
         items=items,
-        rank=len(loops),
-        components=len(problem.indexed_axes),
+        rank=rank,
+        components=components,
     )
-    return _launch("gather_elements.cu", name, -(-count // (THREADS * items)), block)
+    return block.launch("gather_elements.cu", name, -(-count // (THREADS * items)))
 
 
-def _short_rows(plan: GatherChoice) -> KernelLaunch:
+def _short_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:  # noqa: ARG001 - as the others
     """One thread for several adjacent rows of the target."""
-    problem, bits, together = plan.problem, plan.index_bits, SHORT_ROWS_TOGETHER
+    problem = plan.problem
     *outer, rows, run = _loops(problem)
-    steps = (rows.dense, rows.indexed, rows.index, rows.position)
-    loops = _filled([*outer, _Loop(-(-rows.size // together), *(together * step for step in steps))])
-    count = prod(loop.size for loop in loops)
-    block = _common(plan, loops, count)
-    for value in (rows.size, rows.indexed, rows.index, rows.position):
-        block.add_index(value, bits)
+    block, rank, count = _common(plan, [*outer, rows.cut(SHORT_ROWS_TOGETHER)])
+    block.add_indices(rows.size, rows.indexed, rows.index, rows.position)
     name = instantiation(
         "gather_short_rows",
         _types(plan),
@@ -529,37 +458,43 @@ def _short_rows(plan: GatherChoice) -> KernelLaunch:
         store_bytes=plan.dense.nbytes,
         index_bytes=plan.index.nbytes,
         mode=_mode(plan),
-        rank=len(loops),
+        rank=rank,
     )
-    return _launch("gather_short_rows.cu", name, -(-count // THREADS), block)
+    return block.launch("gather_short_rows.cu", name, -(-count // THREADS))
 
 
 def _inner(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """One thread for a vector of adjacent indices, applied to a few rows."""
-    problem, bits = plan.problem, plan.index_bits
-    length = plan.dense.nbytes // problem.dense.element.itemsize
-    *outer, inner = _loops(problem)
-    loops = _filled(outer)
-    rows = prod(loop.size for loop in outer)
-    together = min(policy().gather.inner_rows, policy().gather.inner_elements // length)
-    groups, vectors = -(-rows // together), -(-inner.size // length)
-    enough = groups * vectors >= gpu.multiprocessors * policy().gather.long_row_threads
-    threads = policy().gather.long_row_threads if vectors > THREADS and enough else THREADS
-    block = _common(plan, loops, rows)
-    for value in (inner.size, inner.dense, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
-        block.add_index(value, bits)
+    limits = policy().gather
+    *outer, inner = _loops(plan.problem)
+    block, rank, count = _common(plan, outer)
+    together = min(limits.inner_rows, limits.inner_elements // plan.length)
+    groups, vectors = -(-count // together), -(-inner.size // plan.length)
+    enough = groups * vectors >= gpu.multiprocessors * limits.long_row_threads
+    threads = limits.long_row_threads if vectors > THREADS and enough else THREADS
+    block.add_indices(inner.size, inner.dense, inner.index, inner.position, groups)
+    block.add_divisors(vectors)
     name = instantiation(
         "gather_inner",
         _types(plan),
         "GatherInnerPolicy",
-        length=length,
+        length=plan.length,
         index_bytes=plan.index.nbytes,
         mode=_mode(plan),
         rows=together,
         threads=threads,
-        rank=len(loops),
+        rank=rank,
     )
-    return _launch("gather_inner.cu", name, -(-groups * vectors // threads), block, threads)
+    return block.launch("gather_inner.cu", name, -(-groups * vectors // threads), threads)
+
+
+_LAUNCHES: Final = {
+    GatherFamily.ROWS: _rows,
+    GatherFamily.SHIFTED_ROWS: _shifted_rows,
+    GatherFamily.SHORT_ROWS: _short_rows,
+    GatherFamily.INNER: _inner,
+}
+"""By family; in the others each element has indices of its own."""
 
 
 CHECK_REPORT_AT: Final = 8
@@ -624,14 +559,15 @@ def check_launch(rule: IndexRule) -> KernelLaunch:
     """The launch that checks every index of `rule` and reports the first one out of range."""
     layout = rule.index.layout
     bits = index_bits(max(layout.element_count, layout.span))
-    block, rank = _walked(layout.sizes, layout.strides, (), bits)
-    block.add_index(layout.offset, bits)
-    block.add_index(layout.element_count, bits)
+    block = ParameterBlock(bits)
+    rank = block.add_axes(layout.sizes, layout.strides, (0,) * layout.ndim)
+    block.add_indices(layout.offset, layout.element_count)
     block.add_int32(rank - 1 if rule.has_tuples else -1)
-    block.add(_per_component([size for _, size in rule.axes]), 8)
+    _add_per_component(block, [size for _, size in rule.axes])
     items = policy().gather.checked_indices
-    name = instantiation("check_indices", _check_types(rule, bits), "CheckPolicy", items=items, rank=rank)
-    return _check_launch("check_indices.cu", name, block, layout.element_count, items)
+    types = (f"sg::{rule.index.element}", index_argument(bits))
+    name = instantiation("check_indices", types, "CheckPolicy", items=items, rank=rank)
+    return block.launch("check_indices.cu", name, -(-layout.element_count // (THREADS * items)))
 
 
 def distinct_report_bytes(rule: IndexRule) -> int:
@@ -643,51 +579,22 @@ def distinct_launch(rule: IndexRule) -> KernelLaunch:
     """The launch that reports whether two indices of `rule` name one element; the bits follow the report."""
     layout = rule.index.layout
     tuples = layout.ndim - 1 if rule.has_tuples else layout.ndim
-    sizes = layout.sizes[:tuples]
     count = layout.element_count // len(rule.axes) if rule.has_tuples else layout.element_count
     own, named = rule.name_pitches
     bits = index_bits(max(count, layout.span, rule.name_count))
-    block, rank = _walked(sizes, layout.strides[:tuples], own, bits)
-    for value in (layout.offset, count, layout.strides[-1] if rule.has_tuples else 0):
-        block.add_index(value, bits)
+    block = ParameterBlock(bits)
+    rank = block.add_axes(layout.sizes[:tuples], layout.strides[:tuples], own or (0,) * tuples)
+    block.add_indices(layout.offset, count, layout.strides[-1] if rule.has_tuples else 0)
     block.add_int32(len(rule.axes))
-    block.add(_per_component([size for _, size in rule.axes]), 8)
-    block.add(_per_component(named), 8)
-    name = instantiation("check_distinct", _check_types(rule, bits), "DistinctPolicy", rank=rank)
-    return _check_launch("check_distinct.cu", name, block, count, 1)
+    _add_per_component(block, [size for _, size in rule.axes])
+    _add_per_component(block, named)
+    types = (f"sg::{rule.index.element}", index_argument(bits))
+    name = instantiation("check_distinct", types, "DistinctPolicy", rank=rank)
+    return block.launch("check_distinct.cu", name, -(-count // THREADS))
 
 
-def _walked(sizes: Sequence[int], strides: Sequence[int], own: Sequence[int], bits: int) -> tuple[ParameterBlock, int]:
-    """Parameters beginning with the indices' `sg::Axes`, with the `own` pitches as target strides; and its rank."""
-    rank = rank_of(len(sizes))
-    filling = rank - len(sizes)
-    pitches = tuple(own) or (0,) * len(sizes)
-    block = ParameterBlock()
-    block.add_axes(
-        axes_words((*(1,) * filling, *sizes), (*(0,) * filling, *strides), (*(0,) * filling, *pitches), bits), bits
-    )
-    return block, rank
-
-
-def _per_component(values: Sequence[int]) -> bytes:
-    """One 64-bit value for each component of a tuple. Raises `LayoutError` for too many."""
+def _add_per_component(block: ParameterBlock, values: Sequence[int]) -> None:
+    """Append one 64-bit value for each component of a tuple. Raises `LayoutError` for too many."""
     if len(values) > _MOST_COMPONENTS:
         raise LayoutError(f"indices hold tuples of {len(values)}; a GPU takes up to {_MOST_COMPONENTS}.")
-    return struct.pack(f"<{_MOST_COMPONENTS}Q", *values, *(0,) * (_MOST_COMPONENTS - len(values)))
-
-
-def _check_types(rule: IndexRule, bits: int) -> tuple[str, str]:
-    """The C++ types of the indices and of offsets."""
-    return f"sg::{rule.index.element}", index_argument(bits)
-
-
-def _check_launch(source: str, name: str, block: ParameterBlock, count: int, each: int) -> KernelLaunch:
-    """One thread for `each` of `count` indices or tuples."""
-    return KernelLaunch(
-        sources=(source,),
-        name=name,
-        grid=grid_of(-(-count // (THREADS * each))),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-    )
+    block.add_indices(*values, *(0,) * (_MOST_COMPONENTS - len(values)), bits=64)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+THREADS: Final = 256
+"""Threads of a block, unless a kernel's policy sets another number; kernels repeat it as `__launch_bounds__`."""
+
+WARP: Final = 32
+"""Lanes of a warp."""
+
+LONGEST_ROW: Final = 2**31 - 1
+"""Elements of the longest row of a window: kernels count its columns in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +37,12 @@ class GpuProperties:
         return 32 if self.compute_capability >= 100 else 16
 
 
-THREADS: Final = 256
-"""Threads of a block, unless a kernel's policy sets another number; kernels repeat it as `__launch_bounds__`."""
-
-LONGEST_ROW: Final = 2**31 - 1
-"""Elements of the longest row of a window: kernels count its columns in 32 bits."""
-
-WARP: Final = 32
-"""Lanes of a warp."""
-
-REFERENCE_GPU: Final = GpuProperties("NVIDIA H200", 90, 132, 227 * 1024, 48 * 1024)
-"""The GPU that plans are for if none is present."""
-
-
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
     """One launch: an instantiation of a source, its grid, and its packed parameters.
 
     `sources` are file names in `kernels/`, joined into one text. `name` is the name expression that NVRTC instantiates
-    (`launches/instantiation.py`). Every kernel takes one structure by value: the source address in its first 8 bytes,
+    (`parameters.instantiation`). Every kernel takes one structure by value: the source address in its first 8 bytes,
     the target address in the next 8, then the bytes of `parameters` from byte 16 on (its first 16 bytes are zero and
     are overwritten). Addresses are those of each side's lowest element. `tables` are constant arrays too long for a
     parameter block, as (byte offset of their address, contents). `tile` is the box of loops that a block, or a group
@@ -73,57 +68,11 @@ def grid_of(blocks: int) -> tuple[int, int, int]:
     return (-(-blocks // y), y, 1)
 
 
-def rank_of(axes: int) -> int:
-    """The number of axes of the kernel that walks `axes` axes; outer axes of size 1 fill them up.
-
-    Powers of two keep instantiations few, and an axis of size 1 costs little. Every walked axis has at least two
-    elements, so no tensor in memory has more than the 64 of `sg::Axes`.
-
-    >>> [rank_of(axes) for axes in (0, 1, 3, 9)]
-    [1, 1, 4, 16]
-    """
-    return 1 << max(axes - 1, 0).bit_length()
-
-
-def divisor_words(divisor: int, index_bits: int) -> tuple[int, ...]:
-    """The words of `sg::Divisor`: the divisor, and for 32-bit indices the multiplier and shift that replace it.
-
-    Exact for dividends and divisors below 2^31 (Granlund and Montgomery, "Division by invariant integers using
-    multiplication", 1994).
-    """
-    if index_bits == 64:
-        return (divisor,)
-    shift = (divisor - 1).bit_length()
-    return (divisor, 2**32 * (2**shift - divisor) // divisor + 1, shift)
-
-
-def axes_words(
-    sizes: Sequence[int], source_strides: Sequence[int], target_strides: Sequence[int], index_bits: int
-) -> bytes:
-    """The bytes of `sg::Axes`: divisors, then source strides, then target strides, outermost first."""
-    code, wrap = ("I", 2**32) if index_bits == 32 else ("Q", 2**64)
-    words = [word for size in sizes for word in divisor_words(size, index_bits)]
-    words += [stride % wrap for stride in (*source_strides, *target_strides)]
-    return struct.pack(f"<{len(words)}{code}", *words)
-
-
 _BYTES_IN_FLIGHT: Final = {75: 16 << 10, 80: 16 << 10, 86: 16 << 10, 90: 32 << 10, 100: 64 << 10, 120: 16 << 10}
 """Bytes in flight per multiprocessor that saturate memory (bandwidth x latency), by least compute capability."""
 
 _BYTES_IN_FLIGHT_HBM3E: Final = 48 << 10
 """The same for Hopper with HBM3e: the H200, and GH200 models with HBM3e."""
-
-
-def bytes_in_flight(name: str, capability: int) -> int:
-    """Bytes that each multiprocessor of a GPU must have in flight to saturate memory.
-
-    >>> bytes_in_flight("NVIDIA H100", 90), bytes_in_flight("NVIDIA L4", 89)
-    (32768, 16384)
-    """
-    if capability == 90 and "H200" in name:
-        return _BYTES_IN_FLIGHT_HBM3E
-    return _BYTES_IN_FLIGHT[max((least for least in _BYTES_IN_FLIGHT if least <= capability), default=75)]
-
 
 _SHARED_BYTES: Final = {
     75: 64 << 10,
@@ -138,11 +87,24 @@ _SHARED_BYTES: Final = {
 Capability"."""
 
 
-def _gpu(name: str, capability: int, multiprocessors: int) -> GpuProperties:
-    return GpuProperties(
-        name, capability, multiprocessors, _SHARED_BYTES[capability], bytes_in_flight(name, capability)
-    )
+def bytes_in_flight(name: str, capability: int) -> int:
+    """Bytes that each multiprocessor of a GPU must have in flight to saturate memory.
 
+    >>> bytes_in_flight("NVIDIA H100", 90), bytes_in_flight("NVIDIA L4", 89)
+    (32768, 16384)
+    """
+    if capability == 90 and "H200" in name:
+        return _BYTES_IN_FLIGHT_HBM3E
+    return _BYTES_IN_FLIGHT[max((least for least in _BYTES_IN_FLIGHT if least <= capability), default=75)]
+
+
+def _gpu(name: str, capability: int, multiprocessors: int) -> GpuProperties:
+    shared_bytes = _SHARED_BYTES[capability]
+    return GpuProperties(name, capability, multiprocessors, shared_bytes, bytes_in_flight(name, capability))
+
+
+REFERENCE_GPU: Final = _gpu("NVIDIA H200", 90, 132)
+"""The GPU that plans are for if none is present."""
 
 KNOWN_GPUS: Final[Mapping[str, GpuProperties]] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stridedgpu.values.channel_matrix import Matrix
@@ -33,13 +33,9 @@ def instantiation(kernel: str, types: Sequence[str], policy: str, **constants: b
         >>> instantiation("check_indices", ("sg::int64", "sg::uint32"), "CheckPolicy", items=4, rank=1)
         'sg::check_indices<sg::int64, sg::uint32, sg::CheckPolicy{.items = 4, .rank = 1}>'
     """
-    members = ", ".join(f".{name} = {_constant(value)}" for name, value in constants.items())
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in constants.items()}
+    members = ", ".join(f".{name} = {text}" for name, text in texts.items())
     return f"sg::{kernel}<{', '.join(types)}, sg::{policy}{{{members}}}>"
-
-
-def _constant(value: bool | int | str) -> str:
-    """A constant as C++ writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _FEW_CHANNELS: Final = 16
@@ -53,61 +49,82 @@ _WORDS: Final = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "word128
 class ParameterBlock:
     """The bytes of a kernel's only parameter, a C structure: members are appended at their alignment.
 
-    The first 16 bytes are the addresses of source and target, left 0. A method that chooses between C++ types returns
-    the template argument of its choice.
+    The first 16 bytes are the addresses of source and target, left 0. Indices have `index_bits`, unless `bits` says
+    otherwise. A method that chooses between C++ types returns the template argument of its choice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, index_bits: int) -> None:
         """Start with the two addresses."""
+        self._bits = index_bits
         self._bytes = bytearray(16)
-        self._tables: list[tuple[int, bytes]] = []
+        self.tables: list[tuple[int, bytes]] = []
 
     @property
     def parameters(self) -> bytes:
         """The structure, padded as in C to a multiple of the 8 bytes of an address."""
         return bytes(self._bytes) + bytes(-len(self._bytes) % 8)
 
-    @property
-    def tables(self) -> tuple[tuple[int, bytes], ...]:
-        """Arrays for device memory, each with the offset of its address."""
-        return tuple(self._tables)
+    def launch(
+        self,
+        source: str,
+        name: str,
+        blocks: int,
+        threads: int = THREADS,
+        *,
+        shared_bytes: int = 0,
+        tile: tuple[int, ...] = (),
+    ) -> KernelLaunch:
+        """The launch of the kernel `name` of `source` with these parameters."""
+        block = (threads, 1, 1)
+        tables = tuple(self.tables)
+        return KernelLaunch((source,), name, grid_of(blocks), block, shared_bytes, self.parameters, tables, tile)
 
     def add(self, data: bytes, alignment: int) -> None:
         """Append a member at the next multiple of `alignment` bytes."""
         self._bytes += bytes(-len(self._bytes) % alignment) + data
 
-    def add_index(self, value: int, index_bits: int) -> None:
-        """Append an unsigned index, or a signed offset in two's complement."""
-        nbytes = index_bits // 8
-        self.add((value % 2**index_bits).to_bytes(nbytes, "little"), nbytes)
+    def add_indices(self, *values: int, bits: int = 0) -> None:
+        """Append unsigned indices, or signed offsets in two's complement."""
+        bits = bits or self._bits
+        for value in values:
+            self.add((value % 2**bits).to_bytes(bits // 8, "little"), bits // 8)
 
-    def add_int32(self, value: int) -> None:
-        """A C int."""
-        self.add(struct.pack("<i", value), 4)
+    def add_divisors(self, *divisors: int, bits: int = 0) -> None:
+        """Append an `sg::Divisor` each: the divisor, and for 32-bit indices a multiplier and a shift.
 
-    def add_axes(self, words: bytes, index_bits: int) -> None:
-        """An `sg::Axes`, or any other words of the index type."""
-        self.add(words, index_bits // 8)
+        Exact for dividends and divisors below 2^31 (Granlund and Montgomery, "Division by invariant integers using
+        multiplication", 1994).
+        """
+        bits = bits or self._bits
+        for divisor in divisors:
+            self.add_indices(divisor, bits=bits)
+            if bits == 32:
+                shift = (divisor - 1).bit_length()
+                self.add_indices(2**32 * (2**shift - divisor) // divisor + 1, shift, bits=32)
 
-    def launch_of(self, source: str, name: str, items: int) -> KernelLaunch:
-        """The launch of a kernel with these parameters, a thread for each item, and no shared memory."""
-        return KernelLaunch(
-            sources=(source,),
-            name=name,
-            grid=grid_of(-(-items // THREADS)),
-            block=(THREADS, 1, 1),
-            shared_bytes=0,
-            parameters=self.parameters,
-            tables=self.tables,
-        )
+    def add_int32(self, *values: int) -> None:
+        """Append C ints."""
+        self.add_indices(*values, bits=32)
+
+    def add_axes(self, sizes: Sequence[int], *strides: Sequence[int]) -> int:
+        """Append an `sg::Axes`, outermost first: divisors, then the strides of each side; returns its rank.
+
+        Outer axes of size 1 fill it up to a rank that kernels are instantiated for.
+        """
+        rank = rank_of(len(sizes))
+        added = rank - len(sizes)
+        self.add_divisors(*(1,) * added, *sizes)
+        for side in strides:
+            self.add_indices(*(0,) * added, *side)
+        return rank
 
     def add_table(self, data: bytes) -> None:
         """Append the address of a table in device memory, aligned for any vector."""
         self.add(bytes(8), 8)
-        self._tables.append((len(self._bytes) - 8, data))
+        self.tables.append((len(self._bytes) - 8, data))
 
-    def add_numbers(self, numbers: Sequence[float], compute: ElementType) -> None:
-        """An array of the type of arithmetic."""
+    def add_numbers(self, numbers: Iterable[float], compute: ElementType) -> None:
+        """Append an array of the type of arithmetic."""
         code = "d" if compute.itemsize == 8 else "f"
         self.add(b"".join(_packed_float(number, code) for number in numbers), compute.itemsize)
 
@@ -124,16 +141,16 @@ class ParameterBlock:
         entries = [_packed_float(value, code) for pair in zip(scales, biases, strict=True) for value in pair]
         return self._add_per_channel(entries, 2, struct.calcsize(code))
 
-    def add_order(self, conversion: Conversion, source_stride: int, index_bits: int) -> str:
+    def add_order(self, conversion: Conversion, source_stride: int, *, bits: int = 0) -> str:
         """An `sg::ChannelOrder` along a channel axis with this source stride; the argument is its `sg::Channels`."""
-        nbytes = index_bits // 8
+        bits = bits or self._bits
         if conversion.channels is None:
-            self.add_index(source_stride, index_bits)
+            self.add_indices(source_stride, bits=bits)
             return "sg::Channels::alike"
-        offsets = [channel * source_stride % 2**index_bits for channel in conversion.channels]
+        offsets = [channel * source_stride % 2**bits for channel in conversion.channels]
         if len(offsets) == 1:
             offsets *= 2  # of channels that are alike there is a stride, and no place where the first one is
-        return self._add_per_channel([offset.to_bytes(nbytes, "little") for offset in offsets], 1, nbytes)
+        return self._add_per_channel([offset.to_bytes(bits // 8, "little") for offset in offsets], 1, bits // 8)
 
     def _add_per_channel(self, entries: list[bytes], per_channel: int, alignment: int) -> str:
         """Append per-channel constants: one value, up to 16 in place, or the address of a longer table."""
@@ -145,6 +162,18 @@ class ParameterBlock:
         whole = len(data) if count == 1 else len(data) // count * _FEW_CHANNELS
         self.add(data + bytes(whole - len(data)), alignment)
         return "sg::Channels::alike" if count == 1 else "sg::Channels::few"
+
+
+def rank_of(axes: int) -> int:
+    """The rank of the kernel that walks `axes` axes.
+
+    Powers of two keep instantiations few, and an axis of size 1 costs little. Every walked axis has at least two
+    elements, so no tensor in memory has more than the 64 of `sg::Axes`.
+
+    >>> [rank_of(axes) for axes in (0, 1, 3, 9)]
+    [1, 1, 4, 16]
+    """
+    return 1 << max(axes - 1, 0).bit_length()
 
 
 def conversion_argument(conversion: Conversion) -> str:
@@ -188,6 +217,12 @@ def product_argument(source: ElementType, compute: ElementType, matrix: Matrix) 
     return f"sg::Conversion<{types}, sg::Rounding::nearest, sg::Nan::ignore{fused}>"
 
 
+def matrix_encoding(conversion: Conversion) -> Conversion:
+    """From the sums of a matrix to elements of the target."""
+    scale, bias = conversion.scale, conversion.bias
+    return Conversion(conversion.compute, conversion.target, scale, bias, None, conversion.rounding)
+
+
 def sums_are_finite(source: ElementType, compute: ElementType, matrix: Matrix) -> bool:
     """Whether every sum of unsigned integers times a row of a matrix is finite, and so is no NaN."""
     most = 2.0 ** (8 * source.itemsize)
@@ -198,6 +233,11 @@ def sums_are_finite(source: ElementType, compute: ElementType, matrix: Matrix) -
 def index_argument(index_bits: int) -> str:
     """The unsigned type of indices and offsets."""
     return f"sg::uint{index_bits}"
+
+
+def places_argument(places: Iterable[int]) -> str:
+    """Small numbers, one for each channel, as hexadecimal digits, the first channel's last."""
+    return f"{sum(place << 4 * channel for channel, place in enumerate(places)):#x}"
 
 
 def word_argument(element: ElementType) -> str:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.planning.device_plan import Width, index_bits
 from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.values.errors import LayoutError
 
-from .gpu import KernelLaunch, divisor_words
+from .choice import Bound, KernelChoice, alignment_bound, backwards_bound, bounded_width, stride_bound
+from .gpu import THREADS, KernelLaunch
 from .parameters import ParameterBlock, index_argument, instantiation
-from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
 
 @dataclass(frozen=True, slots=True)
-class RawChoice:
+class RawChoice(KernelChoice[RawProblem]):
     """The kernel of a problem: byte loads, and stores of a group's samples, as one vector or one by one."""
-
-    problem: RawProblem
-    load: Width
-    store: Width
-    index_bits: int
 
     @property
     def of_vectors(self) -> bool:
@@ -40,9 +35,7 @@ class RawChoice:
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
         samples = self.problem.samples
-        together = f"a thread unpacks one group: {samples.count} samples in {samples.nbytes} bytes"
-        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
-        return [together, *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+        return self.words_after(f"a thread unpacks one group: {samples.count} samples in {samples.nbytes} bytes")
 
 
 def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
@@ -59,9 +52,7 @@ def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
         bounds = [alignment_bound("target", target.alignment), Bound(count * itemsize, "a group has no more samples")]
         if height > 1:
             bounds.append(stride_bound("target", abs(down) * itemsize, widest))
-        if target.layout.offset:
-            lowest = target.layout.offset * itemsize
-            bounds.append(Bound(lowest & -lowest, "the target runs backwards"))
+        bounds += backwards_bound(target.layout.offset, itemsize)
         store = bounded_width(bounds, itemsize, widest)
         if store.nbytes < count * itemsize:
             store = Width(itemsize, store.limit)
@@ -73,18 +64,14 @@ def raw_launch(choice: RawChoice) -> KernelLaunch:
     """The kernel, grid and parameters that carry out a choice."""
     problem, bits = choice.problem, choice.index_bits
     samples, layout = problem.samples, problem.target.layout
-    (height, _), (down, right) = layout.sizes, layout.strides
-    items = height * problem.groups
-    block = ParameterBlock()
+    items = layout.sizes[0] * problem.groups
+    block = ParameterBlock(bits)
     for fields in samples.samples:
         for field in fields:
-            for number in (8 * field.byte + field.right, field.mask, field.left):
-                block.add_index(number, 32)
-    for word in divisor_words(problem.groups, bits):
-        block.add_index(word, bits)
-    block.add_index(problem.pitch, 64)
-    for value in (down, right, layout.offset, items):
-        block.add_index(value, bits)
+            block.add_indices(8 * field.byte + field.right, field.mask, field.left, bits=32)
+    block.add_divisors(problem.groups)
+    block.add_indices(problem.pitch, bits=64)
+    block.add_indices(*layout.strides, layout.offset, items)
     name = instantiation(
         "unpack_raw",
         (index_argument(bits),),
@@ -93,4 +80,4 @@ def raw_launch(choice: RawChoice) -> KernelLaunch:
         count=samples.count,
         of_vectors=choice.of_vectors,
     )
-    return block.launch_of("raw.cu", name, items)
+    return block.launch("raw.cu", name, -(-items // THREADS))

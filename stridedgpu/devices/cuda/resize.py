@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -27,11 +27,11 @@ from stridedgpu.values.errors import DeviceError, LayoutError
 from stridedgpu.values.interpolation import Arithmetic, arithmetic_of
 from stridedgpu.values.strides import round_up
 
+from .choice import Bound, KernelChoice, KernelFamily, alignment_bound, backwards_bound, bounded_width, stride_bound
 from .frames import colours_record, frame_record
-from .gpu import LONGEST_ROW, GpuProperties, KernelLaunch, divisor_words, grid_of
+from .gpu import LONGEST_ROW, GpuProperties, KernelLaunch
 from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from .policy import ResizePolicy, policy
-from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
 _ALIGNMENT: Final = 16
 """Bytes of the widest access to shared memory."""
@@ -203,39 +203,29 @@ def _up(nbytes: int) -> int:
 _VECTOR_BYTES: Final = 16
 """Bytes of the widest access; source rows are staged, and tiles read, in such vectors of shared memory."""
 
+_OFFSET_BITS: Final = 64
+"""Bits of the offsets within an image, as its record stores them."""
+
 _FRAME_GROUP: Final = 8
 """Pixels of a frame's row whose luma is one load, if it is an aligned vector: `sg::FrameGroups`."""
 
 
-class ResizeFamily(StrEnum):
+class ResizeFamily(KernelFamily):
     """Kinds of source reads, by the contiguity of the source."""
 
-    PIXELS = "pixels"
-    PLANES = "planes"
-    ELEMENTS = "elements"
-    FRAMES = "frames"
-    NEAREST = "nearest"
-
-    @property
-    def description(self) -> str:
-        """The family in plain words."""
-        return _DESCRIPTIONS[self]
+    PIXELS = "pixels", "pixels: rows of whole pixels are staged in shared memory as they lie, all channels together"
+    PLANES = "planes", "planes: rows of one channel are staged in shared memory as they lie, each by itself"
+    ELEMENTS = "elements", "elements: rows are staged in shared memory element by element, up to 4 channels together"
+    FRAMES = "frames", "frames: rows are converted from luma and chroma while they are staged in shared memory"
+    NEAREST = "nearest", "nearest: each element of a store is fetched from the pixel that it is a copy of"
 
 
 _WHOLE_PIXELS: Final = (ResizeFamily.PIXELS, ResizeFamily.FRAMES)
 """The families that resize all channels of the source together."""
 
-_DESCRIPTIONS: Final = {
-    ResizeFamily.PIXELS: "pixels: rows of whole pixels are staged in shared memory as they lie, all channels together",
-    ResizeFamily.PLANES: "planes: rows of one channel are staged in shared memory as they lie, each by itself",
-    ResizeFamily.ELEMENTS: "elements: rows are staged in shared memory element by element, up to 4 channels together",
-    ResizeFamily.FRAMES: "frames: rows are converted from luma and chroma while they are staged in shared memory",
-    ResizeFamily.NEAREST: "nearest: each element of a store is fetched from the pixel that it is a copy of",
-}
-
 
 @dataclass(frozen=True, slots=True)
-class ResizeChoice:
+class ResizeChoice(KernelChoice[ResizeProblem]):
     """The kernel of a resize on one GPU, with its access widths and tiles.
 
     `load` is the width of a load from a run that is long enough, at any address; `store` is the width of a store. A
@@ -244,11 +234,8 @@ class ResizeChoice:
     window, or None if every call states its windows.
     """
 
-    problem: ResizeProblem
     gpu: GpuProperties
     family: ResizeFamily
-    load: Width
-    store: Width
     count: int
     stores_pixels: bool
     limits: ResizePolicy
@@ -257,14 +244,9 @@ class ResizeChoice:
     @property
     def kernel(self) -> str:
         """The kernel's name: family, then type and bytes of a load and of a store."""
-        made = self.problem.conversion
+        source, target = self.problem.conversion.source, self.problem.conversion.target
         frames = "_frames" if self.problem.reads_frames and self.family is ResizeFamily.NEAREST else ""
-        return f"resize_{self.family}{frames}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
-
-    @property
-    def index_bits(self) -> int:
-        """Bits of the offsets within an image, as its record stores them."""
-        return 64
+        return f"resize_{self.family}{frames}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
 
     @property
     def groups(self) -> int:
@@ -274,9 +256,9 @@ class ResizeChoice:
 
     def use(self, arithmetic: Arithmetic, *, columns_first: bool) -> TileUse:
         """The inputs of the choice of a tile."""
-        made = self.problem.conversion
-        length = self.store.nbytes // made.target.itemsize
-        return TileUse(arithmetic, columns_first, made.source.itemsize, self.count, length)
+        conversion = self.problem.conversion
+        length = self.store.nbytes // conversion.target.itemsize
+        return TileUse(arithmetic, columns_first, conversion.source.itemsize, self.count, length)
 
     def for_taps(self, taps: Sequence[WindowTaps]) -> ResizeChoice:
         """The choice for windows with one arithmetic and one order of passes: it has their tiles.
@@ -348,7 +330,7 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
     together = family in _WHOLE_PIXELS or count == channels
     pixels = layout.strides[3] == channels > 1 and layout.strides[1] == 1 and together
     load, store = _load_width(problem, family), _store_width(problem, pixels=pixels)
-    choice = ResizeChoice(problem, gpu, family, load, store, count, pixels, policy().resize, None)
+    choice = ResizeChoice(problem, load, store, _OFFSET_BITS, gpu, family, count, pixels, policy().resize, None)
     if problem.window is None or layout.element_count == 0:
         return choice
     return choice.for_taps([problem.taps(problem.window)])
@@ -357,16 +339,16 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
 def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]:
     """The family, and the number of channels resized together."""
     layout, (channel, column) = problem.target.layout, problem.source_steps
-    made = layout.sizes[1]
+    channels = layout.sizes[1]
     if copies:
         return ResizeFamily.NEAREST, 1
     if problem.reads_frames:
         return ResizeFamily.FRAMES, problem.channels
     if channel == 1 and 2 <= column == problem.channels <= policy().resize.together:
         return ResizeFamily.PIXELS, column
-    if column == 1 and (layout.strides[3] == 1 or made == 1):
+    if column == 1 and (layout.strides[3] == 1 or channels == 1):
         return ResizeFamily.PLANES, 1
-    return ResizeFamily.ELEMENTS, min(made, policy().resize.together)
+    return ResizeFamily.ELEMENTS, min(channels, policy().resize.together)
 
 
 def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:
@@ -397,8 +379,7 @@ def _store_width(problem: ResizeProblem, *, pixels: bool) -> Width:
         ),
         Bound(_VECTOR_BYTES // read * itemsize, f"a thread takes up to {_VECTOR_BYTES} B of resized pixels"),
     ]
-    if layout.offset:
-        bounds.append(Bound(layout.offset * itemsize, "the target runs backwards"))
+    bounds += backwards_bound(layout.offset, itemsize)
     return bounded_width(bounds, itemsize, _VECTOR_BYTES)
 
 
@@ -451,71 +432,47 @@ def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLau
 
 def _tiled(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ResizeTiles) -> KernelLaunch:
     """A block for each tile of each sample, and for each group of channels."""
-    problem, layout = choice.problem, choice.problem.target.layout
-    _, channels, height, width = layout.sizes
-    made = problem.conversion
-    grid = (-(-width // tiles.width), -(-height // tiles.height), choice.groups)
+    problem, conversion = choice.problem, choice.problem.conversion
+    _, channels, height, width = problem.target.layout.sizes
+    counts = (-(-width // tiles.width), -(-height // tiles.height), choice.groups)
     run = tiles.width * (channels if choice.stores_pixels else 1)
-    block = ParameterBlock()
-    block.add(bytes(8), 8)
-    block.add_table(problem.fill)
-    affines = block.add_affines(made)
-    order = block.add_order(made, 1, 32)
-    for step in (layout.offset, *layout.strides):
-        block.add_index(step, 64)
-    for divisor in (*grid, run // tiles.length, channels):
-        for word in divisor_words(divisor, 32):
-            block.add_index(word, 32)
-    for value in (height, width, tiles.height, tiles.width, *tiles.memory):
-        block.add_index(value, 32)
+    block, affines, order = _common(choice)
+    block.add_divisors(*counts, run // tiles.length, channels, bits=32)
+    block.add_indices(height, width, tiles.height, tiles.width, *tiles.memory, bits=32)
     name = instantiation(
         "resize_tiles",
-        (_reader(choice, made.source), conversion_argument(made)),
+        (_reader(choice, conversion.source), conversion_argument(conversion)),
         "ResizePolicy",
         arithmetic=f"sg::ResizeArithmetic::{taps[0].arithmetic.replace('-', '_')}",
         columns_first=taps[0].columns_first,
         pixels=choice.stores_pixels,
         premultiplies=problem.rule.premultiplies,
-        store_bytes=tiles.length * made.target.itemsize,
+        store_bytes=tiles.length * conversion.target.itemsize,
         affines=affines,
         order=order,
     )
-    return KernelLaunch(
-        sources=("resize_tiles.cu",),
-        name=name,
-        grid=grid_of(grid[0] * grid[1] * grid[2] * len(taps)),
-        block=(choice.limits.threads, 1, 1),
-        shared_bytes=tiles.shared_bytes,
-        parameters=block.parameters,
-        tables=block.tables,
-        tile=(tiles.height, tiles.width),
+    blocks, tile = prod(counts) * len(taps), (tiles.height, tiles.width)
+    return block.launch(
+        "resize_tiles.cu", name, blocks, choice.limits.threads, shared_bytes=tiles.shared_bytes, tile=tile
     )
 
 
 def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:
     """A thread for each vector of the target."""
-    problem, layout = choice.problem, choice.problem.target.layout
-    _, channels, height, width = layout.sizes
-    made = problem.conversion
+    problem, conversion = choice.problem, choice.problem.conversion
+    _, channels, height, width = problem.target.layout.sizes
     planes, run = (1, width * channels) if choice.stores_pixels else (channels, width)
-    vectors = -(-run * made.target.itemsize // choice.store.nbytes)
+    vectors = -(-run * conversion.target.itemsize // choice.store.nbytes)
     items = samples * planes * height * vectors
     bits = index_bits(items)
-    block = ParameterBlock()
-    block.add(bytes(8), 8)
-    block.add_table(problem.fill)
-    affines = block.add_affines(made)
-    order = block.add_order(made, 1, 32)
-    for step in (layout.offset, *layout.strides, items):
-        block.add_index(step, 64)
-    for divisor in (vectors, height, planes):
-        for word in divisor_words(divisor, bits):
-            block.add_index(word, bits)
-    for word in (*divisor_words(channels, 32), width):
-        block.add_index(word, 32)
+    block, affines, order = _common(choice)
+    block.add_indices(items, bits=64)
+    block.add_divisors(vectors, height, planes, bits=bits)
+    block.add_divisors(channels, bits=32)
+    block.add_indices(width, bits=32)
     name = instantiation(
         "resize_nearest",
-        (conversion_argument(made), index_argument(bits)),
+        (conversion_argument(conversion), index_argument(bits)),
         "ResizeNearestPolicy",
         pixels=choice.stores_pixels,
         frames=problem.reads_frames,
@@ -523,15 +480,20 @@ def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:
         affines=affines,
         order=order,
     )
-    return KernelLaunch(
-        sources=("resize_nearest.cu",),
-        name=name,
-        grid=grid_of(-(-items // choice.limits.threads)),
-        block=(choice.limits.threads, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-    )
+    threads = choice.limits.threads
+    return block.launch("resize_nearest.cu", name, -(-items // threads), threads)
+
+
+def _common(choice: ResizeChoice) -> tuple[ParameterBlock, str, str]:
+    """The parameters of both kernels up to the target's strides, and the arguments of affines and order."""
+    problem, layout = choice.problem, choice.problem.target.layout
+    block = ParameterBlock(choice.index_bits)
+    block.add(bytes(8), 8)
+    block.add_table(problem.fill)
+    affines = block.add_affines(problem.conversion)
+    order = block.add_order(problem.conversion, 1, bits=32)
+    block.add_indices(layout.offset, *layout.strides)
+    return block, affines, order
 
 
 def _reader(choice: ResizeChoice, element: ElementType) -> str:

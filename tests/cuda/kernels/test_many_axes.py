@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, rank_of
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.parameters import rank_of
 from stridedgpu.devices.cuda.plan import cuda_plan
 from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.sources import joined_source

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
+from stridedgpu.devices.cuda.choice import Bound, alignment_bound, bounded_width, stride_bound
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.devices.cuda.widths import Bound, alignment_bound, bounded_width, stride_bound
 from stridedgpu.planning.device_plan import Width, index_bits
 from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
-from .choice import Family, RelayoutChoice, gaps_are_ours, pixel_axes, unit_axis
+from .choice import Family, RelayoutChoice, itemsizes_of, owns_gaps, pixel_axes, unit_axis
 from .generic import generic_launch
 from .packed_tile import packed_tile_launch, packed_tiles
 from .pixels import channels_launch, pixels_launch, pixels_of, shifted_channels_launch, whole_pixels_of
@@ -29,7 +29,7 @@ from .turned_pixels import turned_pixels_launch, turned_pixels_of
 
 def choose_family(problem: RelayoutProblem) -> Family:
     """The family of a problem, from its sizes and strides alone."""
-    sizes, itemsize = problem.sizes, max(problem.source.element.itemsize, problem.target.element.itemsize)
+    sizes, itemsize = problem.sizes, max(itemsizes_of(problem))
     if 0 in sizes:
         return Family.EMPTY
     if not sizes:
@@ -60,7 +60,7 @@ def _has_whole_pixels(problem: RelayoutProblem) -> bool:
     """True if both sides have pixels along the two innermost loops, small enough for a thread's registers."""
     inner = len(problem.sizes) - 1
     pixels, used = inner - 1, problem.source_extents[inner]
-    itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
+    itemsize = max(itemsizes_of(problem))
     if problem.channel_axis == pixels or problem.sizes[pixels] * itemsize < policy().family.short_run_bytes:
         return False
     pitch, count = problem.target_strides[pixels], problem.written_sizes[inner]
@@ -79,7 +79,7 @@ def _interleaves(problem: RelayoutProblem) -> bool:
         (problem.target_strides, problem.written_sizes) if joins else (problem.source_strides, problem.sizes)
     )
     # A planar run shorter than a vector needs an access for each element; a tile's accesses span such runs.
-    itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
+    itemsize = max(itemsizes_of(problem))
     if problem.sizes[pixels] * itemsize < policy().family.short_run_bytes:
         return False
     # The pixels may be padded, unless a vector would be mostly gaps.
@@ -173,7 +173,7 @@ def _packed_bounds(problem: RelayoutProblem, side: str, widest: int) -> Iterator
         steps, itemsize = tile.source_steps(), problem.source.element.itemsize
         run_bytes = tile.chunk_length * itemsize
     else:
-        fills_gaps = not problem.filler and gaps_are_ours(problem, 1)
+        fills_gaps = not problem.filler and owns_gaps(problem, 1)
         steps, itemsize = tile.target_steps(fills_gaps=fills_gaps), problem.target.element.itemsize
         run_bytes = tile.row_length * itemsize
         if not fills_gaps and run_bytes < policy().family.peeled_run_bytes:
@@ -237,7 +237,7 @@ def shifted_widths(
     if family not in (Family.FLAT, Family.ROWS) or not problem.sizes:
         return None
     inner = len(problem.sizes) - 1
-    itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
+    itemsizes = itemsizes_of(problem)
     is_run = abs(problem.source_strides[inner]) == 1 and problem.channel_axis != inner and not problem.filler
     # Elements that are words need no shifts; the gain is whole vectors instead of stores of one element.
     is_narrow = min(load.nbytes, store.nbytes) < _WORD_BYTES or store.nbytes == itemsizes[1] == _WORD_BYTES
@@ -256,7 +256,7 @@ def _shifted_pixels(
 ) -> tuple[Width, Width] | None:
     """`shifted_widths` of pixels that are split, joined or both: whole vectors on both sides, with shifts between."""
     count, pitches, leaves_gaps, chooses = _pixels(problem, family)
-    itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
+    itemsizes = itemsizes_of(problem)
     is_narrow = min(load.nbytes, store.nbytes) <= _WORD_BYTES
     if (
         not is_narrow
@@ -295,13 +295,7 @@ def choose_relayout(problem: RelayoutProblem, widest: int = 16) -> RelayoutChoic
     )
     load, store = width_of(problem, family, "source", widest), width_of(problem, family, "target", widest)
     shifted = shifted_widths(problem, family, load, store, widest)
-    return RelayoutChoice(
-        problem,
-        family,
-        *(shifted or (load, store)),
-        index_bits(reach),
-        shifted is not None,
-    )
+    return RelayoutChoice(problem, *(shifted or (load, store)), index_bits(reach), family, shifted is not None)
 
 
 def _reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:

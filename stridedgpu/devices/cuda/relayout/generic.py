@@ -1,14 +1,14 @@
-"""Launches of family F, generic: any strides, in the target's order (`kernels/relayout/generic.cu`)."""
+"""Any strides, in the target's order (`generic.cu`): the vectors of a thread, and the launch."""
 
 from __future__ import annotations
 
 from math import prod
 
-from stridedgpu.devices.cuda.gpu import THREADS, GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.devices.cuda.gpu import THREADS, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
 
-from .choice import RelayoutChoice, innermost_box
+from .choice import RelayoutChoice, itemsizes_of
 
 
 def generic_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
@@ -17,7 +17,7 @@ def generic_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     sizes, channel_axis = list(problem.sizes), problem.channel_axis
     source_strides, target_strides = list(problem.source_strides), list(problem.target_strides)
     inner = len(sizes) - 1
-    itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
+    itemsizes = itemsizes_of(problem)
     # The innermost axis is cut into stores; into single elements if adjacent ones have different channels.
     store_bytes = itemsizes[1] if channel_axis == inner else plan.store.nbytes
     length = store_bytes // itemsizes[1]
@@ -26,25 +26,20 @@ def generic_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     most = min(limits.most_items, limits.most_elements // length, limits.most_bytes // (length * max(itemsizes)))
     items = _items(vectors, prod(sizes[:inner]), max(most, 1), gpu)
 
-    block = ParameterBlock()
+    block = ParameterBlock(bits)
     affines = block.add_affines(conversion)
-    order = block.add_order(conversion, 0 if channel_axis is None else source_strides[channel_axis], bits)
+    order = block.add_order(conversion, 0 if channel_axis is None else source_strides[channel_axis])
     if channel_axis is not None and conversion.channels is not None:
         source_strides[channel_axis] = 0  # the offsets come from the table
     source_step, target_step = source_strides[inner], target_strides[inner]
     sizes[inner] = -(-vectors // items)
     source_strides[inner] *= length
     target_strides[inner] *= length
-    rank = rank_of(len(sizes))
-    added = rank - len(sizes)
-    block.add_axes(
-        axes_words([1] * added + sizes, [0] * added + source_strides, [0] * added + target_strides, bits), bits
-    )
-    threads, apart = prod(sizes), sizes[inner] * length
+    rank = block.add_axes(sizes, source_strides, target_strides)
+    threads, distance = prod(sizes), sizes[inner] * length
     counts = (problem.sizes[inner], problem.written_sizes[inner])
-    for value in (problem.source_offset, source_step, target_step, threads, apart, *counts):
-        block.add_index(value, bits)
-    block.add_int32(-1 if channel_axis is None else added + channel_axis)
+    block.add_indices(problem.source_offset, source_step, target_step, threads, distance, *counts)
+    block.add_int32(-1 if channel_axis is None else rank - len(sizes) + channel_axis)
     name = instantiation(
         "copy_generic",
         (conversion_argument(conversion), index_argument(bits)),
@@ -56,16 +51,8 @@ def generic_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         affines=affines,
         order=order,
     )
-    return KernelLaunch(
-        sources=("generic.cu",),
-        name=name,
-        grid=grid_of(-(-threads // THREADS)),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-        tile=innermost_box(problem.sizes, THREADS * length),
-    )
+    tile = _innermost_box(problem.sizes, THREADS * length)
+    return block.launch("generic.cu", name, -(-threads // THREADS), tile=tile)
 
 
 def _items(vectors: int, runs: int, most: int, gpu: GpuProperties) -> int:
@@ -77,3 +64,12 @@ def _items(vectors: int, runs: int, most: int, gpu: GpuProperties) -> int:
             return items
         items //= 2
     return 1
+
+
+def _innermost_box(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """A box of at most `most` elements that fills the inner loops first."""
+    extents: list[int] = []
+    for size in reversed(sizes):
+        extents.insert(0, max(1, min(size, most)))
+        most //= max(1, size)
+    return tuple(extents)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
-from .choice import Loop, RelayoutChoice, gaps_are_ours, loops_of, outer_words
+from .choice import NO_LOOP, LoopAxis, RelayoutChoice, add_loops, itemsizes_of, loops_of, owns_gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PackedTile:
     zeros follow each run of the last loop.
     """
 
-    loops: tuple[Loop, ...]
+    loops: tuple[LoopAxis, ...]
     extents: tuple[int, ...]
     chunk: tuple[int, ...]
     row: tuple[int, ...]
@@ -175,7 +175,7 @@ def _fitting(problem: RelayoutProblem, attempts: Sequence[tuple[int, int]]) -> I
             yield tile
 
 
-def _tile_of(loops: tuple[Loop, ...], problem: RelayoutProblem, run: int, elements: int) -> PackedTile:
+def _tile_of(loops: tuple[LoopAxis, ...], problem: RelayoutProblem, run: int, elements: int) -> PackedTile:
     """A tile with runs of about `run` elements on both sides, if the loops allow, and up to `elements` in all."""
     channels = problem.conversion.channels
     fillers = ([0] * len(loops), [0] * (len(loops) - 1) + [problem.filler])
@@ -211,7 +211,7 @@ def _tile_of(loops: tuple[Loop, ...], problem: RelayoutProblem, run: int, elemen
 
 
 def _prefix(
-    loops: Sequence[Loop],
+    loops: Sequence[LoopAxis],
     extents: Sequence[int],
     order: Sequence[int],
     steps: Sequence[int],
@@ -239,50 +239,36 @@ _ZERO: Final = 0xFFFE
 def packed_tile_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan whose kernel is that of the family PACKED_TILE."""
     problem, bits, conversion = plan.problem, plan.index_bits, plan.problem.conversion
-    source_itemsize, target_itemsize = problem.source.element.itemsize, problem.target.element.itemsize
-    gaps = "zeros" if problem.filler else "ours" if gaps_are_ours(problem, 1) else "kept"
+    gaps = "zeros" if problem.filler else "ours" if owns_gaps(problem, 1) else "kept"
     tile = _tile_for(plan, gpu, fills_gaps=gaps == "ours")
     loops = tile.loops
     channel = next((i for i, loop in enumerate(loops) if loop.is_channel), None)
     in_tile = channel is not None and tile.extents[channel] > 1
-    load_length, store_length = plan.load.nbytes // source_itemsize, plan.store.nbytes // target_itemsize
+    load_length, store_length = plan.lengths
+    source_itemsize, _ = itemsizes_of(problem)
     pitch = chunk_pitch(tile.chunk_length, load_length, source_itemsize)
 
-    block = ParameterBlock()
+    block = ParameterBlock(bits)
     block.add_table(_chunk_table(tile, bits))
     block.add_table(_row_table(tile, pitch, bits))
     block.add_table(_position_table(tile, pitch, store_length))
     lowest = sum((tile.extents[i] - 1) * min(loops[i].source_stride, 0) for i in tile.chunk)
-    block.add_index(problem.source_offset + lowest, bits)
-    for number in (0, tile.blocks()):
-        block.add_index(number, bits)
+    block.add_indices(problem.source_offset + lowest, 0, tile.blocks())
     for i in _slots(tile):
-        loop, extent = (Loop(1, 0, 0), 1) if i is None else (loops[i], tile.extents[i])
+        loop, extent = (NO_LOOP, 1) if i is None else (loops[i], tile.extents[i])
         steps = [extent * loop.source_stride, extent * loop.target_stride, extent * loop.is_channel]
-        for number in (loop.size, extent, *steps, *divisor_words(-(-loop.size // extent), bits)):
-            block.add_index(number, bits)
-    outer_channel = Loop(1, 0, 0) if channel is None or in_tile else loops[channel]
-    for number in (*divisor_words(outer_channel.size, bits), outer_channel.target_stride):
-        block.add_index(number, bits)
-    lengths = (tile.chunk_length, tile.row_length)
-    vectors = [-(-length // each) for length, each in zip(lengths, (load_length, store_length), strict=True)]
-    for number in (
-        *divisor_words(vectors[0], 32),
-        *divisor_words(vectors[1], 32),
-        tile.chunk_count,
-        tile.row_count,
-        pitch,
-        *lengths,
-    ):
-        block.add_index(number, 32)
-    for number in _shrinks(tile):
-        block.add_index(number, 32)
-    rank, words = outer_words([loops[i] for i in tile.outer if not loops[i].is_channel], bits)
-    block.add_axes(words, bits)
-    order = block.add_order(
-        replace(conversion, channels=None) if in_tile else conversion, outer_channel.source_stride, bits
-    )
+        block.add_indices(loop.size, extent, *steps)
+        block.add_divisors(-(-loop.size // extent))
+    outer_channel = NO_LOOP if channel is None or in_tile else loops[channel]
+    block.add_divisors(outer_channel.size)
+    block.add_indices(outer_channel.target_stride)
+    block.add_divisors(-(-tile.chunk_length // load_length), -(-tile.row_length // store_length), bits=32)
+    counts = (tile.chunk_count, tile.row_count, pitch, tile.chunk_length, tile.row_length)
+    block.add_indices(*counts, *_shrinks(tile), bits=32)
+    rank = add_loops(block, [loops[i] for i in tile.outer if not loops[i].is_channel])
+    order = block.add_order(replace(conversion, channels=None) if in_tile else conversion, outer_channel.source_stride)
     affines = block.add_affines(conversion)
+    threads = policy().packed_tile.threads
     name = instantiation(
         "packed_tile",
         (conversion_argument(conversion), index_argument(bits)),
@@ -291,28 +277,17 @@ def packed_tile_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch
         load_bytes=plan.load.nbytes,
         store_bytes=plan.store.nbytes,
         gaps=f"sg::Gaps::{gaps}",
-        threads=policy().packed_tile.threads,
+        threads=threads,
         affines=affines,
         order=order,
     )
-    return KernelLaunch(
-        ("packed_tile.cu",),
-        name,
-        grid_of(tile.blocks()),
-        (policy().packed_tile.threads, 1, 1),
-        shared_bytes(tile.chunk_count * pitch, source_itemsize),
-        block.parameters,
-        block.tables,
-        tile.extents,
-    )
+    nbytes = shared_bytes(tile.chunk_count * pitch, source_itemsize)
+    return block.launch("packed_tile.cu", name, tile.blocks(), threads, shared_bytes=nbytes, tile=tile.extents)
 
 
 def _tile_for(plan: RelayoutChoice, gpu: GpuProperties, *, fills_gaps: bool) -> PackedTile:
     """The best tile that leaves no multiprocessor idle, else the one with most blocks; all keep the plan's widths."""
-    problem = plan.problem
-    load_length = plan.load.nbytes // problem.source.element.itemsize
-    store_length = plan.store.nbytes // problem.target.element.itemsize
-    tiles = [tile for tile in packed_tiles(problem) if tile.allows(load_length, store_length, fills_gaps=fills_gaps)]
+    tiles = [tile for tile in packed_tiles(plan.problem) if tile.allows(*plan.lengths, fills_gaps=fills_gaps)]
     busy = (tile for tile in tiles if tile.blocks() >= gpu.multiprocessors)
     return next(busy, None) or max(tiles, key=PackedTile.blocks)
 
@@ -326,7 +301,7 @@ def _shrinks(tile: PackedTile) -> list[int]:
     """What each missing place of a partial loop subtracts: from chunks, from rows, from reversed positions."""
     steps = []
     for i in _slots(tile):
-        loop = Loop(1, 0, 0) if i is None else tile.loops[i]
+        loop = NO_LOOP if i is None else tile.loops[i]
         inside = abs(loop.source_stride) if i in tile.chunk else 0
         steps.append((inside, loop.target_stride if i in tile.row else 0, inside if loop.source_stride < 0 else 0))
     return [number for numbers in zip(*steps, strict=True) for number in numbers]

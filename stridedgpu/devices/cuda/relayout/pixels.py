@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import BulkCopyPolicy, policy
 from stridedgpu.planning.relayout_problem import RelayoutProblem
@@ -19,19 +18,23 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.strides import round_up
 
 from .choice import (
+    NO_LOOP,
     Family,
-    Loop,
+    LoopAxis,
     RelayoutChoice,
-    gaps_are_ours,
-    last_gap_is_there,
+    add_loops,
+    itemsizes_of,
     loops_of,
-    outer_words,
+    owns_gaps,
+    owns_last_gap,
     pixel_axes,
-    pixel_box,
-    pixel_tile,
     reversed_channels,
-    reversed_loop,
+    tile_box,
+    without_channel,
 )
+
+_VECTOR_BYTES: Final = 16
+"""Bytes of a vector: the alignment of shared memory, and of the addresses and sizes of bulk copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,15 @@ class PixelGroup:
     itemsize: int
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the pixels."""
+        return self.length * self.pitch * self.itemsize
+
+    @property
     def shared_bytes(self) -> int:
         """Bytes with the padding that keeps groups an odd number of units apart: `PixelGroup` in pixel_groups.cuh."""
-        nbytes = self.length * self.pitch * self.itemsize
         unit = min(self.length * self.itemsize, 16)
-        return nbytes + (unit if unit >= 4 and nbytes // unit % 2 == 0 else 0)
+        return self.nbytes + (unit if unit >= 4 and self.nbytes // unit % 2 == 0 else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +68,8 @@ class Pixels:
 
     small_axis: int
     pixel_axis: int
-    small: Loop
-    pixels: Loop
+    small: LoopAxis
+    pixels: LoopAxis
     splits: bool
     pitch: int
     used: int
@@ -76,9 +83,10 @@ class Pixels:
     @property
     def fit_registers(self) -> bool:
         """True if whole pixels, padding included, and the constants of all channels fit a thread's registers."""
+        limits = policy().family
         filled = not self.filler or (not self.splits and self.pitch == self.small.size + self.filler)
-        most = policy().family.filled_pitch if self.filler else policy().family.pitch
-        return self.pitch <= most and self.small.size <= policy().family.pitch and not self.pixels.is_channel and filled
+        most = limits.filled_pitch if self.filler else limits.pitch
+        return self.pitch <= most and self.small.size <= limits.pitch and not self.pixels.is_channel and filled
 
     @property
     def leaves_gaps(self) -> bool:
@@ -113,11 +121,10 @@ def pixels_of(problem: RelayoutProblem) -> Pixels | None:
     loops = loops_of(problem)
     small, pixels = (loops[axis] for axis in axes)
     pitch = abs(pixels.source_stride if splits else pixels.target_stride)
-    itemsizes = (problem.source.element.itemsize, problem.target.element.itemsize)
+    itemsizes = itemsizes_of(problem)
     channels = problem.conversion.channels if splits and small.is_channel else None
     used = small.size if channels is None else max(channels) + 1
-    fills = not splits and pitch > used and (problem.filler > 0 or gaps_are_ours(problem, pitch))
-    last = pitch if problem.filler or (fills and last_gap_is_there(problem, pitch)) else used
+    fills = not splits and _fills(problem, pitch, used)
     return Pixels(
         *axes,
         small,
@@ -126,11 +133,21 @@ def pixels_of(problem: RelayoutProblem) -> Pixels | None:
         pitch,
         used,
         fills,
-        last,
+        _last(problem, pitch, used, fills=fills),
         problem.filler,
         *(itemsizes if splits else itemsizes[::-1]),
         problem.conversion.compute.itemsize,
     )
+
+
+def _fills(problem: RelayoutProblem, pitch: int, used: int) -> bool:
+    """Whether the gaps between the target's pixels are written."""
+    return pitch > used and (problem.filler > 0 or owns_gaps(problem, pitch))
+
+
+def _last(problem: RelayoutProblem, pitch: int, used: int, *, fills: bool) -> int:
+    """The elements of a row's last pixel that are moved or filled."""
+    return pitch if problem.filler or (fills and owns_last_gap(problem, pitch)) else used
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +158,8 @@ class WholePixels:
     last pixel. The first `used` elements of each source pixel are read.
     """
 
-    small: Loop
-    pixels: Loop
+    small: LoopAxis
+    pixels: LoopAxis
     used: int
     fills: bool
     last: int
@@ -158,8 +175,7 @@ class WholePixels:
 def whole_pixels_of(problem: RelayoutProblem) -> WholePixels:
     """The pixels of a problem of the family PIXELS."""
     *_, pixels, small = loops_of(problem)
-    pitches = (abs(pixels.source_stride), pixels.target_stride)
-    itemsizes = (problem.source.element.itemsize, problem.target.element.itemsize)
+    pitches, itemsizes = (abs(pixels.source_stride), pixels.target_stride), itemsizes_of(problem)
     pixel_bytes = sum(pitch * itemsize for pitch, itemsize in zip(pitches, itemsizes, strict=True))
     limits = policy().pixels
     most = min(limits.whole_pixels, limits.plane_bytes // max(itemsizes), max(1, limits.whole_bytes // pixel_bytes))
@@ -167,87 +183,140 @@ def whole_pixels_of(problem: RelayoutProblem) -> WholePixels:
     if pixels.source_stride < 0:
         # Pixels are reversed in whole groups.
         length = min(length, pixels.size & -pixels.size)
-    pitch = pitches[1]
-    fills = pitch > small.size and (problem.filler > 0 or gaps_are_ours(problem, pitch))
+    fills = _fills(problem, pitches[1], small.size)
     return WholePixels(
         small,
         pixels,
         problem.source_extents[-1],
         fills,
-        pitch if problem.filler or (fills and last_gap_is_there(problem, pitch)) else small.size,
-        *(PixelGroup(length, each, itemsize) for each, itemsize in zip(pitches, itemsizes, strict=True)),
+        _last(problem, pitches[1], small.size, fills=fills),
+        *(PixelGroup(length, pitch, itemsize) for pitch, itemsize in zip(pitches, itemsizes, strict=True)),
     )
 
 
-_BULK_BYTES: Final = 16
-"""Addresses and sizes of bulk copies are multiples of it."""
-
-
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """How the blocks of one wave share rows of `row_tiles` tiles, each of `groups` groups of pixels.
+class _Tiles:
+    """The tiles of one launch: groups of a row, rows, and how many tiles lie along each.
 
-    A block has `block_tiles` of them, or fewer if it is one of the last, and brings up to `stage_tiles` at once, all of
-    one row, to one of `stages` stages of `stage_bytes` of shared memory. It has `shared_bytes` in all.
+    Threads load the pixels; or, with `stages`, bulk copies bring them, and the blocks are one wave: `resident` of them
+    on a multiprocessor. A block then has `block_tiles` tiles, or fewer if it is one of the last, and brings up to
+    `stage_tiles` at once, all of one row, to one of its stages.
     """
 
     groups: int
-    row_tiles: int
-    stage_tiles: int
-    block_tiles: int
+    rows: int
+    counts: tuple[int, int]
     blocks: int
-    stages: int
-    stage_bytes: int
+    threads: int
     shared_bytes: int
+    stages: int = 0
+    resident: int = 1
+    stage_tiles: int = 0
+    block_tiles: int = 0
+
+    def launch(
+        self,
+        block: ParameterBlock,
+        source: str,
+        name: str,
+        problem: RelayoutProblem,
+        axes: tuple[int, int],
+        length: int,
+    ) -> KernelLaunch:
+        """The launch of a kernel; `axes` are the axis inside a pixel and the axis over pixels, `length` of a group."""
+        small, along = axes
+        extents = {small: problem.sizes[small], along: (self.stage_tiles or 1) * self.groups * length}
+        outer = [axis for axis in range(len(problem.sizes)) if axis not in (*axes, problem.channel_axis)]
+        if outer:
+            extents[max(outer, key=problem.sizes.__getitem__)] = self.rows
+        tile = tile_box(problem, extents)
+        return block.launch(source, name, self.blocks, self.threads, shared_bytes=self.shared_bytes, tile=tile)
 
 
-def shares_of(
-    chosen: BulkCopyPolicy,
+def _bulk_tiles(
+    limits: BulkCopyPolicy,
+    loops: _PixelLoops,
     group: PixelGroup,
-    pixels: int,
-    rows: int,
-    is_whole: bool,
     load_bytes: int,
     gpu: GpuProperties,
-    thread_bytes: int = 0,
-) -> Shares | None:
-    """The shares of rows of `pixels` whole pixels, or None where threads load them.
+    thread_bytes: int,
+) -> _Tiles | None:
+    """The tiles of whole source pixels that bulk copies bring, or None where threads load them.
 
-    `is_whole` says whether rows end with a whole pixel, `load_bytes` how wide their vectors may be. A thread has
-    `thread_bytes` of shared memory beside the stages. Threads load pixels on GPUs that the policy leaves out; where a
-    group is padded in shared memory, or a row is no multiple of 16 bytes or of a group; where a stage leaves threads
-    idle; and where there is less than a stage for each block.
+    `load_bytes` says how wide the source's vectors may be. A thread has `thread_bytes` of shared memory beside the
+    stages. Threads load pixels on GPUs that the policy leaves out; where a group is padded in shared memory, or a row
+    is no multiple of 16 bytes or of a group; where a stage leaves threads idle; and where there is less than a stage
+    for each block.
     """
-    least, most = chosen.capabilities
-    group_bytes = group.length * group.pitch * group.itemsize
+    least, most = limits.capabilities
+    pixels, rows = loops.pixels.size, loops.rows.size * loops.count
     row_bytes = pixels * group.pitch * group.itemsize
-    is_same = is_whole and group.shared_bytes == group_bytes and not row_bytes % _BULK_BYTES
-    if not least <= gpu.compute_capability <= most or not is_same or load_bytes % _BULK_BYTES or pixels % group.length:
+    is_same = group.shared_bytes == group.nbytes and not row_bytes % _VECTOR_BYTES
+    if (
+        not least <= gpu.compute_capability <= most
+        or not is_same
+        or load_bytes % _VECTOR_BYTES
+        or pixels % group.length
+    ):
         return None
-    groups = max(1, _BULK_BYTES // (group.length * group.itemsize))
+    groups = max(1, _VECTOR_BYTES // (group.length * group.itemsize))
     row_tiles = -(-pixels // (groups * group.length))
-    of_threads = chosen.threads * thread_bytes
-    room = min(chosen.stage_bytes, (chosen.block_bytes - of_threads) // chosen.stages)
-    stage_tiles = min(room // (groups * group_bytes), row_tiles)
-    blocks = gpu.multiprocessors * chosen.resident_blocks
-    is_filled = stage_tiles * groups >= chosen.well_filled * chosen.threads
+    of_threads = limits.threads * thread_bytes
+    room = min(limits.stage_bytes, (limits.block_bytes - of_threads) // limits.stages)
+    stage_tiles = min(room // (groups * group.nbytes), row_tiles)
+    blocks = gpu.multiprocessors * limits.resident_blocks
+    is_filled = stage_tiles * groups >= limits.well_filled * limits.threads
     if not is_filled or rows * row_tiles < blocks * stage_tiles:
         return None
-    stage_bytes = stage_tiles * groups * group_bytes
-    return Shares(
-        groups,
-        row_tiles,
-        stage_tiles,
-        -(-rows * row_tiles // blocks),
-        blocks,
-        chosen.stages,
-        stage_bytes,
-        chosen.stages * stage_bytes + of_threads,
+    return _Tiles(
+        groups=groups,
+        rows=1,
+        counts=(row_tiles, loops.rows.size),
+        blocks=blocks,
+        threads=limits.threads,
+        shared_bytes=limits.stages * stage_tiles * groups * group.nbytes + of_threads,
+        stages=limits.stages,
+        resident=limits.resident_blocks,
+        stage_tiles=stage_tiles,
+        block_tiles=-(-rows * row_tiles // blocks),
     )
 
 
+def _tiles(
+    loops: _PixelLoops,
+    length: int,
+    group_bytes: tuple[int, ...],
+    whole: int,
+    gpu: GpuProperties,
+    usual_bytes: int | None = None,
+) -> _Tiles:
+    """The tiles that threads load, for rows in groups of `length` pixels, one thread a group.
+
+    A group takes `group_bytes` of shared memory, for each side that is staged. A block should use `usual_bytes` of it,
+    by default the policy's. `whole` groups fill whole vectors of the interleaved side.
+    """
+    limits, rows = policy().pixels, loops.rows.size
+    wanted = (limits.shared_bytes if usual_bytes is None else usual_bytes) // sum(group_bytes)
+    fewest, usual, largest = limits.groups
+    groups = min(max(wanted, usual), largest, limits.most_shared_bytes // sum(group_bytes))
+    needed = -(-loops.pixels.size // length)
+    while True:
+        row_groups = round_up(min(needed, max(groups // whole, 1) * whole), whole)
+        # Tiles of equal size avoid a sliver as the last one.
+        row_groups = round_up(-(-needed // -(-needed // row_groups)), whole)
+        tile_rows = min(rows, max(1, groups // row_groups))
+        counts = -(-needed // row_groups), -(-rows // tile_rows)
+        blocks = prod(counts) * loops.count
+        if blocks >= gpu.multiprocessors or groups <= fewest:
+            break
+        groups //= 2
+    *first, last = (tile_rows * row_groups * nbytes for nbytes in group_bytes)
+    shared_bytes = sum(round_up(nbytes, _VECTOR_BYTES) for nbytes in first) + last
+    return _Tiles(row_groups, tile_rows, counts, blocks, limits.threads, shared_bytes)
+
+
 @dataclass(frozen=True, slots=True)
-class ChannelWalk:
+class _PixelLoops:
     """How a kernel iterates over pixels: in the order of the interleaved side, the source's if both are interleaved.
 
     `rows` is the largest of the other loops, `batch` the rest, and `channel` a channel axis among them. Each pair is
@@ -255,11 +324,11 @@ class ChannelWalk:
     the first `lasts` elements are moved. `turned`: the source's channels are in reverse order.
     """
 
-    small: Loop
-    pixels: Loop
-    rows: Loop
-    batch: tuple[Loop, ...]
-    channel: Loop
+    small: LoopAxis
+    pixels: LoopAxis
+    rows: LoopAxis
+    batch: tuple[LoopAxis, ...]
+    channel: LoopAxis
     starts: tuple[int, int]
     pitches: tuple[int, int]
     lasts: tuple[int, int]
@@ -294,255 +363,170 @@ class ChannelWalk:
             return f"sg::ChannelAxis::{'source' if self.splits else 'target'}"
         return f"sg::ChannelAxis::{'block' if self.channel.is_channel else 'none'}"
 
-    @property
-    def row_elements(self) -> tuple[int, int]:
-        """Elements of a row on each side, up to the last element moved."""
-        source, target = (
-            (self.pixels.size - 1) * pitch + last for pitch, last in zip(self.pitches, self.lasts, strict=True)
-        )
-        return source, target
-
-    @property
-    def plane_step(self) -> int:
-        """Elements from plane to plane, where one side has planes."""
-        return self.small.target_stride if self.splits else self.small.source_stride
-
     def parameters(
-        self,
-        tile: tuple[int, int],
-        tiles: tuple[int, int],
-        vectors: tuple[int, int],
-        bits: int,
-        shares: Shares | None = None,
+        self, tiles: _Tiles, vectors: tuple[int, int], bits: int
     ) -> tuple[ParameterBlock, tuple[int, str, str]]:
         """The kernels' `sg::PixelsParameters`, and template arguments: rank, and the kinds of per-channel constants.
 
-        `tile` is (groups of a row, rows); `tiles` is the number of tiles along each; `vectors` is the number of vectors
-        of a tile's row on each side; `shares` are those of blocks whose pixels bulk copies bring.
+        `vectors` is the number of vectors of a tile's row on each side.
         """
-        block, pixels, rows = ParameterBlock(), self.pixels, self.rows
-        sizes = (prod(tiles) * self.count, pixels.size, rows.size)
-        for number in (*self.starts, *sizes, *self.row_elements, rows.source_stride, rows.target_stride):
-            block.add_index(number, bits)
-        for divisor in (*tiles, self.small.size if self.chooses else self.channel.size):
-            for word in divisor_words(divisor, bits):
-                block.add_index(word, bits)
-        block.add_index(self.channel.target_stride, bits)
-        block.add_index(self.plane_step, bits)
-        row_groups, tile_rows = tile
-        for divisor in (*vectors, row_groups):
-            for word in divisor_words(divisor, 32):
-                block.add_index(word, 32)
-        staged = (0, 0) if shares is None else (shares.stage_tiles, shares.block_tiles)
-        for number in (tile_rows, *staged):
-            block.add_index(number, 32)
-        rank, words = outer_words(self.batch, bits)
-        block.add_axes(words, bits)
+        block, pixels, rows = ParameterBlock(bits), self.pixels, self.rows
+        # Elements of a row on each side, up to the last element moved.
+        lengths = ((pixels.size - 1) * pitch + last for pitch, last in zip(self.pitches, self.lasts, strict=True))
+        block.add_indices(*self.starts, prod(tiles.counts) * self.count, pixels.size, rows.size, *lengths)
+        block.add_indices(rows.source_stride, rows.target_stride)
+        block.add_divisors(*tiles.counts, self.small.size if self.chooses else self.channel.size)
+        plane_step = self.small.target_stride if self.splits else self.small.source_stride
+        block.add_indices(self.channel.target_stride, plane_step)
+        block.add_divisors(*vectors, tiles.groups, bits=32)
+        block.add_indices(tiles.rows, tiles.stage_tiles, tiles.block_tiles, bits=32)
+        rank = add_loops(block, self.batch)
         stride = self.small.source_stride if self.small.is_channel else self.channel.source_stride
-        order = block.add_order(self.conversion, stride, bits)
+        order = block.add_order(self.conversion, stride)
         return block, (rank, block.add_affines(self.conversion), order)
 
 
-def outer_loops(loops: Sequence[Loop]) -> tuple[Loop, tuple[Loop, ...], Loop]:
+def _outer_loops(loops: list[LoopAxis]) -> tuple[LoopAxis, tuple[LoopAxis, ...], LoopAxis]:
     """Classify the loops outside pixels: the largest as rows, the rest, and a channel axis."""
-    channel = next((loop for loop in loops if loop.is_channel), Loop(1, 0, 0))
-    others = [loop for loop in loops if not loop.is_channel]
-    rows = max(others, key=lambda loop: loop.size, default=Loop(1, 0, 0))
+    others, channel = without_channel(loops)
+    rows = max(others, key=lambda loop: loop.size, default=NO_LOOP)
     if others:
         others.remove(rows)
     return rows, tuple(others), channel
 
 
-def walk_of(problem: RelayoutProblem) -> ChannelWalk:
-    """The walk of a problem of the family CHANNELS."""
-    shape = pixels_of(problem)
-    assert shape is not None
+def _split_loops(problem: RelayoutProblem, shape: Pixels) -> _PixelLoops:
+    """The iteration of a problem of the family CHANNELS."""
     small, pixels, conversion = shape.small, shape.pixels, problem.conversion
-    source_start, target_start = problem.source_offset, 0
+    starts = (problem.source_offset, 0)
     if shape.splits and small.source_stride < 0:
-        small, source_start, target_start = reversed_loop(small, source_start, target_start)
+        small, starts = small.reversed(starts)
         conversion = reversed_channels(conversion) if small.is_channel else conversion
     if shape.splits and pixels.source_stride < 0:
-        pixels, source_start, target_start = reversed_loop(pixels, source_start, target_start)
+        pixels, starts = pixels.reversed(starts)
     outer = [loop for axis, loop in enumerate(loops_of(problem)) if axis not in (shape.small_axis, shape.pixel_axis)]
     pitches, lasts = (shape.pitch, 1), (shape.last, 1)
-    return ChannelWalk(
+    return _PixelLoops(
         small,
         pixels,
-        *outer_loops(outer),
-        (source_start, target_start),
+        *_outer_loops(outer),
+        starts,
         pitches if shape.splits else pitches[::-1],
         lasts if shape.splits else lasts[::-1],
-        (problem.source.element.itemsize, problem.target.element.itemsize),
+        itemsizes_of(problem),
         conversion,
     )
 
 
-def channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The launch of a plan of the family CHANNELS."""
-    walk, shape, bits = walk_of(plan.problem), pixels_of(plan.problem), plan.index_bits
-    assert shape is not None
-    pixels, rows = walk.pixels, walk.rows
-    load, store = plan.load.nbytes, plan.store.nbytes
-    pixel_bytes, planar_bytes = (load, store) if shape.splits else (store, load)
-    length = planar_bytes // shape.planar_itemsize
-    group = PixelGroup(length, shape.pitch, shape.interleaved_itemsize)
-    is_whole = shape.splits and walk.lasts[0] == shape.pitch
-    bulk = policy().bulk_copies
-    shares = shares_of(bulk, group, pixels.size, rows.size * walk.count, is_whole, load, gpu)
-    if shares is None:
-        whole = max(1, pixel_bytes // shape.interleaved_itemsize // length)
-        tile = pixel_tile(length, group.shared_bytes, pixels.size, rows.size, walk.count, whole, gpu)
-        row_groups, tile_rows = tile
-        tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
-        blocks, box, shared_bytes = prod(tiles) * walk.count, tile, row_groups * tile_rows * group.shared_bytes
-    else:
-        row_groups, tiles, tile = shares.groups, (shares.row_tiles, rows.size), (shares.groups, 1)
-        blocks, box, shared_bytes = shares.blocks, (shares.stage_tiles * row_groups, 1), shares.shared_bytes
-    threads = policy().pixels.threads if shares is None else bulk.threads
-    # A group of planes is one vector of each plane.
-    row_vectors = row_groups * length * shape.pitch * shape.interleaved_itemsize // pixel_bytes
-    vectors = (row_vectors, row_groups) if shape.splits else (row_groups, row_vectors)
-    block, (rank, affines, order) = walk.parameters(tile, tiles, vectors, bits, shares)
-    name = instantiation(
-        "channels",
-        (conversion_argument(walk.conversion), index_argument(bits)),
-        "ChannelsPolicy",
-        rank=rank,
-        direction=f"sg::Direction::{'split' if shape.splits else 'join'}",
-        channels=shape.pitch if walk.chooses else walk.small.size,
-        pitch=shape.pitch,
-        fills_pixels=shape.fills,
-        pixel_bytes=pixel_bytes,
-        planar_bytes=planar_bytes,
-        backwards=walk.backwards,
-        whole=shape.splits and pixels.size % length == 0,
-        threads=threads,
-        stages=0 if shares is None else shares.stages,
-        resident=1 if shares is None else bulk.resident_blocks,
-        axis=walk.axis,
-        affines=affines,
-        order=order,
-    )
-    return KernelLaunch(
-        ("channels.cu",),
-        name,
-        grid_of(blocks),
-        (threads, 1, 1),
-        shared_bytes,
-        block.parameters,
-        block.tables,
-        pixel_box(plan.problem, (shape.small_axis, shape.pixel_axis), box[0] * length, box[1]),
-    )
-
-
-_SHARED_ALIGNMENT: Final = 16
-"""Alignment in bytes of the target's part of shared memory."""
-
-
-def whole_walk_of(problem: RelayoutProblem) -> ChannelWalk:
+def _whole_loops(problem: RelayoutProblem, shape: WholePixels) -> _PixelLoops:
     """The iteration of a problem of the family PIXELS."""
-    shape = whole_pixels_of(problem)
-    pixels, source_start, target_start = shape.pixels, problem.source_offset, 0
+    pixels, starts = shape.pixels, (problem.source_offset, 0)
     if pixels.source_stride < 0:
-        pixels, source_start, target_start = reversed_loop(pixels, source_start, target_start)
+        pixels, starts = pixels.reversed(starts)
     runs_back = shape.small.source_stride < 0
-    return ChannelWalk(
+    return _PixelLoops(
         shape.small,
         pixels,
-        *outer_loops(loops_of(problem)[:-2]),
-        (source_start - (shape.small.size - 1 if runs_back else 0), target_start),
+        *_outer_loops(loops_of(problem)[:-2]),
+        (starts[0] - (shape.small.size - 1 if runs_back else 0), starts[1]),
         (shape.source.pitch, shape.target.pitch),
         (shape.used, shape.last),
-        (shape.source.itemsize, shape.target.itemsize),
+        itemsizes_of(problem),
         problem.conversion,
         runs_back,
     )
 
 
-def pixels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The launch of a plan of the family PIXELS."""
-    walk, shape, bits = whole_walk_of(plan.problem), whole_pixels_of(plan.problem), plan.index_bits
-    length, vectors, groups = shape.source.length, (plan.load.nbytes, plan.store.nbytes), (shape.source, shape.target)
-    bulk, shares = policy().whole_bulk_copies, _shares_of(plan, walk, shape, gpu)
-    if shares is None:
-        whole = max(1, *(each // (length * group.itemsize) for each, group in zip(vectors, groups, strict=True)))
-        shared = sum(group.shared_bytes for group in groups)
-        tile = pixel_tile(length, shared, walk.pixels.size, walk.rows.size, walk.count, whole, gpu)
-        row_groups, tile_rows = tile
-        tiles = -(-walk.pixels.size // (row_groups * length)), -(-walk.rows.size // tile_rows)
-        source_bytes = round_up(tile_rows * row_groups * shape.source.shared_bytes, _SHARED_ALIGNMENT)
-        shared_bytes = source_bytes + tile_rows * row_groups * shape.target.shared_bytes
-        blocks, box, threads = prod(tiles) * walk.count, tile, policy().pixels.threads
-    else:
-        row_groups, tiles, tile = shares.groups, (shares.row_tiles, walk.rows.size), (shares.groups, 1)
-        box, shared_bytes = (shares.stage_tiles * row_groups, 1), shares.shared_bytes
-        blocks, threads = shares.blocks, bulk.threads
-    source_vectors, target_vectors = (
-        row_groups * length * group.pitch * group.itemsize // each for each, group in zip(vectors, groups, strict=True)
-    )
-    block, (rank, affines, order) = walk.parameters(tile, tiles, (source_vectors, target_vectors), bits, shares)
-    source_pitch, target_pitch = walk.pitches
+def channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan of the family CHANNELS: pixels split into planes, or planes joined to pixels."""
+    shape, bits = pixels_of(plan.problem), plan.index_bits
+    assert shape is not None
+    loops = _split_loops(plan.problem, shape)
+    load, store = plan.load.nbytes, plan.store.nbytes
+    pixel_bytes, planar_bytes = (load, store) if shape.splits else (store, load)
+    length = planar_bytes // shape.planar_itemsize
+    group = PixelGroup(length, shape.pitch, shape.interleaved_itemsize)
+    is_whole = shape.splits and loops.lasts[0] == shape.pitch
+    tiles = _bulk_tiles(policy().bulk_copies, loops, group, load, gpu, 0) if is_whole else None
+    if tiles is None:
+        whole = max(1, pixel_bytes // shape.interleaved_itemsize // length)
+        tiles = _tiles(loops, length, (group.shared_bytes,), whole, gpu)
+    # A group of planes is one vector of each plane.
+    row_vectors = tiles.groups * group.nbytes // pixel_bytes
+    vectors = (row_vectors, tiles.groups) if shape.splits else (tiles.groups, row_vectors)
+    block, (rank, affines, order) = loops.parameters(tiles, vectors, bits)
     name = instantiation(
-        "pixels",
-        (conversion_argument(walk.conversion), index_argument(bits)),
-        "PixelsPolicy",
+        "channels",
+        (conversion_argument(loops.conversion), index_argument(bits)),
+        "ChannelsPolicy",
         rank=rank,
-        channels=walk.small.size,
-        source_pitch=source_pitch,
-        target_pitch=target_pitch,
+        direction=f"sg::Direction::{'split' if shape.splits else 'join'}",
+        channels=shape.pitch if loops.chooses else loops.small.size,
+        pitch=shape.pitch,
         fills_pixels=shape.fills,
-        turned=walk.turned,
-        backwards=walk.backwards,
-        length=length,
-        load_bytes=plan.load.nbytes,
-        store_bytes=plan.store.nbytes,
-        threads=threads,
-        stages=0 if shares is None else shares.stages,
-        resident=1 if shares is None else bulk.resident_blocks,
-        axis=walk.axis,
+        pixel_bytes=pixel_bytes,
+        planar_bytes=planar_bytes,
+        backwards=loops.backwards,
+        whole=shape.splits and loops.pixels.size % length == 0,
+        threads=tiles.threads,
+        stages=tiles.stages,
+        resident=tiles.resident,
+        axis=loops.axis,
         affines=affines,
         order=order,
     )
-    inner = len(plan.problem.sizes) - 1
-    return KernelLaunch(
-        ("pixels.cu",),
-        name,
-        grid_of(blocks),
-        (threads, 1, 1),
-        shared_bytes,
-        block.parameters,
-        block.tables,
-        pixel_box(plan.problem, (inner, inner - 1), box[0] * length, box[1]),
+    return tiles.launch(block, "channels.cu", name, plan.problem, (shape.small_axis, shape.pixel_axis), length)
+
+
+def pixels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan of the family PIXELS: padded, reduced, or with channels in another order or type."""
+    shape, bits = whole_pixels_of(plan.problem), plan.index_bits
+    loops = _whole_loops(plan.problem, shape)
+    length, widths, groups = shape.source.length, (plan.load.nbytes, plan.store.nbytes), (shape.source, shape.target)
+    tiles = _whole_bulk_tiles(plan, loops, shape, gpu)
+    if tiles is None:
+        whole = max(1, *(width // (length * group.itemsize) for width, group in zip(widths, groups, strict=True)))
+        tiles = _tiles(loops, length, (shape.source.shared_bytes, shape.target.shared_bytes), whole, gpu)
+    read, written = (tiles.groups * group.nbytes // width for width, group in zip(widths, groups, strict=True))
+    block, (rank, affines, order) = loops.parameters(tiles, (read, written), bits)
+    name = instantiation(
+        "pixels",
+        (conversion_argument(loops.conversion), index_argument(bits)),
+        "PixelsPolicy",
+        rank=rank,
+        channels=loops.small.size,
+        source_pitch=loops.pitches[0],
+        target_pitch=loops.pitches[1],
+        fills_pixels=shape.fills,
+        turned=loops.turned,
+        backwards=loops.backwards,
+        length=length,
+        load_bytes=plan.load.nbytes,
+        store_bytes=plan.store.nbytes,
+        threads=tiles.threads,
+        stages=tiles.stages,
+        resident=tiles.resident,
+        axis=loops.axis,
+        affines=affines,
+        order=order,
     )
+    return tiles.launch(block, "pixels.cu", name, plan.problem, _pixel_axes(plan), length)
 
 
-def _shares_of(plan: RelayoutChoice, walk: ChannelWalk, shape: WholePixels, gpu: GpuProperties) -> Shares | None:
-    """The shares of blocks whose pixels bulk copies bring, or None where threads load them.
+def _whole_bulk_tiles(
+    plan: RelayoutChoice, loops: _PixelLoops, shape: WholePixels, gpu: GpuProperties
+) -> _Tiles | None:
+    """The tiles that bulk copies bring, or None where threads load them.
 
     Threads also load pixels that run backwards, and where a row or a tile of the target is no whole vectors or ends
     with elements that are not ours.
     """
     source, target, store = shape.source, shape.target, plan.store.nbytes
-    is_whole = shape.used == source.pitch and shape.last == target.pitch
-    rows = walk.rows.size * walk.count
-    shares = shares_of(
-        policy().whole_bulk_copies,
-        source,
-        walk.pixels.size,
-        rows,
-        is_whole and not walk.backwards,
-        plan.load.nbytes,
-        gpu,
-        target.shared_bytes,
-    )
-    group_bytes = target.length * target.pitch * target.itemsize
-    tile_bytes = 0 if shares is None else shares.groups * group_bytes
-    row_bytes = walk.pixels.size * target.pitch * target.itemsize
-    return None if tile_bytes % store or row_bytes % store else shares
-
-
-_VECTOR_BYTES: Final = 16
+    if shape.used != source.pitch or shape.last != target.pitch or loops.backwards:
+        return None
+    tiles = _bulk_tiles(policy().whole_bulk_copies, loops, source, plan.load.nbytes, gpu, target.shared_bytes)
+    row_bytes = loops.pixels.size * target.pitch * target.itemsize
+    return None if tiles is None or tiles.groups * target.nbytes % store or row_bytes % store else tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,6 +537,13 @@ class _Runs:
     group: int
     vectors: int
 
+    @classmethod
+    def of(cls, loops: _PixelLoops, side: int, length: int, row_groups: int) -> _Runs:
+        """The runs of the source (0) or of the target (1)."""
+        pitch = loops.pitches[side]
+        group = length * pitch * loops.itemsizes[side]
+        return cls(loops.small.size if pitch == 1 else 1, group, -(-row_groups * group // _VECTOR_BYTES) + 1)
+
     @property
     def nbytes(self) -> int:
         """Bytes of shared memory, including a group and a word past the end."""
@@ -560,59 +551,45 @@ class _Runs:
 
 
 def shifted_channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The launch of a funnel-shifted plan of the family CHANNELS or PIXELS."""
-    walk = walk_of(plan.problem) if plan.family is Family.CHANNELS else whole_walk_of(plan.problem)
-    bits, pixels, rows = plan.index_bits, walk.pixels, walk.rows
-    length = policy().pixels.shifted_bytes // min(walk.itemsizes)
-    group_bytes = [
-        length * itemsize * (walk.small.size if pitch == 1 else pitch)
-        for itemsize, pitch in zip(walk.itemsizes, walk.pitches, strict=True)
-    ]
-    usual_bytes = policy().pixels.shifted_shared_bytes
-    tile = pixel_tile(length, sum(group_bytes), pixels.size, rows.size, walk.count, 1, gpu, usual_bytes)
-    row_groups, tile_rows = tile
-    tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
-    read, written = (_runs(walk, side, length, row_groups) for side in (0, 1))
-    block, (rank, affines, order) = walk.parameters(tile, tiles, (read.vectors, written.vectors), bits)
-    source_pitch, target_pitch = walk.pitches
+    """The launch of a plan of the family CHANNELS or PIXELS whose pixels begin anywhere in their vectors."""
+    problem, bits = plan.problem, plan.index_bits
+    if plan.family is Family.CHANNELS:
+        shape = pixels_of(problem)
+        assert shape is not None
+        loops = _split_loops(problem, shape)
+    else:
+        loops = _whole_loops(problem, whole_pixels_of(problem))
+    length = policy().pixels.shifted_bytes // min(loops.itemsizes)
+    read_bytes, written_bytes = (
+        length * itemsize * (loops.small.size if pitch == 1 else pitch)
+        for itemsize, pitch in zip(loops.itemsizes, loops.pitches, strict=True)
+    )
+    tiles = _tiles(loops, length, (read_bytes, written_bytes), 1, gpu, policy().pixels.shifted_shared_bytes)
+    read, written = (_Runs.of(loops, side, length, tiles.groups) for side in (0, 1))
+    tiles = replace(tiles, shared_bytes=tiles.rows * (read.nbytes + written.nbytes))
+    block, (rank, affines, order) = loops.parameters(tiles, (read.vectors, written.vectors), bits)
     name = instantiation(
         "shifted_channels",
-        (conversion_argument(walk.conversion), index_argument(bits)),
+        (conversion_argument(loops.conversion), index_argument(bits)),
         "ShiftedChannelsPolicy",
         rank=rank,
-        channels=walk.small.size,
-        source_pitch=source_pitch,
-        target_pitch=target_pitch,
-        turned=walk.turned,
-        backwards=walk.backwards,
+        channels=loops.small.size,
+        source_pitch=loops.pitches[0],
+        target_pitch=loops.pitches[1],
+        turned=loops.turned,
+        backwards=loops.backwards,
         length=length,
-        threads=policy().pixels.threads,
-        axis=walk.axis,
+        threads=tiles.threads,
+        axis=loops.axis,
         affines=affines,
         order=order,
     )
-    return KernelLaunch(
-        ("shifted_channels.cu",),
-        name,
-        grid_of(prod(tiles) * walk.count),
-        (policy().pixels.threads, 1, 1),
-        tile_rows * (read.nbytes + written.nbytes),
-        block.parameters,
-        block.tables,
-        pixel_box(plan.problem, _axes(plan), row_groups * length, tile_rows),
-    )
+    return tiles.launch(block, "shifted_channels.cu", name, problem, _pixel_axes(plan), length)
 
 
-def _axes(plan: RelayoutChoice) -> tuple[int, int]:
+def _pixel_axes(plan: RelayoutChoice) -> tuple[int, int]:
     """The axis inside a pixel, and the axis over pixels."""
     inner = len(plan.problem.sizes) - 1
-    found = pixel_axes(plan.problem) if plan.family is Family.CHANNELS else (inner, inner - 1)
-    assert found is not None
-    return found
-
-
-def _runs(walk: ChannelWalk, side: int, length: int, row_groups: int) -> _Runs:
-    """The runs of the source (0) or of the target (1)."""
-    pitch = walk.pitches[side]
-    group = length * pitch * walk.itemsizes[side]
-    return _Runs(walk.small.size if pitch == 1 else 1, group, -(-row_groups * group // _VECTOR_BYTES) + 1)
+    axes = pixel_axes(plan.problem) if plan.family is Family.CHANNELS else (inner, inner - 1)
+    assert axes is not None
+    return axes

@@ -10,13 +10,22 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from stridedgpu.devices.cuda.gpu import THREADS, WARP, GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
-from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
+from stridedgpu.devices.cuda.gpu import THREADS, WARP, GpuProperties, KernelLaunch
+from stridedgpu.devices.cuda.parameters import (
+    ParameterBlock,
+    conversion_argument,
+    index_argument,
+    instantiation,
+    rank_of,
+)
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 
-from .choice import RelayoutChoice, tile_box
+from .choice import RelayoutChoice, itemsizes_of, tile_box
+
+_FEWEST_AXES: Final = 2
+"""The least number of axes that kernels are instantiated for: rows and chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +49,12 @@ class RunSteps:
 
     def under_way(self, gpu: GpuProperties) -> int:
         """Steps of a thread in flight: enough bytes to hide latency, not too many registers."""
-        wanted = max(policy().run_steps.least_bytes, 2 * gpu.bytes_in_flight // policy().run_steps.resident_threads)
-        loads = self.length // self.load_length
+        limits = policy().run_steps
+        wanted = max(limits.least_bytes, 2 * gpu.bytes_in_flight // limits.resident_threads)
         most = min(
             wanted // (self.length * self.source_itemsize),
-            policy().run_steps.most_loads // loads,
-            policy().run_steps.most_stored_bytes // (self.length * self.target_itemsize),
+            limits.most_loads // (self.length // self.load_length),
+            limits.most_stored_bytes // (self.length * self.target_itemsize),
         )
         return 1 << max(most.bit_length() - 1, 0)
 
@@ -75,26 +84,22 @@ def _whole(count: int, length: int, *, reach_past: bool) -> int:
 def flat_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a flat plan: one element, or one run of them."""
     problem, bits = plan.problem, plan.index_bits
-    source_itemsize, target_itemsize = problem.source.element.itemsize, problem.target.element.itemsize
-    vectors = RunSteps(
-        plan.load.nbytes // source_itemsize, plan.store.nbytes // target_itemsize, source_itemsize, target_itemsize
-    )
+    vectors = RunSteps(*plan.lengths, *itemsizes_of(problem))
     count = problem.element_count
     steps = vectors.under_way(gpu)
     # A small copy is spread over more blocks, with fewer loads in flight each.
     if count < gpu.multiprocessors * THREADS * vectors.length * steps:
         steps = 1
     loaded_past, stored_past = vectors.bytes_past_end(count, count)
-    load_count, store_count = vectors.whole_counts(
+    whole_counts = vectors.whole_counts(
         count,
         count,
         may_read_on=loaded_past <= problem.source.slack_bytes,
         may_write_on=problem.target.owns_padding and stored_past <= problem.target.slack_bytes,
     )
-    block = ParameterBlock()
+    block = ParameterBlock(bits)
     block.add_affines(problem.conversion)
-    for value in (problem.source_offset, count, load_count, store_count):
-        block.add_index(value, bits)
+    block.add_indices(problem.source_offset, count, *whole_counts)
     name = instantiation(
         "copy_flat",
         (conversion_argument(problem.conversion), index_argument(bits)),
@@ -103,24 +108,13 @@ def flat_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         store_bytes=plan.store.nbytes,
         steps=steps,
     )
-    return KernelLaunch(
-        sources=("flat.cu",),
-        name=name,
-        grid=grid_of(-(-count // (THREADS * vectors.length * steps))),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-        tile=tile_box(problem, dict.fromkeys(range(len(problem.sizes)), THREADS * vectors.length * steps)),
-    )
-
-
-_FEWEST_AXES: Final = 2
-"""The least number of axes that kernels are instantiated for: rows and chunks."""
+    together = THREADS * vectors.length * steps
+    tile = tile_box(problem, dict.fromkeys(range(len(problem.sizes)), together))
+    return block.launch("flat.cu", name, -(-count // together), tile=tile)
 
 
 @dataclass(frozen=True, slots=True)
-class RowAxis:
+class _RowAxis:
     """One axis over rows or chunks; strides in elements."""
 
     size: int
@@ -136,27 +130,22 @@ def rows_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     inner = len(problem.sizes) - 1
     count, filled = problem.sizes[inner], problem.written_sizes[inner]
     run = _run(problem)
-    vectors = RunSteps(
-        plan.load.nbytes // source.element.itemsize,
-        plan.store.nbytes // target.element.itemsize,
-        source.element.itemsize,
-        target.element.itemsize,
-    )
+    vectors = RunSteps(*plan.lengths, *itemsizes_of(problem))
     rows, most_chunks = prod(problem.sizes[:inner]), policy().rows.most_chunks
-    steps, items, lanes, whole_warps = chunk_shape(vectors, filled, rows, gpu, most_chunks=most_chunks)
+    steps, items, lanes, whole_warps = _chunk_shape(vectors, filled, rows, gpu, most_chunks=most_chunks)
     loaded_past, stored_past = vectors.bytes_past_end(count, filled)
     may_write_on = target.owns_padding and stored_past <= target.slack_bytes
     within = vectors.whole_counts(count, filled, may_read_on=False, may_write_on=may_write_on)
     past_end = vectors.whole_counts(count, filled, may_read_on=True, may_write_on=may_write_on)
     # A vector that reaches past its row's end must end inside the buffer, which excludes the last row.
-    readable = problem.source.layout.span + source.slack_bytes // source.element.itemsize
+    readable = source.layout.span + source.slack_bytes // source.element.itemsize
     last_reading_on = readable - count - loaded_past // source.element.itemsize
 
-    axes = row_axes(problem, filled, steps * vectors.length * lanes, forwards_or_back=run in ("forward", "reversed"))
-    block = ParameterBlock()
-    affines, order = add_chunks(block, plan, axes, lanes)
-    for value in (filled, *within, *past_end, last_reading_on):
-        block.add_index(value, bits)
+    chunk = steps * vectors.length * lanes
+    axes = _row_axes(problem, filled, chunk, forwards_or_back=run in ("forward", "reversed"))
+    block = ParameterBlock(bits)
+    affines, order = _add_chunks(block, plan, axes, lanes)
+    block.add_indices(filled, *within, *past_end, last_reading_on)
     axis = "none" if problem.channel_axis is None else "inner" if problem.channel_axis == inner else "outer"
     name = instantiation(
         "copy_rows",
@@ -174,43 +163,36 @@ def rows_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         affines=affines,
         order=order,
     )
-    return KernelLaunch(
-        sources=("rows.cu",),
-        name=name,
-        grid=grid_of_chunks(axes, lanes, items),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-        tile=tile_box(problem, {inner: steps * vectors.length * lanes}),
+    return block.launch("rows.cu", name, _blocks(axes, lanes, items), tile=tile_box(problem, {inner: chunk}))
+
+
+def shifted_rows_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan over rows that begin anywhere in their words, which are funnel-shifted into place."""
+    problem, source = plan.problem, plan.problem.source
+    inner = len(problem.sizes) - 1
+    vectors = RunSteps(*plan.lengths, *itemsizes_of(problem))
+    # A row begins anywhere in its first vector.
+    places = problem.sizes[inner] + vectors.store_length - 1
+    # One chunk a thread: of two, the registers of addresses and of rows' ends cost resident blocks.
+    steps, _, lanes, whole_warps = _chunk_shape(vectors, places, prod(problem.sizes[:inner]), gpu, most_chunks=1)
+    chunk = steps * vectors.length * lanes
+    axes = _row_axes(problem, places, chunk, forwards_or_back=True)
+    block = ParameterBlock(plan.index_bits)
+    affines, order = _add_chunks(block, plan, axes, lanes)
+    block.add_indices(source.layout.span * source.element.itemsize + source.slack_bytes, bits=64)
+    name = instantiation(
+        "copy_shifted_rows",
+        (conversion_argument(problem.conversion), index_argument(plan.index_bits)),
+        "ShiftedRowsPolicy",
+        store_bytes=plan.store.nbytes,
+        steps=steps,
+        whole_warps=whole_warps,
+        backwards=problem.source_strides[inner] < 0,
+        rank=len(axes),
+        affines=affines,
+        order=order,
     )
-
-
-def add_chunks(block: ParameterBlock, plan: RelayoutChoice, axes: Sequence[RowAxis], lanes: int) -> tuple[str, str]:
-    """Append `sg::RowChunks`, which begins the parameters; returns the arguments of its `sg::Channels`."""
-    problem, bits = plan.problem, plan.index_bits
-    affines = block.add_affines(problem.conversion)
-    channel_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
-    order = block.add_order(problem.conversion, channel_stride, bits)
-    sizes = [axis.size for axis in axes]
-    strides = [axis.source_stride for axis in axes], [axis.target_stride for axis in axes]
-    block.add_axes(axes_words(sizes, *strides, bits), bits)
-    for value in (problem.source_offset, prod(sizes), problem.sizes[-1]):
-        block.add_index(value, bits)
-    roles = [axis.role for axis in axes]
-    for value in (
-        roles.index("channels") if "channels" in roles else -1,
-        roles.index("chunks"),
-        lanes.bit_length() - 1,
-    ):
-        block.add_int32(value)
-    block.add(b"", 8)
-    return affines, order
-
-
-def grid_of_chunks(axes: Sequence[RowAxis], lanes: int, items: int) -> tuple[int, int, int]:
-    """The grid in which groups of `lanes` lanes move `items` chunks a thread."""
-    return grid_of(-(-prod(axis.size for axis in axes) // (THREADS // lanes * items)))
+    return block.launch("shifted_rows.cu", name, _blocks(axes, lanes, 1), tile=tile_box(problem, {inner: chunk}))
 
 
 def _run(problem: RelayoutProblem) -> str:
@@ -221,7 +203,28 @@ def _run(problem: RelayoutProblem) -> str:
     return {1: "forward", -1: "reversed", 0: "repeated"}[problem.source_strides[inner]]
 
 
-def chunk_shape(
+def _add_chunks(block: ParameterBlock, plan: RelayoutChoice, axes: Sequence[_RowAxis], lanes: int) -> tuple[str, str]:
+    """Append `sg::RowChunks`, which begins the parameters; returns the arguments of its `sg::Channels`."""
+    problem = plan.problem
+    affines = block.add_affines(problem.conversion)
+    channel_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
+    order = block.add_order(problem.conversion, channel_stride)
+    sizes = [axis.size for axis in axes]
+    block.add_axes(sizes, [axis.source_stride for axis in axes], [axis.target_stride for axis in axes])
+    block.add_indices(problem.source_offset, prod(sizes), problem.sizes[-1])
+    roles = [axis.role for axis in axes]
+    channels = roles.index("channels") if "channels" in roles else -1
+    block.add_int32(channels, roles.index("chunks"), lanes.bit_length() - 1)
+    block.add(b"", 8)
+    return affines, order
+
+
+def _blocks(axes: Sequence[_RowAxis], lanes: int, items: int) -> int:
+    """The blocks in which groups of `lanes` lanes move `items` chunks a thread."""
+    return -(-prod(axis.size for axis in axes) // (THREADS // lanes * items))
+
+
+def _chunk_shape(
     vectors: RunSteps, count: int, rows: int, gpu: GpuProperties, *, most_chunks: int
 ) -> tuple[int, int, int, bool]:
     """Steps of a chunk, chunks of a thread, lanes of a group, and whether all groups are whole warps.
@@ -248,10 +251,11 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int, most_chunks: int)
     `lane_steps` is the number of steps of one lane alone. Among the groups with long contiguous accesses and few idle
     lanes, the one with the most accesses in flight is chosen, and of these the one with the fewest addresses.
     """
+    limits = policy().rows
     widest = min(WARP, 1 << (lane_steps - 1).bit_length())
     stores = vectors.length // vectors.store_length
-    most = max(1, min(under_way, policy().rows.most_stores // stores))
-    most_steps = under_way if stores == 1 else min(under_way, policy().rows.most_narrow_stores // stores)
+    most = max(1, min(under_way, limits.most_stores // stores))
+    most_steps = under_way if stores == 1 else min(under_way, limits.most_narrow_stores // stores)
     groups = []
     for lanes in (32, 16, 8, 4, 2, 1):
         if min(4, widest) <= lanes <= widest:
@@ -259,7 +263,7 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int, most_chunks: int)
             steps = -(-lane_steps // (lanes * chunks))
             items = min(max(1, most_steps // steps), most_chunks)
             groups.append((lane_steps / (chunks * lanes * steps), steps, items, lanes))
-    for nbytes, share in policy().rows.groups:
+    for nbytes, share in limits.groups:
         least = min(nbytes // vectors.wider_bytes, widest)
         enough = [group for group in groups if group[0] >= share and group[3] >= least]
         if enough:
@@ -267,7 +271,7 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int, most_chunks: int)
     return max(groups)[1:]
 
 
-def row_axes(problem: RelayoutProblem, length: int, chunk: int, *, forwards_or_back: bool) -> list[RowAxis]:
+def _row_axes(problem: RelayoutProblem, length: int, chunk: int, *, forwards_or_back: bool) -> list[_RowAxis]:
     """The axes over rows and chunks, outermost first, padded to a rank that kernels are instantiated for.
 
     Rows have `length` elements. They are in target order, except that rows with the same source are consecutive, so
@@ -280,54 +284,10 @@ def row_axes(problem: RelayoutProblem, length: int, chunk: int, *, forwards_or_b
         is_channels = axis == problem.channel_axis
         # A table of channels has the offsets themselves.
         through_table = is_channels and problem.conversion.channels is not None
-        axes.append(RowAxis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
+        axes.append(_RowAxis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
     step = chunk * problem.source_strides[inner] if forwards_or_back else 0
-    axes.append(RowAxis(-(-length // chunk), step, chunk, "chunks"))
+    axes.append(_RowAxis(-(-length // chunk), step, chunk, "chunks"))
     if problem.sizes[inner] * problem.target.element.itemsize >= policy().rows.far_apart_bytes and forwards_or_back:
         axes.sort(key=lambda axis: axis.source_stride == 0 and not axis.role)
     rank = rank_of(max(len(axes), _FEWEST_AXES))
-    return [RowAxis(1, 0, 0)] * (rank - len(axes)) + axes
-
-
-def shifted_rows_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The launch of a funnel-shifted plan over rows."""
-    problem, conversion = plan.problem, plan.problem.conversion
-    source, target = problem.source, problem.target
-    inner = len(problem.sizes) - 1
-    count = problem.sizes[inner]
-    vectors = RunSteps(
-        plan.load.nbytes // source.element.itemsize,
-        plan.store.nbytes // target.element.itemsize,
-        source.element.itemsize,
-        target.element.itemsize,
-    )
-    # A row begins anywhere in its first vector.
-    places = count + vectors.store_length - 1
-    # One chunk a thread: of two, the registers of addresses and of rows' ends cost resident blocks.
-    steps, _, lanes, whole_warps = chunk_shape(vectors, places, prod(problem.sizes[:inner]), gpu, most_chunks=1)
-    axes = row_axes(problem, places, steps * vectors.length * lanes, forwards_or_back=True)
-    block = ParameterBlock()
-    affines, order = add_chunks(block, plan, axes, lanes)
-    block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
-    name = instantiation(
-        "copy_shifted_rows",
-        (conversion_argument(conversion), index_argument(plan.index_bits)),
-        "ShiftedRowsPolicy",
-        store_bytes=plan.store.nbytes,
-        steps=steps,
-        whole_warps=whole_warps,
-        backwards=problem.source_strides[inner] < 0,
-        rank=len(axes),
-        affines=affines,
-        order=order,
-    )
-    return KernelLaunch(
-        sources=("shifted_rows.cu",),
-        name=name,
-        grid=grid_of_chunks(axes, lanes, 1),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-        tile=tile_box(problem, {inner: steps * vectors.length * lanes}),
-    )
+    return [_RowAxis(1, 0, 0)] * (rank - len(axes)) + axes

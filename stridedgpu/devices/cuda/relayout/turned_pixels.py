@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from stridedgpu.devices.cuda.gpu import WARP, GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.gpu import WARP, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 
-from .choice import Loop, RelayoutChoice, loops_of, outer_words, reversed_loop, tile_box
+from .choice import LoopAxis, RelayoutChoice, add_loops, itemsizes_of, loops_of, tile_box
 
 _WORD_BYTES: Final = 4
 """Bytes of a word of shared memory: a thread's pixels are whole words."""
@@ -28,9 +28,9 @@ class TurnedPixels:
 
     source_axis: int
     target_axis: int
-    small: Loop
-    source_run: Loop
-    target_run: Loop
+    small: LoopAxis
+    source_run: LoopAxis
+    target_run: LoopAxis
     length: int
 
 
@@ -55,7 +55,7 @@ def turned_pixels_of(problem: RelayoutProblem) -> TurnedPixels | None:
     if source_axis >= target_axis or loops[target_axis].target_stride != small.size:
         return None
     source_run, target_run = loops[source_axis], loops[target_axis]
-    itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
+    itemsizes = itemsizes_of(problem)
     if max(itemsizes) > _WORD_BYTES or min(source_run.size, target_run.size) < policy().turned_pixels.fewest:
         return None
     pixel_bytes = [small.size * itemsize for itemsize in itemsizes]
@@ -77,45 +77,38 @@ def turned_pixels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaun
     problem, bits = plan.problem, plan.index_bits
     shape = turned_pixels_of(problem)
     assert shape is not None
-    source_run, source_start, target_start = shape.source_run, problem.source_offset, 0
+    source_run, target_run, starts = shape.source_run, shape.target_run, (problem.source_offset, 0)
     if source_run.source_stride < 0:
-        source_run, source_start, target_start = reversed_loop(source_run, source_start, target_start)
+        source_run, starts = source_run.reversed(starts)
     is_turned = shape.small.source_stride < 0
-    source_start -= (shape.small.size - 1) * is_turned
+    source_start = starts[0] - (shape.small.size - 1) * is_turned
     loops = loops_of(problem)
     inside = (shape.source_axis, shape.target_axis, len(loops) - 1)
     outer = [loop for axis, loop in enumerate(loops) if axis not in inside]
     batch = prod(loop.size for loop in outer)
 
-    itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
     extents = _extents(plan, shape, batch, gpu)
-    tiles = [-(-run.size // extent) for run, extent in zip((source_run, shape.target_run), extents, strict=True)]
-    blocks = batch * prod(tiles)
-    row_bytes = [extent * shape.small.size * itemsize for extent, itemsize in zip(extents, itemsizes, strict=True)]
-
-    block = ParameterBlock()
-    sizes = (source_run.size, shape.target_run.size)
-    steps = (shape.target_run.source_stride, source_run.target_stride)
-    for number in (source_start, target_start, blocks, *sizes, *steps):
-        block.add_index(number, bits)
-    for divisor in tiles:
-        for word in divisor_words(divisor, bits):
-            block.add_index(word, bits)
-    vectors = [nbytes // each for nbytes, each in zip(row_bytes, (plan.load.nbytes, plan.store.nbytes), strict=True)]
+    tiles = [-(-run.size // extent) for run, extent in zip((source_run, target_run), extents, strict=True)]
+    row_bytes = [
+        extent * shape.small.size * itemsize for extent, itemsize in zip(extents, itemsizes_of(problem), strict=True)
+    ]
+    vectors = [nbytes // width for nbytes, width in zip(row_bytes, (plan.load.nbytes, plan.store.nbytes), strict=True)]
     threads = policy().turned_pixels.threads
     warps = [-(-extent // (shape.length * lanes)) for extent, lanes in zip(extents, _LANES, strict=True)]
     gaps = [_gap(shape.length * nbytes, banks) for nbytes, banks in zip(row_bytes, _BANKS, strict=True)]
-    for divisor in (*(min(count, threads) for count in vectors), warps[0]):
-        for word in divisor_words(divisor, 32):
-            block.add_index(word, 32)
     shared = [
         extent // shape.length * (shape.length * nbytes + gap)
         for extent, nbytes, gap in zip(extents[::-1], row_bytes, gaps, strict=True)
     ]
-    for number in (prod(warps) * WARP, *extents, *gaps, shared[0]):
-        block.add_index(number, 32)
-    rank, words = outer_words(outer, bits)
-    block.add_axes(words, bits)
+
+    blocks = batch * prod(tiles)
+    block = ParameterBlock(bits)
+    block.add_indices(source_start, starts[1], blocks, source_run.size, target_run.size)
+    block.add_indices(target_run.source_stride, source_run.target_stride)
+    block.add_divisors(*tiles)
+    block.add_divisors(*(min(count, threads) for count in vectors), warps[0], bits=32)
+    block.add_indices(prod(warps) * WARP, *extents, *gaps, shared[0], bits=32)
+    rank = add_loops(block, outer)
     affines = block.add_affines(problem.conversion)
     name = instantiation(
         "turned_pixels",
@@ -130,23 +123,8 @@ def turned_pixels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaun
         threads=threads,
         affines=affines,
     )
-    return KernelLaunch(
-        ("turned_pixels.cu",),
-        name,
-        grid_of(blocks),
-        (threads, 1, 1),
-        sum(shared),
-        block.parameters,
-        block.tables,
-        tile_box(
-            problem,
-            {
-                shape.source_axis: extents[0],
-                shape.target_axis: extents[1],
-                len(loops) - 1: shape.small.size,
-            },
-        ),
-    )
+    tile = tile_box(problem, dict(zip(inside, (*extents, shape.small.size), strict=True)))
+    return block.launch("turned_pixels.cu", name, blocks, threads, shared_bytes=sum(shared), tile=tile)
 
 
 def _extents(plan: RelayoutChoice, shape: TurnedPixels, batch: int, gpu: GpuProperties) -> tuple[int, int]:
@@ -154,8 +132,8 @@ def _extents(plan: RelayoutChoice, shape: TurnedPixels, batch: int, gpu: GpuProp
 
     Tiles of equal size avoid a sliver as the last one. Their rows are whole vectors and whole groups.
     """
-    source, target = plan.problem.source.element.itemsize, plan.problem.target.element.itemsize
-    units = max(shape.length, plan.load.nbytes // source), max(shape.length, plan.store.nbytes // target)
+    source, target = itemsizes_of(plan.problem)
+    units = [max(shape.length, length) for length in plan.lengths]
     runs = shape.source_run.size, shape.target_run.size
     most = policy().turned_pixels.shared_bytes // (shape.small.size * (source + target))
     for tile in (tile for tile in policy().turned_pixels.tiles if prod(tile) <= most):

@@ -1,0 +1,104 @@
+"""`KernelChoice`: a kernel for a problem, with the bytes of one load and one store, and what bounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import gcd
+from typing import Generic, Protocol, Self, TypeVar
+
+from stridedgpu.planning.device_plan import Width, in_words
+from stridedgpu.values.strides import round_up
+
+
+class Problem(Protocol):
+    """An operation as loops: what every plan needs of it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to move."""
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+
+    def in_words(self) -> list[str]:
+        """The lines that `explain()` prints for the problem."""
+
+
+P_co = TypeVar("P_co", bound=Problem, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChoice(Generic[P_co]):
+    """The kernel of a problem on a GPU: one load, one store, each with its limit, and the bits of offsets, 32 or 64."""
+
+    problem: P_co
+    load: Width
+    store: Width
+    index_bits: int
+
+    @property
+    def accesses(self) -> str:
+        """The widths and their limits, as plans explain them."""
+        return in_words("loads", self.load) + "; " + in_words("stores", self.store)
+
+    def words_after(self, first: str) -> list[str]:
+        """The lines of most kernels: `first`, problem, accesses, and bits of offsets."""
+        return [first, *self.problem.in_words(), self.accesses, f"{self.index_bits}-bit offsets"]
+
+
+class KernelFamily(StrEnum):
+    """A kind of kernels, and its description in plain words."""
+
+    description: str
+
+    def __new__(cls, name: str, description: str) -> Self:
+        """A family by its name."""
+        family = str.__new__(cls, name)
+        family._value_ = name
+        family.description = description
+        return family
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A number of bytes that a vector must divide, and its reason. A cap is the planner's choice, not the data's."""
+
+    nbytes: int
+    text: str
+    mend: str = ""
+    is_cap: bool = False
+
+
+def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:
+    """The largest power of two from an element up to `widest` bytes that divides every bound, and its limit.
+
+    >>> bounded_width([Bound(32, "aligned to 32"), Bound(24, "runs start 24 B apart")], 2, 16)
+    Width(nbytes=8, limit='runs start 24 B apart, a multiple of 8 only')
+    """
+    tightest = min(bounds, key=lambda bound: bound.nbytes & -bound.nbytes)
+    nbytes = max(itemsize, min(widest, gcd(widest, *(bound.nbytes for bound in bounds))))
+    if nbytes >= widest:
+        return Width(nbytes)
+    multiple = "" if tightest.is_cap else f", a multiple of {nbytes} only"
+    return Width(nbytes, f"{tightest.text}{multiple}{tightest.mend}")
+
+
+def alignment_bound(side: str, alignment: int) -> Bound:
+    """The bound of the first element's address."""
+    return Bound(alignment, f"the {side}'s first element is known to lie at a multiple of {alignment} B")
+
+
+def stride_bound(side: str, stride: int, widest: int) -> Bound:
+    """The bound of the step from one run to the next."""
+    return Bound(
+        stride, f"the {side}'s runs start {stride} B apart", f"; pad that to {round_up(stride, widest)} for {widest}"
+    )
+
+
+def backwards_bound(offset: int, itemsize: int) -> list[Bound]:
+    """The bound of a target whose first element is `offset` elements behind its lowest; none if it is the lowest."""
+    lowest = offset * itemsize
+    return [Bound(lowest & -lowest, "the target runs backwards")] if lowest else []
