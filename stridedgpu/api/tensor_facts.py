@@ -176,7 +176,7 @@ class TensorFacts:
         Sizes and strides; the bytes spanned, the share of padding and its owner; the DirectML descriptor, or why there
         is none; packed, padded, broadcast or overlapping; alignment.
         """
-        from stridedgpu.picture.description import description
+        from stridedgpu.picture.subject import description
 
         try:
             directml: BufferTensorDesc | StridedGpuError = self.desc

@@ -15,23 +15,6 @@ from typing import Final, Literal
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .subject import Subject
-
-__all__ = [
-    "MANY",
-    "Coordinates",
-    "Gap",
-    "Grid",
-    "LabelKind",
-    "Labeller",
-    "Letters",
-    "Place",
-    "grid_of",
-    "memory_of",
-    "natural_run",
-    "place_at",
-]
-
 Coordinates = tuple[int, ...]
 
 LabelKind = Literal["letters", "coordinates", "offsets"]
@@ -97,6 +80,11 @@ class Place:
     coordinates: Coordinates | None
     sharers: int
 
+    @property
+    def sharing(self) -> str:
+        """The number of elements that share the place, as text; "" for one."""
+        return f"\N{MULTIPLICATION SIGN}{self.sharers}{'+' * (self.sharers >= MANY)}" if self.sharers > 1 else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -134,22 +122,21 @@ def _planes(sizes: Sequence[int], most: int) -> tuple[Coordinates | None, ...]:
     return tuple(planes)
 
 
-def memory_of(subject: Subject, grid: Grid) -> tuple[Place | Gap, ...]:
-    """The memory under the visible elements: places by ascending offset, with gaps between them."""
-    layout = subject.layout
-    if subject.stop - subject.first <= _MOST_UNFOLDED and not grid.is_folded:
-        offsets: list[int] = list(range(subject.first, subject.stop))
+def memory_of(layout: Layout, grid: Grid, stop: int) -> tuple[Place | Gap, ...]:
+    """The memory up to `stop` under the visible elements: places by ascending offset, with gaps between them."""
+    first = layout.first_offset
+    if stop - first <= _MOST_UNFOLDED and not grid.is_folded:
+        offsets: list[int] = list(range(first, stop))
     else:
-        wanted = sorted({layout.offset_of(at) for at in grid.elements()})
         offsets = []
-        for offset in wanted:
+        for offset in sorted({layout.offset_of(at) for at in grid.elements()}):
             if offsets and offset - offsets[-1] <= _MOST_BETWEEN + 1:
                 offsets += range(offsets[-1] + 1, offset)
             offsets.append(offset)
-        after = layout.first_offset + layout.span
-        if offsets and offsets[-1] == after - 1 and subject.stop - after <= _MOST_AFTER:
-            offsets += range(after, subject.stop)
-    return tuple(_with_gaps(layout, offsets, subject.first, subject.stop))
+        after = first + layout.span
+        if offsets and offsets[-1] == after - 1 and stop - after <= _MOST_AFTER:
+            offsets += range(after, stop)
+    return tuple(_with_gaps(layout, offsets, first, stop))
 
 
 def _with_gaps(layout: Layout, offsets: Sequence[int], first: int, stop: int) -> Iterator[Place | Gap]:
@@ -162,6 +149,11 @@ def _with_gaps(layout: Layout, offsets: Sequence[int], first: int, stop: int) ->
         reached = offset + 1
     if stop > reached:
         yield Gap(reached, stop - reached)
+
+
+def joined(numbers: Sequence[int]) -> str:
+    """Coordinates or sizes as text."""
+    return ",".join(map(str, numbers))
 
 
 def natural_run(layout: Layout, most: int) -> int:
@@ -264,7 +256,7 @@ class Labeller:
         """The label of an element of the grid."""
         return {
             "letters": self.letter(offset),
-            "coordinates": ",".join(map(str, coordinates)),
+            "coordinates": joined(coordinates),
             "offsets": str(offset),
         }[self.kind]
 
@@ -274,7 +266,7 @@ class Labeller:
             return "·"
         if self.kind == "letters":
             return self._letters[place.offset]
-        return ",".join(map(str, place.coordinates))
+        return joined(place.coordinates)
 
 
 def _letters(number: int) -> str:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .cells import MANY, Coordinates, Gap, Grid, LabelKind, Labeller, Letters, Place, grid_of, memory_of, natural_run
-from .footprint import PlanMap
-from .subject import Subject, plan_of, plan_subjects, subject_of
-
-__all__ = ["text"]
+from .cells import Coordinates, Gap, LabelKind, Labeller, Place, natural_run
+from .subject import Side, sides_of
 
 _BETWEEN_PLANES: Final = "    "
 _LEFT_OUT: Final = "…"
@@ -48,22 +45,14 @@ def text(
     offset 0 1 2 3 4 5 6 7 8 9
     value  A B C · · D E F · ·
     """
-    plan = plan_of(thing)
-    if plan is None:
-        subject = subject_of(thing, dims=dims, dtype=dtype, buffer_elements=buffer_elements)
-        return _subject_text(subject, labels, width)
-    source, target = plan_subjects(plan, dims)
-    carried = PlanMap(plan).letters(source, labels)
-    drawn = [
-        f"source\n{_subject_text(source, labels, width)}",
-        f"target\n{_subject_text(target, labels, width, carried)}",
-    ]
-    return "\n\n".join([*drawn, plan.explain()])
+    sides, plan = sides_of(thing, labels, dims, dtype, buffer_elements)
+    drawn = [f"{side.heading}\n" * bool(plan) + _side_text(side, width) for side in sides]
+    return "\n\n".join([*drawn, plan.explain()] if plan else drawn)
 
 
-def _subject_text(subject: Subject, labels: LabelKind | None, width: int, carried: Letters | None = None) -> str:
+def _side_text(side: Side, width: int) -> str:
     """Facts, grid and memory, with empty lines between."""
-    layout = subject.layout
+    subject, layout = side.subject, side.subject.layout
     facts = [
         f"sizes   {subject.named(layout.sizes)}",
         f"strides {subject.named(layout.strides)}",
@@ -72,21 +61,17 @@ def _subject_text(subject: Subject, labels: LabelKind | None, width: int, carrie
     ]
     if not layout.element_count:
         return "\n".join(facts)
-    grid = grid_of(layout)
-    labeller = Labeller(layout, grid, labels, carried)
-    lines = [*facts, "", *_grid_lines(subject, grid, labeller, width), ""]
-    return "\n".join([*lines, *_memory_lines(subject, memory_of(subject, grid), labeller, width)])
+    return "\n".join([*facts, "", *_grid_lines(side, width), "", *_memory_lines(side, width)])
 
 
-def _grid_lines(subject: Subject, grid: Grid, labeller: Labeller, width: int) -> list[str]:
+def _grid_lines(side: Side, width: int) -> list[str]:
     """The planes side by side, as many as fit a line, then the next ones."""
-    layout = subject.layout
-    names = {at: labeller.element(at, layout.offset_of(at)) for at in grid.elements()}
+    names = {at: side.labeller.element(at, side.subject.layout.offset_of(at)) for at in side.grid.elements()}
     cell = max(map(len, names.values()))
     bands: list[list[list[str]]] = [[]]
     taken = 0
-    for plane in grid.planes:
-        block = [_LEFT_OUT] if plane is None else _plane_lines(subject, grid, plane, names, cell)
+    for plane in side.grid.planes:
+        block = [_LEFT_OUT] if plane is None else _plane_lines(side, plane, names, cell)
         needed = max(map(len, block)) + len(_BETWEEN_PLANES)
         if taken + needed > width + len(_BETWEEN_PLANES) and bands[-1]:
             bands.append([])
@@ -99,29 +84,16 @@ def _grid_lines(subject: Subject, grid: Grid, labeller: Labeller, width: int) ->
     return lines
 
 
-def _plane_lines(
-    subject: Subject, grid: Grid, plane: Coordinates, names: dict[Coordinates, str], cell: int
-) -> list[str]:
+def _plane_lines(side: Side, plane: Coordinates, names: dict[Coordinates, str], cell: int) -> list[str]:
     """One plane: its outer coordinates, if any, then its rows."""
-    lines = [plane_title(subject, plane)] if plane else []
-    for row in grid.rows:
+    lines = [side.subject.plane_title(plane)] if plane else []
+    for row in side.grid.rows:
         if row is None:
             lines.append(_LEFT_OUT)
             continue
-        cells = [
-            _LEFT_OUT if column is None else names[grid.coordinates(plane, row, column)].rjust(cell)
-            for column in grid.columns
-        ]
-        lines.append(" ".join(cells))
+        at = (None if column is None else side.grid.coordinates(plane, row, column) for column in side.grid.columns)
+        lines.append(" ".join(_LEFT_OUT if place is None else names[place].rjust(cell) for place in at))
     return lines
-
-
-def plane_title(subject: Subject, plane: Coordinates) -> str:
-    """The title of a plane: "N=0 C=1", or "[0, 1, :, :]" if the axes have no letters."""
-    letters = subject.labels[: len(plane)]
-    if None in letters:
-        return f"[{', '.join(map(str, plane))}, :, :]"
-    return " ".join(f"{letter}={index}" for letter, index in zip(letters, plane, strict=True))
 
 
 def _beside(blocks: Sequence[list[str]]) -> list[str]:
@@ -137,16 +109,17 @@ def _beside(blocks: Sequence[list[str]]) -> list[str]:
     return [row.rstrip() for row in rows]
 
 
-def _memory_lines(subject: Subject, memory: Sequence[Place | Gap], labeller: Labeller, width: int) -> list[str]:
+def _memory_lines(side: Side, width: int) -> list[str]:
     """A table of offsets and the labels of their places, in as many lines as it needs."""
+    subject, memory = side.subject, side.memory
     shared = any(isinstance(place, Place) and place.sharers > 1 for place in memory)
     heads = ["offset", "value", *(["shared"] if shared else [])]
     margin = max(map(len, heads))
     if len(memory) > _MOST_PLACES and any(isinstance(place, Gap) for place in memory):
         before, after = memory[:_PLACES_BEFORE], memory[-_PLACES_AFTER:]
-        cut = Gap(0, 0)
-        memory = [*before[: -1 if isinstance(before[-1], Gap) else None], cut, *after[isinstance(after[0], Gap) :]]
-    columns = [_column(place, labeller)[: len(heads)] for place in memory]
+        before = before[:-1] if isinstance(before[-1], Gap) else before
+        memory = (*before, Gap(0, 0), *after[isinstance(after[0], Gap) :])
+    columns = [_column(place, side.labeller)[: len(heads)] for place in memory]
     if sum(1 + max(map(len, column)) for column in columns) + margin <= width:
         return _band_lines(heads, margin, columns)
     wide = max(len(entry) for column in columns for entry in column)
@@ -162,14 +135,7 @@ def _memory_lines(subject: Subject, memory: Sequence[Place | Gap], labeller: Lab
 def _column(place: Place | Gap, labeller: Labeller) -> tuple[str, ...]:
     if isinstance(place, Gap):
         return (_LEFT_OUT,) * 3
-    return (str(place.offset), labeller.place(place), sharing(place))
-
-
-def sharing(place: Place) -> str:
-    """The number of elements that share a place, as text; "" for one."""
-    if place.sharers < 2:
-        return ""
-    return f"\N{MULTIPLICATION SIGN}{place.sharers}" + "+" * (place.sharers >= MANY)
+    return (str(place.offset), labeller.place(place), place.sharing)
 
 
 def _band_lines(heads: Sequence[str], margin: int, band: Sequence[tuple[str, ...]], wide: int = 0) -> list[str]:

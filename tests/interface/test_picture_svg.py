@@ -17,8 +17,8 @@ import stridedgpu as sg
 from stridedgpu import picture
 from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.picture.cells import grid_of
-from stridedgpu.picture.footprint import PlanMap, footprint_of
 from stridedgpu.picture.page import fragment
+from stridedgpu.picture.subject import PlanMap, tile_words
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
@@ -154,16 +154,16 @@ def test_a_plan_knows_where_each_element_comes_from(sizes, layout, dtype, option
         assert moved.source_of(target.layout.offset_of((n, c, h, w))) == source.layout.offset_of((n, order[c], h, w))
 
 
-def test_the_footprint_of_a_warp_and_of_a_tile():
+def test_the_tile_of_a_warp_and_of_a_tile():
     pixels = small_plan(channels=(2, 1, 0))
-    assert footprint_of(pixels.plan).extents == pixels.plan.tile
+    assert PlanMap(pixels.plan).tile == pixels.plan.tile
     assert PlanMap(pixels.plan).read == frozenset(range(96))
     source = sg.empty((1, 512, 16, 64), "uint8", layout="NHWC", device="cpu")
     tile = sg.plan_relayout(source, sg.empty((1, 512, 16, 64), "uint8", device="cpu"), device="cuda").plan
     assert tile.family == "transpose"
     across, along = re.search(r"source_extent = (\d+), .target_extent = (\d+)", tile.launch.name).groups()
     assert sorted(tile.tile) == sorted((int(across), int(along)))
-    assert footprint_of(tile).words.startswith(f"one tile of {tile.tile[0]} x {tile.tile[1]} elements")
+    assert tile_words(tile).startswith(f"one tile of {tile.tile[0]} x {tile.tile[1]} elements")
 
 
 STEPS = 200_000

@@ -302,7 +302,7 @@ def test_every_place_says_which_elements_lie_there(layout):
 @given(layouts())
 def test_memory_is_whole_and_holds_every_shown_element(layout):
     subject, grid = subject_of(layout), grid_of(layout)
-    memory = memory_of(subject, grid)
+    memory = memory_of(layout, grid, subject.stop)
     reached = layout.first_offset
     for part in memory:
         assert part.offset == reached

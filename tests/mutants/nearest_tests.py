@@ -77,7 +77,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("exchange/*", ("exchange/test_{module}.py", "exchange/test_dlpack.py", "exchange/test_foreign_memory.py")),
     ("exchange/*", ("api/test_creation.py", "operations/test_labelled_axes.py")),
     ("iobinding.py", ("exchange/test_iobinding.py",)),
-    ("picture/frame*", ("interface/test_picture_frame.py",)),
+    ("picture/drawing.py", ("interface/test_picture_frame.py",)),
     ("picture/*", ("interface/test_picture_text.py", "interface/test_picture_svg.py", "interface/test_show.py")),
     # operations, and what they are called by
     ("operations/*", ("operations/test_{module}.py",)),

@@ -23,7 +23,7 @@ import stridedgpu as sg
 from stridedgpu.devices import verbose
 from stridedgpu.devices.cpu import plan as cpu_plan, prepared
 from stridedgpu.operations import gather, scatter
-from stridedgpu.picture.footprint import footprint_of
+from stridedgpu.picture.subject import PlanMap
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_pictures_draw_the_tile_that_is_launched(data):
         plan = sg.plan_relayout(source, target, device="cuda").plan
     except sg.LayoutError:
         return  # float32 that lies anywhere, which no GPU addresses
-    assert footprint_of(plan).extents == plan.launch.tile == plan.tile
+    assert PlanMap(plan).tile == plan.launch.tile == plan.tile
     found = re.search(r"source_extent = (\d+), .target_extent = (\d+)", plan.launch.name)
     if found is not None:
         steps = plan.problem.source_strides, plan.problem.target_strides
