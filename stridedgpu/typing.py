@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, Union, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Arithmetic",
     "BytesLike",
+    "ConversionKeywords",
     "DTypeLike",
     "DTypeName",
     "DeviceLike",
@@ -39,6 +40,7 @@ __all__ = [
     "Nested",
     "Passes",
     "PerChannel",
+    "ResultKeywords",
     "Rounding",
     "StreamLike",
     "SupportsArray",
@@ -191,3 +193,37 @@ LayoutLike: TypeAlias = LayoutName | str | Layout
 
 StreamLike: TypeAlias = int | SupportsCudaStream
 """Whatever `stream=` accepts."""
+
+
+class ConversionKeywords(TypedDict, total=False):
+    """How elements are converted: the keyword arguments of every operation and plan; `relayout` explains them."""
+
+    scale: PerChannel | None
+    """The factor, one or one for each output channel."""
+    bias: PerChannel | None
+    """The addend after the factor, one or one for each output channel."""
+    mean: PerChannel | None
+    """In place of a bias, in units of 0..1 of an integer source."""
+    std: PerChannel | None
+    """In place of a scale, in units of 0..1 of an integer source."""
+    arithmetic: Arithmetic
+    """The steps from `mean` and `std` to a value: "multiply" or "divide"."""
+    channels: Sequence[int] | None
+    """The source channel of each output channel."""
+    matrix: Sequence[Sequence[float]] | SupportsArray | None
+    """A row for each output channel, with a number for each source channel."""
+    rounding: Rounding
+    """To integers: "nearest" (half to even) or "truncate"."""
+
+
+class ResultKeywords(ConversionKeywords, total=False):
+    """How elements are converted, and where the result lies: the keyword arguments of every operation."""
+
+    dtype: DTypeLike | None
+    """The result's type; None is the source's, or that of `out`."""
+    layout: LayoutLike | None
+    """The memory order of the result, or an exact `Layout`."""
+    row_pitch_bytes: int | None
+    """Bytes from one row to the next."""
+    alignment: int | None
+    """Bytes that divide the result's address."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, cast, overload
+from typing import Final, Unpack, cast, overload
 
 from stridedgpu.devices.frame_operand import CHANNELS
 from stridedgpu.devices.operand import Operand
@@ -19,24 +19,25 @@ from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
 from stridedgpu.operations.frame_plans import PlannedFrameCrops, planned_frame_crops
 from stridedgpu.operations.frame_sources import check_frames
 from stridedgpu.operations.frames import gather_frame_crops
-from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.options import MemoryOptions, result_options
 from stridedgpu.operations.requirements import Given
 from stridedgpu.operations.resize import resized_boxes
 from stridedgpu.planning.crop_windows import distinct_layouts
 from stridedgpu.typing import (
+    ConversionKeywords,
     DeviceLike,
     DTypeLike,
     ImageSize,
     Interpolation,
     LayoutLike,
     Passes,
-    PerChannel,
-    Rounding,
+    ResultKeywords,
     StreamLike,
     SupportsArray,
     TensorLike,
 )
 from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -69,18 +70,10 @@ def gather_crops(
     interpolation: Interpolation | None = None,
     passes: Passes | None = None,
     flip: bool | Sequence[bool] | SupportsArray | None = None,
-    layout: LayoutLike | None = None,
-    dtype: DTypeLike | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     fill: complex | Sequence[complex] | SupportsArray = 0,
-    rounding: Rounding = "nearest",
-    row_pitch_bytes: int | None = None,
-    alignment: int | None = None,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
+    **options: Unpack[ResultKeywords],
 ) -> StridedTensor:
     """One window of each image as a batch (N, C, height, width): the crop-mirror-normalise step of training.
 
@@ -128,8 +121,7 @@ def gather_crops(
     """
     if size is None:
         raise LayoutError("size= is missing: the height and width of every window, in pixels.")
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
-    memory = MemoryOptions(layout, row_pitch_bytes, alignment)
+    values, memory = result_options("gather_crops", options)
     written = output_tensor(out)
     if written is not None:
         memory.check_beside_out()
@@ -141,7 +133,7 @@ def gather_crops(
         if is_frames(sources):
             images, _ = frame_images(sources)
         else:
-            images = _images(cast("TensorLike", sources), dims, layout, size)
+            images = _images(cast("TensorLike", sources), dims, memory.layout, size)
             if images.axes != _IMAGE:
                 raise LayoutError("boxes= are resized in images; windows of volumes are at origins=, and not resized.")
         made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
@@ -151,7 +143,7 @@ def gather_crops(
             frames, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream
         )
     else:
-        images = _images(cast("TensorLike", sources), dims, layout, size)
+        images = _images(cast("TensorLike", sources), dims, memory.layout, size)
         axes = images.axes
         made = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     if written is not None:
@@ -174,17 +166,13 @@ def plan_gather_crops(
     sources: FrameLike,
     size: ImageSize,
     *,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    fill: complex | Sequence[complex] | SupportsArray = 0,
-    rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     out: StridedTensor | BufferTensorDesc | None = None,
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> PlannedFrameCrops: ...
 
 
@@ -194,17 +182,13 @@ def plan_gather_crops(
     size: ImageSize,
     *,
     dims: str | None = None,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    fill: complex | Sequence[complex] | SupportsArray = 0,
-    rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     out: StridedTensor | BufferTensorDesc | None = None,
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> PlannedCrops: ...
 
 
@@ -213,17 +197,13 @@ def plan_gather_crops(
     size: ImageSize,
     *,
     dims: str | None = None,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    fill: complex | Sequence[complex] | SupportsArray = 0,
-    rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     out: StridedTensor | BufferTensorDesc | None = None,
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> PlannedCrops | PlannedFrameCrops:
     """Plan `gather_crops(sources, origins, size, ...)` once; the plan runs many times, and explains itself.
 
@@ -243,7 +223,7 @@ def plan_gather_crops(
     >>> plan.kernel, plan.load_bytes, plan.store_bytes
     ('crops_split_uint8x8B_float16x16B', 8, 16)
     """
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
+    values = ConversionOptions.of("plan_gather_crops", {"dtype": dtype, **options})
     memory = MemoryOptions(layout, row_pitch_bytes)
     if out is not None:
         memory.check_beside_out()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
@@ -15,19 +15,11 @@ from stridedgpu.operations.frame_output import write_frame
 from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
 from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import moved_frame, relayout_frames
-from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.options import MemoryOptions, result_options
 from stridedgpu.planning.frame_problem import CHROMA
-from stridedgpu.typing import (
-    DeviceLike,
-    DTypeLike,
-    LayoutLike,
-    PerChannel,
-    Rounding,
-    StreamLike,
-    SupportsArray,
-    TensorLike,
-)
+from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.colour_matrix import check_matrix
+from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
 
@@ -170,22 +162,13 @@ class Frame(FrameBase):
     def relayout(
         self,
         *,
-        layout: LayoutLike | None = None,
-        dtype: DTypeLike | None = None,
-        scale: PerChannel | None = None,
-        bias: PerChannel | None = None,
-        channels: Sequence[int] | None = None,
-        matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-        rounding: Rounding = "nearest",
-        row_pitch_bytes: int | None = None,
-        alignment: int | None = None,
         device: DeviceLike | None = None,
         out: TensorLike | None = None,
         stream: StreamLike | None = None,
+        **options: Unpack[ResultKeywords],
     ) -> StridedTensor:
         """The image as a tensor with the axes C, H, W: see `stridedgpu.relayout`."""
-        values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
-        return frames_relaid(self, values, MemoryOptions(layout, row_pitch_bytes, alignment, device), out, stream)
+        return frames_relaid(self, *result_options("Frame.relayout", options, device), out, stream)
 
     def to_device(self, device: str) -> Frame:
         """This frame on another device, with packed planes; itself if it is there already."""
@@ -245,7 +228,7 @@ def frame_operands(frames: FrameLike) -> list[FrameOperand]:
 
 
 def frame_written(
-    image: TensorLike | FrameLike, dims: str | None, values: ValueOptions, frame: Frame, stream: StreamLike | None
+    image: TensorLike | FrameLike, dims: str | None, values: ConversionOptions, frame: Frame, stream: StreamLike | None
 ) -> Frame:
     """`stridedgpu.relayout` with a frame as `out`."""
     if is_frames(image):
@@ -262,7 +245,7 @@ def frame_images(frames: FrameLike) -> tuple[CropSources, str]:
 
 def frames_relaid(
     frames: FrameLike,
-    values: ValueOptions,
+    values: ConversionOptions,
     memory: MemoryOptions,
     out: TensorLike | None,
     stream: StreamLike | None,

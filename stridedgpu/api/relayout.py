@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 from stridedgpu.devices.selection import device_named, devices_in_use
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.operations.options import NO_MEMORY_OPTIONS, MemoryOptions, ValueOptions
+from stridedgpu.operations.options import result_options
 from stridedgpu.operations.relayout import relayout_operand
-from stridedgpu.typing import (
-    Arithmetic,
-    DeviceLike,
-    DTypeLike,
-    LayoutLike,
-    PerChannel,
-    Rounding,
-    StreamLike,
-    SupportsArray,
-    TensorLike,
-)
+from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.errors import LayoutError
 
 from .arguments import refuse_unlabelled
@@ -48,21 +38,10 @@ def relayout(
     src: TensorLike | FrameLike,
     *,
     dims: str | None = None,
-    layout: LayoutLike | None = None,
-    dtype: DTypeLike | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    mean: PerChannel | None = None,
-    std: PerChannel | None = None,
-    arithmetic: Arithmetic = "multiply",
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
-    row_pitch_bytes: int | None = None,
-    alignment: int | None = None,
     device: DeviceLike | None = None,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
+    **options: Unpack[ResultKeywords],
 ) -> StridedTensor: ...
 
 
@@ -70,21 +49,10 @@ def relayout(
     src: TensorLike | FrameLike,
     *,
     dims: str | None = None,
-    layout: LayoutLike | None = None,
-    dtype: DTypeLike | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    mean: PerChannel | None = None,
-    std: PerChannel | None = None,
-    arithmetic: Arithmetic = "multiply",
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
-    row_pitch_bytes: int | None = None,
-    alignment: int | None = None,
     device: DeviceLike | None = None,
     out: TensorLike | Frame | None = None,
     stream: StreamLike | None = None,
+    **options: Unpack[ResultKeywords],
 ) -> StridedTensor | Frame:
     """Copy the elements of `src` into another memory layout, and convert them, in one pass.
 
@@ -134,34 +102,27 @@ def relayout(
     >>> relayout(frame, dims="NHWC", matrix=[[0.299, 0.587, 0.114]]).numpy()[0, 0].tolist()
     [[1, 4, 7, 10], [13, 16, 19, 22]]
     """
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
-    if layout is None and row_pitch_bytes is None and alignment is None and device is None:
-        memory = NO_MEMORY_OPTIONS
-    else:
-        memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
+    conversion, memory = result_options("relayout", options, device)
     if isinstance(out, FrameBase):
         memory.check_beside_out()
-        if mean is not None or std is not None or arithmetic != "multiply":
+        if conversion.is_normalised:
             raise LayoutError("mean= and std= normalise a picture, and a Frame as out= holds pixels; leave them out.")
         from .frames import frame_written
 
-        return frame_written(src, dims, values, out, stream)
+        return frame_written(src, dims, conversion, out, stream)
     if isinstance(src, StridedTensor) and dims is None:
         source, labels = src.operand, src.dims
     elif is_frames(src):
-        from .frames import frame_operands, frames_relaid
+        from .frames import frames_relaid
 
-        values = values.normalised(frame_operands(src)[0].element, mean, std, arithmetic)
-        return frames_relaid(src, values, memory, out, stream)
+        return frames_relaid(src, conversion, memory, out, stream)
     else:
         source, labels = operand_of(src, dims)
-        if labels is None and isinstance(layout, str):
-            refuse_unlabelled(source.layout, layout)
-    if mean is not None or std is not None or arithmetic != "multiply":
-        values = values.normalised(source.element, mean, std, arithmetic)
+        if labels is None and isinstance(memory.layout, str):
+            refuse_unlabelled(source.layout, memory.layout)
     written = out if out is None or type(out) is StridedTensor else output_tensor(out)
     target = None if written is None else written.operand
-    operand, labels = relayout_operand(source, labels, values, memory, target, stream)
+    operand, labels = relayout_operand(source, labels, conversion, memory, target, stream)
     return StridedTensor.over(operand, labels) if written is None else written
 
 

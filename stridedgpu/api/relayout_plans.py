@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 from stridedgpu.devices.selection import device_name
-from stridedgpu.operations.options import ValueOptions
 from stridedgpu.operations.relayout_plan import RelayoutPlan
-from stridedgpu.typing import DeviceLike, PerChannel, Rounding, SupportsArray
+from stridedgpu.typing import ConversionKeywords, DeviceLike
+from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.descriptor import BufferTensorDesc
 
 from .frame_like import FrameBase, FrameLike, is_frames
@@ -26,12 +25,8 @@ def plan_relayout(
     src: FrameLike,
     dst: StridedTensor | BufferTensorDesc,
     *,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> PlannedFrames: ...
 
 
@@ -40,12 +35,8 @@ def plan_relayout(
     src: StridedTensor | BufferTensorDesc,
     dst: StridedTensor | BufferTensorDesc,
     *,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> RelayoutPlan: ...
 
 
@@ -53,12 +44,8 @@ def plan_relayout(
     src: StridedTensor | BufferTensorDesc | FrameLike,
     dst: StridedTensor | BufferTensorDesc,
     *,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> RelayoutPlan | PlannedFrames:
     """Plan `relayout(src, out=dst)` once; the plan runs many times, and explains itself.
 
@@ -80,15 +67,15 @@ def plan_relayout(
     (16, 16, 32, 24576)
     """
     written = given("dst", dst, is_written=True)
+    conversion = ConversionOptions.of("plan_relayout", options)
     if type(src) is not StridedTensor and is_frames(src):
         from stridedgpu.operations.frame_plans import planned_frames  # only programs with frames load it
 
         from .frames import frame_operands
 
-        chosen = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
         frames = frame_operands(src)
         here = frames[0].device if device is None else device_name(device)
-        return planned_frames(frames, written, chosen, here, is_batch=not isinstance(src, FrameBase))
+        return planned_frames(frames, written, conversion, here, is_batch=not isinstance(src, FrameBase))
     read = given("src", src)
     dims = src.dims if isinstance(src, StridedTensor) else None
     if device is not None:
@@ -97,4 +84,4 @@ def plan_relayout(
         where = dst.operand.buffer.device
     else:
         where = src.device if isinstance(src, StridedTensor) else "cpu"
-    return RelayoutPlan.between(read, written, dims, ValueOptions(None, scale, bias, channels, rounding, matrix), where)
+    return RelayoutPlan.between(read, written, dims, conversion, where)

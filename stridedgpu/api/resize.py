@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import array_of_values, operand_of
 from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.letterbox import placement
-from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.options import result_options
 from stridedgpu.operations.resize import (
     as_batch,
     box_of,
@@ -26,13 +26,10 @@ from stridedgpu.operations.whole_resize import whole_images_resized
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.typing import (
     DeviceLike,
-    DTypeLike,
     ImageSize,
     Interpolation,
-    LayoutLike,
     Passes,
-    PerChannel,
-    Rounding,
+    ResultKeywords,
     StreamLike,
     SupportsArray,
     TensorLike,
@@ -61,18 +58,10 @@ def resize(
     box: Sequence[float] | None = None,
     passes: Passes | None = None,
     premultiply: bool = False,
-    layout: LayoutLike | None = None,
-    dtype: DTypeLike | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
-    row_pitch_bytes: int | None = None,
-    alignment: int | None = None,
     device: DeviceLike | None = None,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
+    **options: Unpack[ResultKeywords],
 ) -> StridedTensor:
     """An image, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
 
@@ -111,8 +100,7 @@ def resize(
     Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
     """
     written, weighs = output_tensor(out), truth("premultiply", premultiply)
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
-    memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
+    values, memory = result_options("resize", options, device)
     if is_frames(src):
         resized_size(size)  # raises for a bad size before anything is converted
         sources, labels = frame_images(src)
@@ -121,8 +109,10 @@ def resize(
         if box is None and written is None:
             height, width = operand.layout.sizes[-2:]
             pair = resized_size(size) if type(size) is tuple else side_resized(size, [box_of(None, (height, width))])
-            options = (interpolation, passes), values, memory
-            images = whole_images_resized(operand, labels, pair, *options, premultiply=weighs, stream=stream)
+            rules = interpolation, passes
+            images = whole_images_resized(
+                operand, labels, pair, rules, values, memory, premultiply=weighs, stream=stream
+            )
             if images is not None:
                 return StridedTensor.over(images, labels)
         sources = CropSources.of_batch(_batched(operand, labels), "src")
@@ -159,18 +149,10 @@ def letterbox(
     interpolation: Interpolation = "opencv-linear",
     scale_up: bool = True,
     passes: Passes | None = None,
-    layout: LayoutLike | None = None,
-    dtype: DTypeLike | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
-    row_pitch_bytes: int | None = None,
-    alignment: int | None = None,
     device: DeviceLike | None = None,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
+    **options: Unpack[ResultKeywords],
 ) -> StridedTensor:
     """Whole, undistorted images in frames of one `size`, with borders of `value`, as YOLO takes them.
 
@@ -209,8 +191,7 @@ def letterbox(
         windows,
         frame,
         rule,
-        ValueOptions(dtype, scale, bias, channels, rounding, matrix),
-        MemoryOptions(layout, row_pitch_bytes, alignment, device),
+        *result_options("letterbox", options, device),
         labels=labels,
         fill=surrounding,
         fill_name=named,

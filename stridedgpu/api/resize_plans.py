@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.letterbox import placement
-from stridedgpu.operations.options import ValueOptions
 from stridedgpu.operations.requirements import Given
 from stridedgpu.operations.resize import box_of, checked_rule
 from stridedgpu.operations.resize_plan import PlannedResize, ReadImages, planned_resize
 from stridedgpu.planning.resize_problem import Box, Place
-from stridedgpu.typing import DeviceLike, Interpolation, Passes, PerChannel, Rounding, SupportsArray
+from stridedgpu.typing import ConversionKeywords, DeviceLike, Interpolation, Passes, SupportsArray
+from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 
@@ -33,12 +34,8 @@ def plan_resize(
     box: Sequence[float] | None = None,
     passes: Passes | None = None,
     premultiply: bool = False,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> PlannedResize:
     """Plan `resize(src, size, out=dst)` once, to run it many times and to explain it.
 
@@ -57,7 +54,7 @@ def plan_resize(
     """
     written = given("dst", dst, is_written=True)
     images, labels, where = _planned_images("src", src, written, dst, device)
-    values = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
+    values = ConversionOptions.of("plan_resize", options)
     rule = checked_rule(
         interpolation,
         passes,
@@ -81,12 +78,8 @@ def plan_letterbox(
     interpolation: Interpolation = "opencv-linear",
     scale_up: bool = True,
     passes: Passes | None = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> PlannedResize:
     """Plan `letterbox(images, size, out=dst)` once, to run it many times and to explain it; `size` is that of `dst`.
 
@@ -105,7 +98,7 @@ def plan_letterbox(
     written, enlarges = given("dst", dst, is_written=True), truth("scale_up", scale_up)
     surrounding = border(value, fill)
     read, labels, where = _planned_images("images", images, written, dst, device)
-    values = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
+    values = ConversionOptions.of("plan_letterbox", options)
     count = 1 if read.channels is None else read.channels
     rule = checked_rule(interpolation, passes, premultiply=False, element=read.element, channels=count)
 

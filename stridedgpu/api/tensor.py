@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 
@@ -12,20 +12,10 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import shared_operand, value_operand
-from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.options import result_options
 from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from stridedgpu.operations.relayout import assign_operand, relayout_operand
-from stridedgpu.typing import (
-    Arithmetic,
-    DeviceLike,
-    DTypeLike,
-    LayoutLike,
-    PerChannel,
-    Rounding,
-    StreamLike,
-    SupportsArray,
-    TensorLike,
-)
+from stridedgpu.typing import DeviceLike, DTypeLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -159,30 +149,16 @@ class StridedTensor(TensorProtocols):
     def relayout(
         self,
         *,
-        layout: LayoutLike | None = None,
-        dtype: DTypeLike | None = None,
-        scale: PerChannel | None = None,
-        bias: PerChannel | None = None,
-        mean: PerChannel | None = None,
-        std: PerChannel | None = None,
-        arithmetic: Arithmetic = "multiply",
-        channels: Sequence[int] | None = None,
-        matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-        rounding: Rounding = "nearest",
-        row_pitch_bytes: int | None = None,
-        alignment: int | None = None,
         device: DeviceLike | None = None,
         out: TensorLike | None = None,
         stream: StreamLike | None = None,
+        **options: Unpack[ResultKeywords],
     ) -> StridedTensor:
         """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
-        values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
-        if mean is not None or std is not None or arithmetic != "multiply":
-            values = values.normalised(self.element, mean, std, arithmetic)
-        memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
+        conversion, memory = result_options("StridedTensor.relayout", options, device)
         written = output_tensor(out)
         target = None if written is None else written.operand
-        operand, dims = relayout_operand(self.operand, self.dims, values, memory, target, stream)
+        operand, dims = relayout_operand(self.operand, self.dims, conversion, memory, target, stream)
         return StridedTensor.over(operand, dims) if written is None else written
 
     def copy(self) -> StridedTensor:

@@ -12,10 +12,10 @@ from stridedgpu.devices.cuda.gpu import KNOWN_GPUS
 from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.interface import Planner
 from stridedgpu.devices.selection import device_named
-from stridedgpu.operations.options import ValueOptions
 from stridedgpu.operations.relayout_plan import move_between
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
+from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -134,8 +134,8 @@ def _problem(chosen: argparse.Namespace) -> RelayoutProblem:
     """The relayout; both sides have the alignment that they state, and the target owns its padding."""
     source, target = chosen.source, chosen.target
     read, written = _spec(source), _spec(target, owns_padding=True)
-    values = ValueOptions(target.element, chosen.scale, chosen.bias, chosen.channels)
-    conversion, channel_axis = move_between(read, written, source.labels, values, "--to")
+    options = conversion_options(target.element, chosen.scale, chosen.bias, channels=chosen.channels)
+    conversion, channel_axis = move_between(read, written, source.labels, options, "--to")
     return relayout_problem(read, written, conversion, channel_axis)
 
 

@@ -20,7 +20,7 @@ from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
-from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion
 from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -31,7 +31,7 @@ from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .channel_mixing import write_mixed
 from .crop_sources import CropSources
-from .options import MemoryOptions, ValueOptions
+from .options import MemoryOptions
 from .relayout import assign_operand
 from .requirements import check_output
 from .volume_planes import planes_of
@@ -72,7 +72,7 @@ class CropRequest:
 
 
 def crop_request(
-    counts: tuple[int, int], element: ElementType, size: ImageSize, values: ValueOptions, fill: object, axes: int = 2
+    counts: tuple[int, int], element: ElementType, size: ImageSize, values: ConversionOptions, fill: object, axes: int = 2
 ) -> CropRequest:
     """Check windows of `size` from images of `element`; `counts` are the numbers of images and of their channels.
 
@@ -91,7 +91,7 @@ def crop_operands(
     sources: CropSources,
     origins: object,
     size: ImageSize,
-    values: ValueOptions,
+    values: ConversionOptions,
     memory: MemoryOptions,
     *,
     flip: object,

@@ -14,7 +14,7 @@ from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, mov
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.planning.relayout_problem import RelayoutProblem
-from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -22,7 +22,6 @@ from .crops import CropRequest, flips_of, origins_of
 from .frame_requirement import FrameRequirement, check_apart, frames_like
 from .frame_sources import check_frames
 from .frames import frame_problem, write_frame_crops
-from .options import ValueOptions
 from .planned import HasOperand, Planned, no_tensor
 from .relayout import result_sizes
 from .requirements import Given, Requirement, check_output_layout
@@ -179,7 +178,7 @@ class PlannedFrameCrops(_OfFrames):
 
 
 def planned_frames(
-    frames: Sequence[FrameOperand], target: Given, values: ValueOptions, device: str, *, is_batch: bool
+    frames: Sequence[FrameOperand], target: Given, values: ConversionOptions, device: str, *, is_batch: bool
 ) -> PlannedFrames:
     """The plan for frames of one size into a target with axes C, H, W, and N before them for a list.
 

@@ -16,7 +16,7 @@ from stridedgpu.planning.crop_windows import Crops, Rectangle, rectangles
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
-from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.conversion import AS_IT_IS, Conversion, ConversionOptions
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -25,7 +25,7 @@ from .channel_blocks import parse_order
 from .crops import batch_parts, crop_request, filled, flips_of, origins_of
 from .frame_sources import check_frames
 from .move import move_elements
-from .options import MemoryOptions, ValueOptions
+from .options import MemoryOptions
 from .relayout import relayout_operand, result_sizes
 from .requirements import check_output
 
@@ -46,7 +46,7 @@ _BATCH_LABELS: Labels = ("N", *FRAME_LABELS)
 
 def relayout_frames(
     frames: Sequence[FrameOperand],
-    values: ValueOptions,
+    values: ConversionOptions,
     memory: MemoryOptions,
     out: Operand | None,
     stream: object,
@@ -80,7 +80,7 @@ def gather_frame_crops(
     frames: Sequence[FrameOperand],
     origins: object,
     size: ImageSize,
-    values: ValueOptions,
+    values: ConversionOptions,
     memory: MemoryOptions,
     *,
     flip: object,
@@ -130,7 +130,7 @@ def moved_frame(frame: FrameOperand, device: str) -> FrameOperand:
     if frame.device == device:
         return frame
     there = MemoryOptions(device=device)
-    planes = tuple(relayout_operand(plane, None, ValueOptions(), there, None, None)[0] for plane in frame.planes)
+    planes = tuple(relayout_operand(plane, None, AS_IT_IS, there, None, None)[0] for plane in frame.planes)
     return replace(frame, planes=planes)
 
 
@@ -139,7 +139,7 @@ def rgb_image(frame: FrameOperand, stream: object) -> Operand:
     colours = frame.colours
     if colours is not None:
         return colours
-    same = ValueOptions().conversion(frame.element, CHANNELS, frame.element)
+    same = AS_IT_IS.conversion(frame.element, CHANNELS, frame.element)
     room = MemoryOptions("HWC").allocation((CHANNELS, *frame.sizes), FRAME_LABELS, frame.element)
     made = room.allocate(device_named(frame.device), stream)
     _write(frame, (0, 0), made, same, stream)

@@ -1,18 +1,16 @@
-"""Options of an operation's result: dtype, scale, bias, channels, rounding; layout, pitch, alignment, device."""
+"""`MemoryOptions`: where an operation's result lies: layout, pitch, alignment and device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.operand import AllocationSpec
 from stridedgpu.values.axis_labels import Labels
-from stridedgpu.values.channel_matrix import matrix_rows
-from stridedgpu.values.conversion import Conversion, checked_arithmetic, conversion, normalisation
-from stridedgpu.values.doubles import Doubles, PerChannel
-from stridedgpu.values.dtypes import ElementType, element_type
+from stridedgpu.values.conversion import AS_IT_IS, ConversionOptions, conversion_options, refuse_unknown
+from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
@@ -20,56 +18,7 @@ from stridedgpu.values.strides import integer
 from .allocation import DEFAULT_ALIGNMENT
 from .channel_blocks import ordered_layouts
 
-__all__ = ["NO_MEMORY_OPTIONS", "MemoryOptions", "ValueOptions"]
-
-
-class ValueOptions(NamedTuple):
-    """An element type, and `x * scale + bias` of selected or mixed channels, rounded; None for a default."""
-
-    dtype: object = None
-    scale: PerChannel | Doubles | None = None
-    bias: PerChannel | Doubles | None = None
-    channels: Sequence[int] | None = None
-    rounding: object = "nearest"
-    matrix: object = None
-    unit: int | None = None
-
-    def normalised(
-        self, source: ElementType, mean: PerChannel | None, std: PerChannel | None, arithmetic: object = "multiply"
-    ) -> ValueOptions:
-        """These options with the scale and bias of `mean` and `std`, in units of 0..1 of a source of integers.
-
-        Raises `LayoutError` beside a scale or a bias, and for a division of what is not normalised.
-        """
-        if mean is None and std is None:
-            if checked_arithmetic(arithmetic) == "divide":
-                raise LayoutError("arithmetic='divide' is how mean and std are computed: give mean=, std= or both.")
-            return self
-        if self.scale is not None or self.bias is not None:
-            raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
-        return self._replace(**normalisation(source, mean, std, arithmetic)._asdict())
-
-    def conversion(self, source: ElementType, source_channels: int | None, otherwise: ElementType) -> Conversion:
-        """These options as a checked conversion from a source with this many channels (None: no channel axis).
-
-        `otherwise` is the type for a `dtype` of None. Raises what `stridedgpu.values.conversion.conversion` raises.
-        """
-        dtype, scale, bias, channels, rounding, matrix, unit = self
-        target = otherwise if dtype is None else element_type(dtype)
-        changes = scale is not None or bias is not None or channels is not None or matrix is not None
-        if not changes and isinstance(rounding, str) and rounding == "nearest":
-            return _cast(source, target)
-        return conversion(
-            source,
-            target,
-            scale=scale,
-            bias=bias,
-            channels=channels,
-            source_channels=source_channels,
-            rounding=rounding,
-            matrix=None if matrix is None else matrix_rows(matrix),
-            unit=unit,
-        )
+__all__ = ["NO_MEMORY_OPTIONS", "MemoryOptions", "result_options"]
 
 
 class MemoryOptions(NamedTuple):
@@ -134,9 +83,37 @@ def _allocation(
     return AllocationSpec.of(wanted, element, alignment, stored)
 
 
-_cast: Final = lru_cache(maxsize=1024)(conversion)
-"""A cast alone, the most common conversion, cached."""
-
-
 NO_MEMORY_OPTIONS: Final = MemoryOptions()
 """The options of most calls, which need no check."""
+
+
+def result_options(
+    function: str, keywords: Mapping[str, Any], device: str | None = None
+) -> tuple[ConversionOptions, MemoryOptions]:
+    """The keyword arguments of a function of this name: how elements are converted, and where the result lies.
+
+    Raises what `ConversionOptions.of` and `MemoryOptions.checked` raise.
+    """
+    if not keywords:
+        return AS_IT_IS, NO_MEMORY_OPTIONS if device is None else MemoryOptions(device=device)
+    try:
+        return _options(device, **keywords)
+    except TypeError:
+        refuse_unknown(function, keywords, (*MemoryOptions._fields[:-1], *ConversionOptions._fields[:-1]))
+        raise
+
+
+def _options(
+    device: str | None,
+    /,
+    layout: str | Layout | None = None,
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    **conversion: Any,
+) -> tuple[ConversionOptions, MemoryOptions]:
+    """The same, by Python's own binding of names."""
+    options = conversion_options(**conversion) if conversion else AS_IT_IS
+    if layout is row_pitch_bytes is alignment is device is None:
+        return options, NO_MEMORY_OPTIONS
+    memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
+    return options, memory if type(layout) is str and row_pitch_bytes is alignment is None else memory.checked()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import Device
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
-from stridedgpu.values.channel_matrix import MatrixRows, matrix_rows
-from stridedgpu.values.conversion import Conversion, channel_numbers, checked_rounding, conversion
-from stridedgpu.values.doubles import Doubles, doubles, one_double
-from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, element_type
+from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -23,25 +20,21 @@ from .channel_blocks import ChannelOrder, parse_order, parts
 from .device_move import Move, move_for, zero_bytes
 from .kept_launch import KeptLaunch
 from .move import move_elements
-from .options import NO_MEMORY_OPTIONS, MemoryOptions, ValueOptions
+from .options import NO_MEMORY_OPTIONS, MemoryOptions
 
-__all__ = ["assign_operand", "clear_buffer", "conversion_key", "relayout_operand", "result_sizes"]
-
-
-_SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
-"""Types of `layout` that need no check before they become part of a cache key."""
-
-ConversionKey = tuple[
-    object, Doubles | None, Doubles | None, tuple[int, ...] | None, str, MatrixRows | None, int | None
-]
-"""`ValueOptions` as a cache key."""
+__all__ = ["assign_operand", "clear_buffer", "relayout_operand", "result_sizes"]
 
 
 def relayout_operand(
-    source: Operand, dims: str | None, values: ValueOptions, memory: MemoryOptions, out: Operand | None, stream: object
+    source: Operand,
+    dims: str | None,
+    options: ConversionOptions,
+    memory: MemoryOptions,
+    out: Operand | None,
+    stream: object,
 ) -> tuple[Operand, str | None]:
     """`stridedgpu.relayout` on operands; also returns the labels of the result."""
-    here, options = source.buffer.device, conversion_key(values)
+    here = source.buffer.device
     if out is not None:
         if memory is not NO_MEMORY_OPTIONS:
             memory.check_beside_out()
@@ -53,17 +46,14 @@ def relayout_operand(
         if out.buffer.readonly:
             raise BindingError("out is read-only.")
         # mypy has no protocol for hashable
-        move = _move_into(source.spec, dims, *options, out.spec, CPU if here == "cpu" else device_named(here))  # type: ignore[arg-type]
+        move = _move_into(source.spec, dims, options, out.spec, CPU if here == "cpu" else device_named(here))  # type: ignore[arg-type]
         if source.reach[0] < out.reach[1] and out.reach[0] < source.reach[1]:
             _check_apart(source, out, "out")
         move(source, out, stream)
         return out, dims
-    layout, row_pitch_bytes, alignment, there = memory
-    if row_pitch_bytes is not None or alignment is not None or type(layout) not in _SIMPLE_LAYOUTS:
-        layout, row_pitch_bytes, alignment, there = memory.checked()
-    there = here if there is None else chosen_device(there)
+    there = here if memory.device is None else chosen_device(memory.device)
     device = CPU if there == "cpu" else device_named(there)
-    result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, device)  # type: ignore[arg-type]
+    result = _result(source.spec, dims, options, memory, here, device)  # type: ignore[arg-type]
     target = result.allocation.allocate(device, stream)
     if result.is_one_launch:
         move = result.launch or result.kept(
@@ -75,24 +65,6 @@ def relayout_operand(
     else:
         move_elements(source, target, result.conversion, result.channel_axis, stream)
     return target, result.dims
-
-
-def conversion_key(values: ValueOptions) -> ConversionKey:
-    """Options as a cache key, in order: constants as doubles, channels as integers, a matrix as its rows.
-
-    Raises `LayoutError` and `ElementTypeError` for values that no conversion takes.
-    """
-    dtype, scale, bias, channels, rounding, matrix, unit = values
-    # A float needs no check: every relayout comes by here, and each call of a function shows.
-    return (
-        dtype if dtype is None or type(dtype) is str else element_type(dtype),
-        None if scale is None else Doubles(one_double(scale)) if type(scale) is float else doubles("scale", scale),
-        None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),
-        None if channels is None else channel_numbers(channels),
-        rounding if type(rounding) is str else checked_rounding(rounding),
-        None if matrix is None else matrix_rows(matrix),
-        unit,
-    )
 
 
 @dataclass(slots=True)
@@ -111,60 +83,36 @@ class _Result(KeptLaunch[Move]):
 
 @lru_cache(maxsize=4096)
 def _result(
-    source: TensorSpec,
-    dims: str | None,
-    dtype: object,
-    scale: Doubles | None,
-    bias: Doubles | None,
-    channels: tuple[int, ...] | None,
-    rounding: str,
-    matrix: MatrixRows | None,
-    unit: int | None,
-    layout: str | Layout | None,
-    row_pitch_bytes: int | None,
-    alignment: int | None,
-    here: str,
-    device: Device,
+    source: TensorSpec, dims: str | None, options: ConversionOptions, memory: MemoryOptions, here: str, device: Device
 ) -> _Result:
     """The result of a relayout from `here` to a device; cached."""
-    order = parse_order(layout) if isinstance(layout, str) else None
+    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
     channel_axis = labels.index("C") if "C" in labels else None
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
-    made = _conversion(source, channel_axis, values, source.element)
+    made = _conversion(source, channel_axis, options, source.element)
     sizes = result_sizes(source.layout.sizes, made, channel_axis)
-    allocation = MemoryOptions(layout, row_pitch_bytes, alignment).allocation(sizes, labels, made.target)
+    allocation = memory.allocation(sizes, labels, made.target)
     if allocation.layout.ndim != len(labels):
         dims = None
     elif order is not None:
         dims = dims_of(labels)
     blocks = order if order is not None and order.multiple > 1 else None
-    if blocks is not None and matrix is not None:
+    if blocks is not None and options.matrix is not None:
         raise LayoutError(
-            f"layout={layout!r} fills channels up, which matrix= does not: relayout with matrix= first, then into it."
+            f"layout={memory.layout!r} fills channels up, which matrix= does not: relayout with matrix= first, then "
+            "into it."
         )
     return _Result(allocation, dims, made, channel_axis, blocks, blocks is None and device.name == here)
 
 
 @lru_cache(maxsize=4096)
 def _move_into(
-    source: TensorSpec,
-    dims: str | None,
-    dtype: object,
-    scale: Doubles | None,
-    bias: Doubles | None,
-    channels: tuple[int, ...] | None,
-    rounding: str,
-    matrix: MatrixRows | None,
-    unit: int | None,
-    target: TensorSpec,
-    device: Device,
+    source: TensorSpec, dims: str | None, options: ConversionOptions, target: TensorSpec, device: Device
 ) -> Move:
     """A relayout into an existing `out`, whose layout and type are checked; cached."""
     labels = inferred_labels(dims, source.layout.ndim, None)
     channel_axis = labels.index("C") if "C" in labels else None
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
-    made = _conversion(source, channel_axis, values, target.element)
+    made = _conversion(source, channel_axis, options, target.element)
     if target.element != made.target:
         raise LayoutError(f"dtype={made.target} is not what out holds, {target.element}.")
     _check_layout(target.layout, result_sizes(source.layout.sizes, made, channel_axis), "out")
@@ -172,11 +120,11 @@ def _move_into(
 
 
 def _conversion(
-    source: TensorSpec, channel_axis: int | None, values: ValueOptions, otherwise: ElementType
+    source: TensorSpec, channel_axis: int | None, options: ConversionOptions, otherwise: ElementType
 ) -> Conversion:
     """The conversion of a source's elements; `otherwise` is the type for a `dtype` of None."""
     count = None if channel_axis is None else source.layout.sizes[channel_axis]
-    return values.conversion(source.element, count, otherwise)
+    return options.conversion(source.element, count, otherwise)
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None, name: str = "out") -> None:

@@ -16,22 +16,19 @@ from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, mov
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, inferred_labels
-from stridedgpu.values.channel_matrix import MatrixRows
-from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.doubles import Doubles
+from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .options import ValueOptions
 from .planned import HasOperand, Planned, no_tensor
-from .relayout import conversion_key, result_sizes
+from .relayout import result_sizes
 from .requirements import Given, Requirement
 
 __all__ = ["RelayoutPlan", "move_between"]
 
 
 def move_between(
-    source: TensorSpec, target: TensorSpec, labels: Labels, values: ValueOptions, name: str
+    source: TensorSpec, target: TensorSpec, labels: Labels, values: ConversionOptions, name: str
 ) -> tuple[Conversion, int | None]:
     """The conversion from one side to another, and its channel axis.
 
@@ -66,12 +63,12 @@ class RelayoutPlan(Planned):
     direct: DirectLaunch | None = field(default=None, init=False, compare=False)
 
     @classmethod
-    def between(cls, source: Given, target: Given, dims: str | None, values: ValueOptions, device: str) -> RelayoutPlan:
+    def between(cls, source: Given, target: Given, dims: str | None, values: ConversionOptions, device: str) -> RelayoutPlan:
         """Plan from a source with these labels, and make ready on a device where it can be had.
 
         Raises `LayoutError` where the target does not fit.
         """
-        required = source, target, dims, *conversion_key(values), device
+        required = source, target, dims, values, device
         if device == "cpu" and not is_temporary():
             return _plan_on_cpu(is_verbose(), why_unavailable(), *required)
         return cls.of(*_required(*required))
@@ -132,18 +129,11 @@ def _required(
     source: Given,
     target: Given,
     dims: str | None,
-    dtype: object,
-    scale: Doubles | None,
-    bias: Doubles | None,
-    channels: tuple[int, ...] | None,
-    rounding: str,
-    matrix: MatrixRows | None,
-    unit: int | None,
+    options: ConversionOptions,
     device: str,
 ) -> tuple[RelayoutProblem | ChannelMatrixProblem, Requirement, Requirement]:
     """The problem between two sides, and what the tensors in their places must be: worked out once."""
     labels = inferred_labels(dims, source.spec.layout.ndim)
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
-    made, channel_axis = move_between(source.spec, target.spec, labels, values, "dst")
+    made, channel_axis = move_between(source.spec, target.spec, labels, options, "dst")
     problem = moving_problem(source.spec, target.spec, made, channel_axis)
     return problem, source.required(device), target.required(device, is_written=True)

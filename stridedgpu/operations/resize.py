@@ -19,7 +19,7 @@ from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.resize_problem import Box, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
-from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.interpolation import PASSES, arithmetic_of, interpolation_named
@@ -30,7 +30,7 @@ from .channel_mixing import write_mixed
 from .crop_sources import CropSources
 from .crops import batch_parts, fill_bytes, flips_of, window_size
 from .frame_sources import FrameSources
-from .options import MemoryOptions, ValueOptions
+from .options import MemoryOptions
 from .pillow_passes import DEFAULT_PASSES, warn_of_other_passes
 from .relayout import assign_operand
 from .requirements import check_output
@@ -194,7 +194,7 @@ def resized_boxes(
     boxes: object,
     size: ImageSize,
     rule: tuple[object, object],
-    values: ValueOptions,
+    values: ConversionOptions,
     memory: MemoryOptions,
     *,
     flip: object,
@@ -274,7 +274,7 @@ def resize_operands(
     windows: Sequence[ResizeWindow],
     size: tuple[int, int],
     rule: ResizeRule,
-    values: ValueOptions,
+    values: ConversionOptions,
     memory: MemoryOptions,
     *,
     labels: str = "NCHW",

@@ -14,7 +14,7 @@ from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.frame_problem import FrameSurface
 from stridedgpu.planning.resize_problem import Box, Place, ResizeProblem, ResizeRule, ResizeWindow
-from stridedgpu.values.conversion import conversion
+from stridedgpu.values.conversion import ConversionOptions, conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -23,7 +23,6 @@ from .channel_mixing import ChannelMixing
 from .crops import fill_bytes
 from .frame_requirement import FrameRequirement, frames_like
 from .frame_sources import FrameSources
-from .options import ValueOptions
 from .planned import HasOperand, Planned, no_tensor, steps_in_words
 from .requirements import Given, Requirement
 from .resize import as_batch
@@ -174,7 +173,7 @@ def planned_resize(
     labels: str,
     place: Callable[[tuple[int, int], tuple[int, int]], tuple[Box, Place]],
     rule: ResizeRule,
-    values: ValueOptions,
+    values: ConversionOptions,
     device: str,
     fill: object = 0,
     fill_name: str = "fill",

@@ -11,8 +11,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.values.channel_matrix import MatrixRows
-from stridedgpu.values.doubles import Doubles
+from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -20,8 +19,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .channel_blocks import parse_order
 from .crops import fill_bytes
 from .kept_launch import KeptLaunch
-from .options import MemoryOptions, ValueOptions
-from .relayout import conversion_key
+from .options import MemoryOptions
 from .resize import as_batch, box_of, checked_rule
 
 __all__ = ["whole_images_resized"]
@@ -35,7 +33,7 @@ def whole_images_resized(
     labels: str,
     size: tuple[int, int],
     rule: tuple[object, object],
-    values: ValueOptions,
+    values: ConversionOptions,
     memory: MemoryOptions,
     *,
     premultiply: bool,
@@ -57,7 +55,7 @@ def whole_images_resized(
     # mypy has no protocol for hashable
     read = source.layout
     key = read.sizes, read.strides, source.element.name, labels, size, interpolation, passes, premultiply
-    prepared = _prepared(*key, *conversion_key(values), layout, device)  # type: ignore[arg-type]
+    prepared = _prepared(*key, values, layout, device)  # type: ignore[arg-type]
     if prepared is None:
         return None
     target = prepared.allocation.allocate(device, stream)
@@ -92,13 +90,7 @@ def _prepared(
     interpolation: str,
     passes: str | None,
     premultiply: bool,
-    dtype: object,
-    scale: Doubles | None,
-    bias: Doubles | None,
-    channels: tuple[int, ...] | None,
-    rounding: str,
-    matrix: MatrixRows | None,
-    unit: int | None,
+    values: ConversionOptions,
     layout: str | None,
     device: Device,  # noqa: ARG001 - of the key: a launch belongs to one device
 ) -> _Prepared | None:
@@ -112,7 +104,6 @@ def _prepared(
     image = batch.sliced(0)
     box = box_of(None, (extents[0], extents[1]))
     windows = (ResizeWindow(image.shifted(-image.first_offset), box, (0, 0, *size)),) * count
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
     made = values.conversion(element, channel_count if "C" in labels else None, element)
     extents_made = dict(zip("NCHW", (count, made.output_channels(channel_count), *size), strict=True))
     wanted = tuple(extents_made[axis] for axis in labels)

@@ -26,7 +26,8 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import relayout_frames, rgb_image
-from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import BindingError, LayoutError
 
 from .arrow_pixels import shared_pixels
@@ -126,7 +127,7 @@ def gray_frame(frame: FrameOperand) -> Operand:
     return relayout_frames([frame], _LUMA_VALUES, MemoryOptions(), None, None, is_batch=False)
 
 
-_LUMA_VALUES: Final = ValueOptions(
+_LUMA_VALUES: Final = conversion_options(
     matrix=(tuple(weight / (1 << _LUMA_BITS) for weight in _LUMA),), bias=0.5, rounding="truncate"
 )
 """`_luma` of 8 bits in float32, exactly: every sum has at most 24 bits, half a level included."""

@@ -15,12 +15,12 @@ from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.crops import write_crops
 from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import write_frame_crops
-from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import write_resized
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.resize_problem import ResizeRule
-from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.conversion import AS_IT_IS, Conversion, conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
@@ -131,5 +131,5 @@ def _moved(operand: Operand, layout: str, device: str) -> Operand:
     if operand.buffer.device == device:
         return operand
     labels = "NCHW" if operand.layout.ndim == len("NCHW") else "CHW"
-    moved, _ = relayout_operand(operand, labels, ValueOptions(), MemoryOptions(layout, device=device), None, None)
+    moved, _ = relayout_operand(operand, labels, AS_IT_IS, MemoryOptions(layout, device=device), None, None)
     return moved

@@ -27,12 +27,13 @@ from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.crops import fill_bytes
 from stridedgpu.operations.frames import write_frame_crops
 from stridedgpu.operations.move import move_elements
-from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.operations.requirements import check_output
 from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
+from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
@@ -414,8 +415,16 @@ class Worker:
             and len(scale) not in (1, outputs or len(scale))
         ):
             raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
-        options = ValueOptions(self._element, scale, bias, step.channels, matrix=step.matrix, unit=unit)
-        return options.conversion(element, source_channels, self._element)
+        return conversion(
+            element,
+            self._element,
+            scale=scale,
+            bias=bias,
+            channels=step.channels,
+            source_channels=source_channels,
+            matrix=None if step.matrix is None else matrix_rows(step.matrix),
+            unit=unit,
+        )
 
 
 @lru_cache(maxsize=256)

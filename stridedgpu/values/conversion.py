@@ -32,7 +32,7 @@ missing entry raises an error, or falls back to NumPy:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf, isfinite
@@ -40,22 +40,26 @@ from operator import index
 from struct import pack, unpack
 from typing import Final, Literal, NamedTuple, cast, get_args
 
-from .channel_matrix import Matrix, MatrixRows, check_rows
-from .doubles import Doubles, PerChannel, doubles, floats
-from .dtypes import ELEMENT_TYPES, ElementType
+from .channel_matrix import Matrix, MatrixRows, check_rows, matrix_rows
+from .doubles import Doubles, PerChannel, StatedDoubles, doubles, floats, one_double
+from .dtypes import ELEMENT_TYPES, ElementType, element_type
 from .errors import ElementTypeError, LayoutError
 
 __all__ = [
+    "AS_IT_IS",
     "IMAGENET",
     "Arithmetic",
     "Conversion",
+    "ConversionOptions",
     "Normalisation",
     "Rounding",
     "channel_numbers",
     "checked_arithmetic",
     "checked_rounding",
     "conversion",
+    "conversion_options",
     "normalisation",
+    "refuse_unknown",
 ]
 
 Rounding = Literal["nearest", "truncate"]
@@ -143,6 +147,95 @@ class Conversion:
         return ", ".join(words)
 
 
+class ConversionOptions(NamedTuple):
+    """How every operation converts its elements, as checked keyword arguments: a hashable value without a source.
+
+    `scale`, `bias`, `mean` and `std` are the bytes of doubles, and `matrix` is rows of them. `unit` is what `Preprocess`
+    divides by. None stands for a default.
+    """
+
+    dtype: str | ElementType | None = None
+    scale: Doubles | None = None
+    bias: Doubles | None = None
+    mean: Doubles | None = None
+    std: Doubles | None = None
+    arithmetic: Arithmetic = "multiply"
+    channels: tuple[int, ...] | None = None
+    matrix: MatrixRows | None = None
+    rounding: Rounding = "nearest"
+    unit: int | None = None
+
+    @classmethod
+    def of(cls, function: str, keywords: Mapping[str, object]) -> ConversionOptions:
+        """The options that a function of this name was called with.
+
+        Raises Python's `TypeError` for other keywords, and `LayoutError` or `ElementTypeError` for values that no
+        conversion takes.
+        """
+        try:
+            return conversion_options(**keywords)  # type: ignore[arg-type]
+        except TypeError:
+            refuse_unknown(function, keywords, cls._fields[:-1])
+            raise
+
+    @property
+    def is_normalised(self) -> bool:
+        """Whether there is a mean or a standard deviation."""
+        return self.mean is not None or self.std is not None
+
+    def conversion(self, source: ElementType, source_channels: int | None, otherwise: ElementType) -> Conversion:
+        """These options as a conversion from a source with this many channels (None: no channel axis).
+
+        `otherwise` is the type for a `dtype` of None. Raises `ElementTypeError` for a conversion that does not exist
+        (complex to real, float8 to anything) and `LayoutError` for values that do not fit the source or its channels.
+        """
+        return _conversion(self, source, source_channels, otherwise)
+
+
+def conversion_options(
+    dtype: object = None,
+    scale: PerChannel | Doubles | None = None,
+    bias: PerChannel | Doubles | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
+    arithmetic: object = "multiply",
+    channels: Sequence[int] | None = None,
+    matrix: object = None,
+    rounding: object = "nearest",
+) -> ConversionOptions:
+    """The options that these keyword arguments state. Raises what `ConversionOptions.of` raises."""
+    if mean is not None or std is not None:
+        if scale is not None or bias is not None:
+            raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
+    elif arithmetic != "multiply" and checked_arithmetic(arithmetic) == "divide":
+        raise LayoutError("arithmetic='divide' is how mean and std are computed: give mean=, std= or both.")
+    # A name or a float needs no check: each call of a function shows in small relayouts.
+    checked = (
+        dtype if dtype is None or type(dtype) is str else element_type(dtype),
+        None if scale is None else Doubles(one_double(scale)) if type(scale) is float else doubles("scale", scale),
+        None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),
+        None if mean is None else StatedDoubles.of("mean", mean),
+        None if std is None else doubles("std", std),
+        "multiply" if arithmetic == "multiply" else checked_arithmetic(arithmetic),
+        None if channels is None else channel_numbers(channels),
+        None if matrix is None else matrix_rows(matrix),
+        "nearest" if rounding == "nearest" else checked_rounding(rounding),
+        None,
+    )
+    return ConversionOptions._make(checked)
+
+
+def refuse_unknown(function: str, keywords: Iterable[str], known: Container[str]) -> None:
+    """Raise Python's `TypeError` for the first keyword that a function of this name does not take."""
+    for name in keywords:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}") from None
+
+
+AS_IT_IS: Final = ConversionOptions()
+"""The options of most calls: elements keep their type and value, or are cast to the type of an `out`."""
+
+
 def conversion(
     source: ElementType,
     target: ElementType,
@@ -160,15 +253,11 @@ def conversion(
     Raises `ElementTypeError` for a conversion that does not exist (complex to real, float8 to anything) and
     `LayoutError` for values that do not fit the channels.
     """
-    checked = checked_rounding(rounding)
-    order = None if channels is None else _checked_channels(channels, source_channels)
-    count = source_channels if order is None else len(order)
-    if matrix is not None:
-        check_rows(matrix, channels, source_channels)
-        count = len(matrix)
-    scales = None if scale is None else doubles("scale", scale)
-    biases = None if bias is None else doubles("bias", bias)
-    return _checked_conversion(source, target, scales, biases, order, count, checked, matrix, unit)
+    if scale is bias is channels is matrix is unit is None and rounding == "nearest":
+        return _conversion(AS_IT_IS, source, source_channels, target)
+    stated = {"scale": scale, "bias": bias, "channels": channels, "matrix": matrix, "rounding": rounding}
+    options = ConversionOptions.of("conversion", stated)._replace(unit=unit)
+    return _conversion(options, source, source_channels, target)
 
 
 def checked_rounding(rounding: object) -> Rounding:
@@ -179,31 +268,35 @@ def checked_rounding(rounding: object) -> Rounding:
 
 
 @lru_cache(maxsize=4096)
-def _checked_conversion(
-    source: ElementType,
-    target: ElementType,
-    scale: Doubles | None,
-    bias: Doubles | None,
-    channels: tuple[int, ...] | None,
-    count: int | None,
-    rounding: Rounding,
-    matrix: MatrixRows | None,
-    unit: int | None,
+def _conversion(
+    options: ConversionOptions, source: ElementType, source_channels: int | None, otherwise: ElementType
 ) -> Conversion:
-    """The conversion with these constants, given as the bytes of doubles; cached, since programs repeat a few."""
+    """The conversion of a source by options; cached, since programs repeat a few."""
+    dtype, scale, bias, mean, std, arithmetic, channels, matrix, rounding, unit = options
+    target = otherwise if dtype is None else element_type(dtype)
+    if channels is not None:
+        _check_channels(channels, source_channels)
+    count = source_channels if channels is None else len(channels)
+    if matrix is not None:
+        check_rows(matrix, channels, source_channels)
+        count = len(matrix)
+    if mean is not None or std is not None:
+        scales, biases, unit = normalisation(source, mean, std, arithmetic)
+    else:
+        scales, biases = (None if values is None else floats("", values) for values in (scale, bias))
     of_scale, of_bias = "scale has", "bias has"
     if unit is not None:
         of_scale = of_bias = "mean and std have"
-    elif scale is not None and bias is not None and len(scale) == len(bias):  # as those of mean and std have become
+    elif scales is not None and biases is not None and len(scales) == len(biases):  # as those of mean and std are
         of_scale = of_bias = "scale and bias, or mean and std, have"
-    scales, biases = _per_channel(of_scale, scale, count), _per_channel(of_bias, bias, count)
-    rows = None if matrix is None else tuple(_numbers(row) for row in matrix)
-    made = Conversion(source, target, scales, biases, channels, rounding, rows, unit)
-    if not made.is_bitwise_copy:
-        _check_types(made)
-    if made.unit is not None:
-        _check_divided(made)
-    return made
+    scales, biases = _per_channel(of_scale, scales, count), _per_channel(of_bias, biases, count)
+    rows = None if matrix is None else tuple(floats("matrix", row) for row in matrix)
+    result = Conversion(source, target, scales, biases, channels, rounding, rows, unit)
+    if not result.is_bitwise_copy:
+        _check_types(result)
+    if result.unit is not None:
+        _check_divided(result)
+    return result
 
 
 IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -230,8 +323,8 @@ def checked_arithmetic(arithmetic: object) -> Arithmetic:
 
 def normalisation(
     source: ElementType,
-    mean: PerChannel | None,
-    std: PerChannel | None,
+    mean: PerChannel | Doubles | None,
+    std: PerChannel | Doubles | None,
     arithmetic: object = "multiply",
     maximum: float | None = None,
 ) -> Normalisation:
@@ -252,8 +345,9 @@ def normalisation(
     largest = 2 ** (8 * source.itemsize - (source.kind == "i")) - 1 if source.is_integer else 1
     most = largest if maximum is None else maximum
     if most > 1 and max(means) > 1:
+        stated = mean.stated if isinstance(mean, StatedDoubles) else mean
         raise LayoutError(
-            f"mean={mean!r} is for values up to {most:g}, and they are divided by {most:g} first, as torchvision does; "
+            f"mean={stated!r} is for values up to {most:g}, and they are divided by {most:g} first, as torchvision does; "
             f"divide mean and std by {most:g}, too."
         )
     if checked_arithmetic(arithmetic) == "divide":
@@ -271,17 +365,15 @@ def normalisation(
     )
 
 
-def _checked_channels(channels: Sequence[int], source_channels: int | None) -> tuple[int, ...]:
-    """Source channel numbers, each checked against the source's channel axis."""
+def _check_channels(channels: tuple[int, ...], source_channels: int | None) -> None:
+    """Raise `LayoutError` unless the source has these channels."""
     if source_channels is None:
         raise LayoutError(f"channels={channels!r} needs a channel axis; label the source's axes, such as dims='NHWC'.")
-    order = channel_numbers(channels)
-    for channel in order:
+    for channel in channels:
         if not 0 <= channel < source_channels:
             raise LayoutError(
-                f"channels={order} asks for channel {channel}; the source has {source_channels}, counted from 0."
+                f"channels={channels} asks for channel {channel}; the source has {source_channels}, counted from 0."
             )
-    return order
 
 
 def channel_numbers(channels: Sequence[int]) -> tuple[int, ...]:
@@ -298,21 +390,15 @@ def channel_numbers(channels: Sequence[int]) -> tuple[int, ...]:
     return order
 
 
-def _per_channel(of_which: str, constants: Doubles | None, count: int | None) -> tuple[float, ...] | None:
+def _per_channel(of_which: str, numbers: tuple[float, ...] | None, count: int | None) -> tuple[float, ...] | None:
     """One value, or one for each output channel; equal values become one. `of_which` begins the message otherwise."""
-    if constants is None:
+    if numbers is None:
         return None
-    numbers = _numbers(constants)
     if len(numbers) > 1 and len(numbers) != count:
         channels = "no labelled channel axis" if count is None else f"{count} output channels"
         raise LayoutError(f"{of_which} {len(numbers)} values for {channels}; give one value, or one a channel.")
     # repr tells -0.0 from 0.0 and makes equal NaNs equal.
     return numbers[:1] if len({repr(number) for number in numbers}) == 1 else numbers
-
-
-def _numbers(constants: Doubles) -> tuple[float, ...]:
-    """Doubles as floats."""
-    return unpack(f"{len(constants) // 8}d", constants)
 
 
 def _check_divided(made: Conversion) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Real
-from struct import Struct, pack
+from struct import Struct, pack, unpack
 from typing import Final, SupportsFloat, TypeAlias, cast
 
 from .errors import LayoutError
 
-__all__ = ["Doubles", "PerChannel", "doubles", "floats", "one_double"]
+__all__ = ["Doubles", "PerChannel", "StatedDoubles", "doubles", "floats", "one_double"]
 
 PerChannel: TypeAlias = SupportsFloat | Iterable[SupportsFloat]
 """One number, or one for each output channel: a list, a tuple or an array."""
@@ -21,8 +21,23 @@ class Doubles(bytes):
     __slots__ = ()
 
 
-def floats(name: str, value: PerChannel) -> tuple[float, ...]:
+class StatedDoubles(Doubles):
+    """The same with the value as the caller wrote it, for messages; it is no part of the key."""
+
+    stated: object
+
+    @classmethod
+    def of(cls, name: str, value: PerChannel) -> StatedDoubles:
+        """As `doubles`."""
+        numbers = cls(doubles(name, value))
+        numbers.stated = value
+        return numbers
+
+
+def floats(name: str, value: PerChannel | Doubles) -> tuple[float, ...]:
     """One float or several as a tuple."""
+    if isinstance(value, Doubles):
+        return unpack(f"{len(value) // 8}d", value)
     one = isinstance(value, Real) or getattr(value, "ndim", 1) == 0
     values = cast("Iterable[SupportsFloat]", (value,) if one else value)
     try:
