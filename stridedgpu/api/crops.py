@@ -93,8 +93,7 @@ def gather_crops(
 
     A window may reach beyond an image or lie outside it. Pixels outside have the value `fill`: one number of the
     sources' own type, or one for each source channel, as `value` of `letterbox`. It is converted like any pixel, so a
-    black border is normalised like black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`,
-    `row_pitch_bytes`, `alignment`, `out`, `stream` and `matrix` are those of `relayout`, to the bit; without `layout`
+    black border is normalised like black. All other keywords are those of `relayout`, to the bit; without `layout`
     the batch is packed, NCHW. On a GPU a matrix mixes the windows of images and all resized boxes in a second pass,
     which needs memory in the sources' type.
 

@@ -82,9 +82,8 @@ def resize(
     once a process where the installed Pillow is 13 or later. `premultiply` weights colours by
     alpha, the last channel, as Pillow does for RGBA.
 
-    The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: `layout`,
-    `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `device`, `out` and `stream` are
-    those of `relayout`. So is `matrix`, on a GPU in a second pass over the resized pixels, which need memory of
+    The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: all other
+    keywords are those of `relayout`. On a GPU `matrix` is a second pass over the resized pixels, which need memory of
     their own there.
 
     Raises before anything is written: `LayoutError` for sizes, boxes, axes, rules and layouts that do not fit,

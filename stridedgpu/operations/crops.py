@@ -20,7 +20,7 @@ from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
-from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion
+from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -72,7 +72,12 @@ class CropRequest:
 
 
 def crop_request(
-    counts: tuple[int, int], element: ElementType, size: ImageSize, values: ConversionOptions, fill: object, axes: int = 2
+    counts: tuple[int, int],
+    element: ElementType,
+    size: ImageSize,
+    values: ConversionOptions,
+    fill: object,
+    axes: int = 2,
 ) -> CropRequest:
     """Check windows of `size` from images of `element`; `counts` are the numbers of images and of their channels.
 

@@ -6,9 +6,9 @@ from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named
 from stridedgpu.planning.frame_problem import SamplesProblem
-from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.colour_matrix import luma_matrix
+from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 
 from .move import move_elements
@@ -17,7 +17,9 @@ from .relayout import result_sizes
 __all__ = ["write_frame"]
 
 
-def write_frame(image: Operand, dims: str | None, values: ConversionOptions, frame: FrameOperand, stream: object) -> None:
+def write_frame(
+    image: Operand, dims: str | None, values: ConversionOptions, frame: FrameOperand, stream: object
+) -> None:
     """Write an image with axes C, H, W into the planes of a frame; the fourth byte of a pixel is not written.
 
     Raises before anything is written: `ElementTypeError` for an image of another type than the frame's, `LayoutError`

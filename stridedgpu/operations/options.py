@@ -109,11 +109,19 @@ def _options(
     layout: str | Layout | None = None,
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
-    **conversion: Any,
+    dtype: object = None,
+    scale: Any = None,
+    bias: Any = None,
+    mean: Any = None,
+    std: Any = None,
+    arithmetic: object = "multiply",
+    channels: Any = None,
+    matrix: object = None,
+    rounding: object = "nearest",
 ) -> tuple[ConversionOptions, MemoryOptions]:
-    """The same, by Python's own binding of names."""
-    options = conversion_options(**conversion) if conversion else AS_IT_IS
-    if layout is row_pitch_bytes is alignment is device is None:
+    """The same, by Python's own binding of names; packing some of them again would cost a small relayout a tenth."""
+    options = conversion_options(dtype, scale, bias, mean, std, arithmetic, channels, matrix, rounding)
+    if layout is None and row_pitch_bytes is None and alignment is None and device is None:
         return options, NO_MEMORY_OPTIONS
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     return options, memory if type(layout) is str and row_pitch_bytes is alignment is None else memory.checked()

@@ -63,7 +63,9 @@ class RelayoutPlan(Planned):
     direct: DirectLaunch | None = field(default=None, init=False, compare=False)
 
     @classmethod
-    def between(cls, source: Given, target: Given, dims: str | None, values: ConversionOptions, device: str) -> RelayoutPlan:
+    def between(
+        cls, source: Given, target: Given, dims: str | None, values: ConversionOptions, device: str
+    ) -> RelayoutPlan:
         """Plan from a source with these labels, and make ready on a device where it can be had.
 
         Raises `LayoutError` where the target does not fit.

@@ -150,8 +150,8 @@ class Conversion:
 class ConversionOptions(NamedTuple):
     """How every operation converts its elements, as checked keyword arguments: a hashable value without a source.
 
-    `scale`, `bias`, `mean` and `std` are the bytes of doubles, and `matrix` is rows of them. `unit` is what `Preprocess`
-    divides by. None stands for a default.
+    `scale`, `bias`, `mean` and `std` are the bytes of doubles, and `matrix` is rows of them. `unit` is what
+    `Preprocess` divides by. None stands for a default.
     """
 
     dtype: str | ElementType | None = None
@@ -192,22 +192,26 @@ class ConversionOptions(NamedTuple):
         return _conversion(self, source, source_channels, otherwise)
 
 
+_MULTIPLY: Final = "multiply"
+_NEAREST: Final = "nearest"
+
+
 def conversion_options(
     dtype: object = None,
     scale: PerChannel | Doubles | None = None,
     bias: PerChannel | Doubles | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
-    arithmetic: object = "multiply",
+    arithmetic: object = _MULTIPLY,
     channels: Sequence[int] | None = None,
     matrix: object = None,
-    rounding: object = "nearest",
+    rounding: object = _NEAREST,
 ) -> ConversionOptions:
     """The options that these keyword arguments state. Raises what `ConversionOptions.of` raises."""
     if mean is not None or std is not None:
         if scale is not None or bias is not None:
             raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
-    elif arithmetic != "multiply" and checked_arithmetic(arithmetic) == "divide":
+    elif arithmetic is not _MULTIPLY and checked_arithmetic(arithmetic) == "divide":
         raise LayoutError("arithmetic='divide' is how mean and std are computed: give mean=, std= or both.")
     # A name or a float needs no check: each call of a function shows in small relayouts.
     checked = (
@@ -216,13 +220,13 @@ def conversion_options(
         None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),
         None if mean is None else StatedDoubles.of("mean", mean),
         None if std is None else doubles("std", std),
-        "multiply" if arithmetic == "multiply" else checked_arithmetic(arithmetic),
+        _MULTIPLY if arithmetic is _MULTIPLY else checked_arithmetic(arithmetic),
         None if channels is None else channel_numbers(channels),
         None if matrix is None else matrix_rows(matrix),
-        "nearest" if rounding == "nearest" else checked_rounding(rounding),
+        _NEAREST if rounding is _NEAREST else checked_rounding(rounding),
         None,
     )
-    return ConversionOptions._make(checked)
+    return _new(ConversionOptions, checked)
 
 
 def refuse_unknown(function: str, keywords: Iterable[str], known: Container[str]) -> None:
@@ -231,6 +235,8 @@ def refuse_unknown(function: str, keywords: Iterable[str], known: Container[str]
         if name not in known:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}") from None
 
+
+_new: Final = tuple.__new__
 
 AS_IT_IS: Final = ConversionOptions()
 """The options of most calls: elements keep their type and value, or are cast to the type of an `out`."""
@@ -253,7 +259,8 @@ def conversion(
     Raises `ElementTypeError` for a conversion that does not exist (complex to real, float8 to anything) and
     `LayoutError` for values that do not fit the channels.
     """
-    if scale is bias is channels is matrix is unit is None and rounding == "nearest":
+    plain = scale is None and bias is None and channels is None and matrix is None and unit is None
+    if plain and rounding is _NEAREST:
         return _conversion(AS_IT_IS, source, source_channels, target)
     stated = {"scale": scale, "bias": bias, "channels": channels, "matrix": matrix, "rounding": rounding}
     options = ConversionOptions.of("conversion", stated)._replace(unit=unit)
@@ -347,8 +354,8 @@ def normalisation(
     if most > 1 and max(means) > 1:
         stated = mean.stated if isinstance(mean, StatedDoubles) else mean
         raise LayoutError(
-            f"mean={stated!r} is for values up to {most:g}, and they are divided by {most:g} first, as torchvision does; "
-            f"divide mean and std by {most:g}, too."
+            f"mean={stated!r} is for values up to {most:g}, and they are divided by {most:g} first, as torchvision "
+            f"does; divide mean and std by {most:g}, too."
         )
     if checked_arithmetic(arithmetic) == "divide":
         if not source.is_integer or source.itemsize > 4:
