@@ -42,14 +42,14 @@ class OneLineParser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 2 refused, 130 interrupted."""
-    given = sys.argv[1:] if arguments is None else arguments
-    named = [name for name in given[:1] if name in _MODULES]
-    if given[:1] == ["bench"]:
+    words = sys.argv[1:] if arguments is None else arguments
+    named = [name for name in words[:1] if name in _MODULES]
+    if words[:1] == ["bench"]:
         return _refuse("benchmarks run from a checkout of the repository: python -m benchmarks --quick")
     try:
         with _imports_stay() if arguments is None else nullcontext():
             parser = build_parser(named or _MODULES)
-        chosen = parser.parse_args(given)
+        chosen = parser.parse_args(words)
         if chosen.run is None:
             parser.error("give a command: preprocess, show, size, explain or info; --help says what they do")
         with _termination_unwinds(), _output_goes_somewhere(), _warnings_are_lines():

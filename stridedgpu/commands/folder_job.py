@@ -166,8 +166,8 @@ def write_shard(
     shape = tuple(sizes[letter] for letter in step.layout[1:])
     decoding, path = whole_process_decodes(threads * PART_SAMPLES), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step, shape) as writer:
-        for count, images, made in batches:
-            rows = [Row(names[row.number], _label(names[row.number], classes)) for row in made]
+        for count, images, usable in batches:
+            rows = [Row(names[row.number], _label(names[row.number], classes)) for row in usable]
             if rows:
                 writer.add(step._worker.array(images), rows)
             kept += rows

@@ -37,10 +37,10 @@ def sample_images() -> list[ImageFile]:
             'the sample photographs come with scikit-image, which is not installed: pip install "stridedgpu[demo]".'
         )
     folder = Path(spec.origin).parent / "data"
-    found = [ImageFile(folder / name, name) for name in SAMPLES if (folder / name).is_file()]
-    if not found:
+    images = [ImageFile(folder / name, name) for name in SAMPLES if (folder / name).is_file()]
+    if not images:
         raise ImageError(f"this scikit-image carries no photographs in {str(folder)!r}; name pictures of your own.")
-    return found
+    return images
 
 
 class JobImages:

@@ -20,6 +20,12 @@ _INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8
 _DTYPES: Final = ("float16", "float32", "float64", *_INTEGERS)
 _DEFAULT_SEED: Final = 0
 
+_FIELDS: Final = (
+    *("layout", "dtype", "normalize", "mean", "std", "maximum", "arithmetic", "clip", "gain", "offset"),
+    *("pad", "interpolation", "passes", "center", "fill"),
+)
+"""Options that are fields of the step as they are."""
+
 _EIGHT_BITS: Final = 255
 _SIXTEEN_BITS: Final = 65535
 """The largest values of a sample, without and with --deep."""
@@ -337,32 +343,18 @@ def declared_step(chosen: argparse.Namespace) -> Preprocess[Any]:
     seed = _DEFAULT_SEED if chosen.seed is None and _is_random(chosen) else chosen.seed
     is_window = not (chosen.letterbox or chosen.random_resized_crop)
     is_gray = chosen.mode == "gray"
-    step = Preprocess(
+    step: Preprocess[Any] = Preprocess(
         "image",
-        layout=chosen.layout,
-        dtype=chosen.dtype,
+        **{name: getattr(chosen, name) for name in _FIELDS},
         mode="gray" if is_gray else None,
         exif=not chosen.no_exif,
-        normalize=chosen.normalize,
-        mean=chosen.mean,
-        std=chosen.std,
-        maximum=chosen.maximum,
-        arithmetic=chosen.arithmetic,
-        clip=chosen.clip,
         channels=None if is_gray else (2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
         resize=None if chosen.resize is None else (chosen.resize,),
-        pad=chosen.pad,
         crop=None if chosen.letterbox else chosen.size,
-        random_crop=chosen.random_crop if seed is not None and is_window else None,
-        random_resized_crop=True if chosen.random_resized_crop else None,
         letterbox=chosen.size if chosen.letterbox else None,
-        interpolation=chosen.interpolation,
-        passes=chosen.passes,
-        center=chosen.center,
-        fill=chosen.fill,
-        flip=True if chosen.flip else None,
-        gain=chosen.gain,
-        offset=chosen.offset,
+        random_crop=chosen.random_crop if seed is not None and is_window else None,
+        random_resized_crop=chosen.random_resized_crop or None,
+        flip=chosen.flip or None,
         seed=seed,
         row_pitch_bytes=chosen.row_pitch,
         alignment=chosen.alignment or DEFAULT_ALIGNMENT,

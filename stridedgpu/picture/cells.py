@@ -182,15 +182,15 @@ def place_at(layout: Layout, offset: int) -> Place:
     )
     repeats = prod(n for n, s in zip(layout.sizes, layout.strides, strict=True) if s == 0)
     terms = [(abs(layout.strides[axis]), layout.sizes[axis] - 1) for axis in axes]
-    found: list[Coordinates] = []
+    solutions: list[Coordinates] = []
     for steps in islice(_solutions(offset - layout.first_offset, terms), MANY):
         if steps is None:
-            return Place(offset, min(found, default=None), MANY)
+            return Place(offset, min(solutions, default=None), MANY)
         at = [0] * layout.ndim
         for axis, step in zip(axes, steps, strict=True):
             at[axis] = step if layout.strides[axis] > 0 else layout.sizes[axis] - 1 - step
-        found.append(tuple(at))
-    return Place(offset, min(found, default=None), min(MANY, len(found) * repeats))
+        solutions.append(tuple(at))
+    return Place(offset, min(solutions, default=None), min(MANY, len(solutions) * repeats))
 
 
 def _solutions(target: int, terms: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...] | None]:

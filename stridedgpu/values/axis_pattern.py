@@ -60,26 +60,26 @@ class AxisPattern:
             raise LayoutError(f"pattern={text!r} has {', '.join(sorted(odd))} on one side only; all must be on both.")
         return AxisPattern(text, source, target)
 
-    def opened(self, layout: Layout, given: Mapping[str, object]) -> tuple[Layout, tuple[int, ...]]:
+    def opened(self, layout: Layout, sizes: Mapping[str, object]) -> tuple[Layout, tuple[int, ...]]:
         """The layout with one axis for each name, in the order of the right side, and the sizes of the result.
 
-        `given` has the sizes of named axes. The result is this layout reshaped to the returned sizes, if that needs no
+        `sizes` has those of named axes. The result is this layout reshaped to the returned sizes, if that needs no
         copy. Raises `LayoutError` if layout, pattern and sizes do not fit each other.
 
         >>> layout, sizes = AxisPattern.of("(h p) c -> h (p c)", 2).opened(Layout((6, 2)), {"p": 3})
         >>> layout.sizes, layout.strides, sizes
         ((2, 3, 2), (6, 2, 1), (2, 6))
         """
-        sizes = self._sizes(layout, given)
+        known = self._sizes(layout, sizes)
         for axis in reversed(range(layout.ndim)):
-            layout = layout.split_axis(axis, [sizes[name] for name in self.source[axis]])
+            layout = layout.split_axis(axis, [known[name] for name in self.source[axis]])
         names = list(chain(*self.source))
         layout = layout.permuted([names.index(name) for name in chain(*self.target)])
-        return layout, tuple(prod(sizes[name] for name in group) for group in self.target)
+        return layout, tuple(prod(known[name] for name in group) for group in self.target)
 
-    def _sizes(self, layout: Layout, given: Mapping[str, object]) -> dict[str, int]:
-        """The size of every named axis: the given ones, and at most one inferred size in each group."""
-        sizes = {name: integer(name, size, least=1) for name, size in given.items()}
+    def _sizes(self, layout: Layout, stated: Mapping[str, object]) -> dict[str, int]:
+        """The size of every named axis: the stated ones, and at most one inferred size in each group."""
+        sizes = {name: integer(name, size, least=1) for name, size in stated.items()}
         if unknown := set(sizes) - set(chain(*self.source)):
             raise LayoutError(f"{', '.join(sorted(unknown))} is given a size, but is not in pattern={self.text!r}.")
         for axis, (size, group) in enumerate(zip(layout.sizes, self.source, strict=True)):

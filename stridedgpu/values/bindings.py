@@ -96,17 +96,17 @@ def check_bindings(
 
 def _named(name: str, bindings: Sequence[Binding | None]) -> list[tuple[str, Binding]]:
     """The bindings that are there, each with its name in messages."""
-    given = listed(bindings)
-    if given is None:
+    entries = listed(bindings)
+    if entries is None:
         raise LayoutError(f"{name}={bindings!r} is not a sequence of bindings.")
-    found = []
-    for number, binding in enumerate(given):
+    named = []
+    for number, binding in enumerate(entries):
         if binding is None:
             continue
         if not isinstance(binding, Binding):
             raise LayoutError(f"{name}[{number}]={binding!r} is neither a Binding nor None.")
-        found.append((f"{name}[{number}]", binding))
-    return found
+        named.append((f"{name}[{number}]", binding))
+    return named
 
 
 def _check_written(name: str, desc: BufferTensorDesc) -> None:

@@ -76,11 +76,11 @@ class DataType(IntEnum):
         if isinstance(dtype, str) and dtype.startswith(_SDK_PREFIX):
             dtype = dtype.removeprefix(_SDK_PREFIX).lower()
         name = _name_of(dtype)
-        found = cls.__members__.get(name.upper())
-        if found is None:
+        member = cls.__members__.get(name.upper())
+        if member is None:
             known = ", ".join(member.name.lower() for member in cls if member)
             raise ElementTypeError(f"DirectML has no element type {name!r}; its types are {known}.")
-        return found
+        return member
 
 
 _BITS: Final = dict(zip(DataType, (0, 32, 16, 32, 16, 8, 32, 16, 8, 64, 64, 64, 4, 4), strict=True))
@@ -156,10 +156,10 @@ def element_type(dtype: object) -> ElementType:
 def _find_element_type(dtype: object) -> ElementType:
     """The element type by name."""
     name = dtype.name.lower() if isinstance(dtype, DataType) else _name_of(dtype)
-    found = ELEMENT_TYPES.get(name)
-    if found is None:
+    element = ELEMENT_TYPES.get(name)
+    if element is None:
         raise ElementTypeError(f"A tensor cannot hold elements of type {name!r}; it holds {', '.join(ELEMENT_TYPES)}.")
-    return found
+    return element
 
 
 # A NumPy dtype takes microseconds to say its name.
@@ -187,9 +187,9 @@ _ALIASES: Final = {
     "fp32": "float32",
     "fp64": "float64",
     **{
-        f"{'b' if name == 'bool' else found.kind}{found.itemsize}": name
-        for name, found in ELEMENT_TYPES.items()
-        if name.startswith(("bool", "uint", "int", "float", "complex")) and found.kind != "o"
+        f"{'b' if name == 'bool' else element.kind}{element.itemsize}": name
+        for name, element in ELEMENT_TYPES.items()
+        if name.startswith(("bool", "uint", "int", "float", "complex")) and element.kind != "o"
     },
 }
 """Python's names besides, the field's, and NumPy's codes, which count bytes: "f4" is float32."""

@@ -42,16 +42,16 @@ def windowed(
     ((3, 1), (-2, 0), 5, (-4, 5), (1, None))
     """
     entries = index if isinstance(index, tuple) else (index,)
-    made_sizes, made_strides = list(sizes), list(strides)
+    new_sizes, new_strides = list(sizes), list(strides)
     axes: list[int | None] | None = None  # until an axis comes or goes
     below, span = extent
     place, is_open = 0, True  # until an ellipsis takes the remaining axes
     for number, entry in enumerate(entries, 1):
         if type(entry) is slice:
-            if place == len(made_sizes):
+            if place == len(new_sizes):
                 raise _too_many(entries, sizes)
             if entry.start is not None or entry.stop is not None or entry.step is not None:
-                size, stride = made_sizes[place], made_strides[place]
+                size, stride = new_sizes[place], new_strides[place]
                 try:
                     start, stop, step = entry.indices(size)
                 except (TypeError, ValueError):
@@ -68,23 +68,23 @@ def windowed(
                 else:
                     span += abs(after) - abs(before)
                     below += min(0, after) - min(0, before)
-                made_sizes[place], made_strides[place] = chosen, stride
+                new_sizes[place], new_strides[place] = chosen, stride
             place += 1
         elif entry is Ellipsis:
             if not is_open:
                 raise IndexError("An index may hold one '...' only.")
             is_open = False
-            place = max(place, len(made_sizes) - _named(entries[number:]))
+            place = max(place, len(new_sizes) - _named(entries[number:]))
         elif entry is None:
             axes = list(range(len(sizes))) if axes is None else axes
-            made_sizes.insert(place, 1)
-            made_strides.insert(place, 0)
+            new_sizes.insert(place, 1)
+            new_strides.insert(place, 0)
             axes.insert(place, None)
             place += 1
         else:
-            if place == len(made_sizes):
+            if place == len(new_sizes):
                 raise _too_many(entries, sizes)
-            size, stride = made_sizes[place], made_strides[place]
+            size, stride = new_sizes[place], new_strides[place]
             chosen = entry if type(entry) is int else _integer(entry)
             axes = list(range(len(sizes))) if axes is None else axes
             if not -size <= chosen < size:
@@ -93,9 +93,9 @@ def windowed(
             before = (size - 1) * stride
             span -= abs(before)
             below -= min(0, before)
-            del made_sizes[place], made_strides[place], axes[place]
-    extent = (0, 0) if 0 in made_sizes else (below, span)
-    return tuple(made_sizes), tuple(made_strides), offset, extent, None if axes is None else tuple(axes)
+            del new_sizes[place], new_strides[place], axes[place]
+    extent = (0, 0) if 0 in new_sizes else (below, span)
+    return tuple(new_sizes), tuple(new_strides), offset, extent, None if axes is None else tuple(axes)
 
 
 def _too_many(entries: Sequence[Any], sizes: tuple[int, ...]) -> IndexError:

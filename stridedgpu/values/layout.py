@@ -182,10 +182,10 @@ class Layout(Drawn):
         >>> Layout((2, 3, 4)).permuted((2, 0, 1)).sizes
         (4, 2, 3)
         """
-        given = integers("axes", axes)
-        places = tuple(axis + self.ndim if axis < 0 else axis for axis in given)
+        numbers = integers("axes", axes)
+        places = tuple(axis + self.ndim if axis < 0 else axis for axis in numbers)
         if sorted(places) != list(range(self.ndim)):
-            raise LayoutError(f"axes={given} is not a permutation of the {self.ndim} axes of sizes {self.sizes}.")
+            raise LayoutError(f"axes={numbers} is not a permutation of the {self.ndim} axes of sizes {self.sizes}.")
         sizes, strides = (tuple(entries[axis] for axis in places) for entries in (self.sizes, self.strides))
         return Layout.trusted(sizes, strides, self.offset, self.extent)
 
@@ -218,13 +218,13 @@ class Layout(Drawn):
         except (IndexError, TypeError, ValueError):  # other entries among slices, and what is refused
             return self._window(index)
         key = (sizes, strides, self.offset, exact)
-        found = _windows.get(key)
-        if found is None:
-            found = self._window(index)
+        window = _windows.get(key)
+        if window is None:
+            window = self._window(index)
             if len(_windows) >= _MOST_WINDOWS:
                 _windows.clear()
-            _windows[key] = found
-        return found
+            _windows[key] = window
+        return window
 
     def _window(self, index: Index | tuple[Index, ...]) -> _Window:
         """A window, worked out."""

@@ -26,10 +26,10 @@ def memoized(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @wraps(function)
     def answer(*args: Any) -> _R:
         try:
-            found: _R = cached(*args)
+            result: _R = cached(*args)
         except TypeError:
-            found = plain(*args)
-        return found
+            result = plain(*args)
+        return result
 
     plain: Any = function
     return cast("Callable[_P, _R]", answer)

@@ -323,18 +323,18 @@ def reshaped_strides(sizes: Sequence[int], strides: Sequence[int], wanted: tuple
     >>> reshaped_strides((4, 6), (6, 1), (2, 2, 6)), reshaped_strides((4, 6), (8, 1), (24,))
     ((12, 6, 1), None)
     """
-    made = [1] * len(wanted)
+    result = [1] * len(wanted)
     place = len(wanted) - 1
     for run, run_stride in reversed(_merged_runs(sizes, strides)):
         left, step = run, run_stride
         while place >= 0 and (left > 1 or wanted[place] == 1):
             if left % wanted[place]:
                 return None
-            made[place] = step
+            result[place] = step
             step *= wanted[place]
             left //= wanted[place]
             place -= 1
-    return tuple(made)
+    return tuple(result)
 
 
 def repeated_strides(sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
@@ -346,12 +346,12 @@ def repeated_strides(sizes: Sequence[int], strides: Sequence[int], wanted: Seque
     added = len(wanted) - len(sizes)
     if added < 0:
         return None
-    made = [0] * added
+    result = [0] * added
     for size, stride, target in zip(sizes, strides, wanted[added:], strict=True):
         if size not in (1, target):
             return None
-        made.append(stride if size == target else 0)
-    return tuple(made)
+        result.append(stride if size == target else 0)
+    return tuple(result)
 
 
 def _merged_runs(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
