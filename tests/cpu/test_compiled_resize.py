@@ -18,7 +18,7 @@ from harness.resize_cases import Array, Resize, pictures, resizes
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_choice, resize_recipes
+from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_recipes
 from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 
@@ -208,7 +208,7 @@ def test_passes_of_other_architectures_have_the_same_bits(
     if pairs and "avx2" not in Target.here().features:
         pytest.skip("pairs are multiplied by an instruction of x86-64")
     case = replace(case, channels=3)
-    monkeypatch.setattr(resize_choice, "_instructions", lambda: (False, pairs, False))
+    monkeypatch.setattr(resize_recipes, "instructions", lambda: (False, pairs, False))
     for rule in ("opencv-linear", "pillow-bicubic", "opencv-cubic"):
         arguments = {"dims": "HWC", "layout": "HWC", "interpolation": rule}
         expected = on("NumPy", case, case.picture(), **arguments)
@@ -347,7 +347,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     """Of five boxes one stays in the cache, and other threads evict as well."""
     tables: list[weakref.ref[object]] = []
     alive: list[bool] = []
-    made_by, run = resize_recipes.Recipes.made, compiled_resize._Entries.run
+    made_by, run = resize_recipes.Recipes.prepared, compiled_resize._Entries.run
 
     def made(recipes: Any, window: Any) -> Any:
         recipe = made_by(recipes, window)
@@ -358,7 +358,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
         alive.extend(table() is not None for table in tables)
         run(*arguments)
 
-    monkeypatch.setattr(resize_recipes.Recipes, "made", made)
+    monkeypatch.setattr(resize_recipes.Recipes, "prepared", made)
     monkeypatch.setattr(compiled_resize._Entries, "run", running)
     image = np.random.default_rng(3).integers(0, 256, (61, 67, 3), dtype=np.uint8)
     boxes = [(0, 0, 40 + number, 50 + number) for number in range(5)]

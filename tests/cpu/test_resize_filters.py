@@ -10,7 +10,7 @@ from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
-from stridedgpu.devices.cpu.compiled.resize_filters import FilterAxis, filter_tables
+from stridedgpu.devices.cpu.compiled.resize_tables import FilterAxis, filter_table
 from stridedgpu.planning.resize_taps import Array, AxisGeometry, filter_steps, filter_taps
 from stridedgpu.values.interpolation import interpolation_named
 
@@ -62,7 +62,7 @@ def test_weights_and_places_are_numpys(
     count = data.draw(st.integers(1, geometry.target - begin))
     pixels = (begin + count - 1, -1, count) if mirrored else (begin, 1, count)
     axis = FilterAxis(filter_steps(rule, geometry), first, geometry.source, pixels)
-    tables = filter_tables(rule, axis, step=step, origin=origin, mask=mask)
+    tables = filter_table(rule, axis, step=step, origin=origin, mask=mask)
     taps = filter_taps(rule, [geometry], fixed=True)[0].part(slice(begin, begin + count))
     taps = taps.reversed() if mirrored else taps
     assert axis.reach == (first + taps.reach[0], first + taps.reach[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders
@@ -18,16 +17,15 @@ from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
 
 from .conversion import can_compile
-from .jit import CompiledFunction, LoopError
-from .resize_geometry import ENTRY_FIELDS
-from .resize_kernel import BAND_ROWS, ROWS
+from .jit import CompiledFunction
+from .resize_kernel import BAND_ROWS, ENTRY_FIELDS, ROWS
 from .resize_recipes import Recipe, Recipes, why_numpy
 from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "resize_kernel"]
 
 _BY_ROWS: Final = ("linear", "area")
-"""Interpolations whose first pass may be one of `resize_rows`: the processor and the windows decide."""
+"""Samplings whose first pass may be one of `resize_rows`: the processor and the windows decide."""
 
 _LANES: Final = 16
 """Bytes of one load and one store of compiled loops: a byte of each of 16 rows, or as many of one."""
@@ -44,14 +42,14 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | None:
 
     Where windows come with every call, those that have no compiled loops are left to NumPy one by one.
     """
-    made, (count, _, height, _) = problem.conversion, problem.target.layout.sizes
-    if not can_compile(made) or (problem.window is not None and why_numpy(problem, problem.window) is not None):
+    conversion, (count, _, height, _) = problem.conversion, problem.target.layout.sizes
+    if not can_compile(conversion) or (problem.window is not None and why_numpy(problem, problem.window) is not None):
         return None
     rows = f"{ROWS} source rows a vector"
-    if problem.rule.interpolation.sampling in _BY_ROWS and made.source.name == "uint8":
+    if problem.rule.interpolation.sampling in _BY_ROWS and conversion.source.name == "uint8":
         rows = f"source rows one by one where pixels lie close, else {ROWS} a vector"
     return CpuKernel(
-        f"resize_compiled_{problem.rule.interpolation}_{made.source}_{made.target}",
+        f"resize_compiled_{problem.rule.interpolation}_{conversion.source}_{conversion.target}",
         f"compiled loops: {rows}, bands of {BAND_ROWS} rows of the result are converted in the cache",
         Width(_LANES),
         Width(_LANES),
@@ -103,13 +101,10 @@ class _Windows:
 
     def __init__(self, problem: ResizeProblem, rest: RestMove) -> None:
         """Store the problem; geometries are prepared on first use."""
-        self._problem, self._rest = problem, rest
-        self._recipes: dict[ResizeWindow, Recipe | None] = {}
-        self._evicting = Lock()
+        self._rest = rest
+        self._recipes, self._borders = Recipes(problem), Borders(problem)
         self._latest: tuple[Sequence[ResizeWindow], list[Recipe | None]] = ((), [])
         self._alike = _Alike((), 0, 0, None, [])
-        self._maker = Recipes(problem)
-        self._borders = Borders(problem)
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
         sample, _, down, right = layout.strides
         self._steps = sample * itemsize, down * itemsize, right * itemsize
@@ -117,12 +112,12 @@ class _Windows:
 
     def __call__(self, windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located) -> None:
         """Write every window."""
+        buffer, start = target
         if isinstance(sources, EvenlyLocated):
             alike = self._alike
             if windows is not alike.windows or sources.step != alike.step or get_num_threads() != alike.threads:
                 alike = self._alike_of(windows, sources)
             if alike.recipe is not None:
-                buffer, start = target
                 try:
                     entries = alike.entries.pop()
                 except IndexError:
@@ -130,16 +125,14 @@ class _Windows:
                 entries.run(sources.buffer.address + sources.start, buffer.address + start)
                 alike.entries.append(entries)
                 return
-        buffer, start = target
         batch = buffer.address + start + self._base
         sample, down, right = self._steps
         by_loop: dict[int, tuple[CompiledFunction, list[int]]] = {}
         left: list[int] = []
         kept: list[object] = []
-        work = 0
-        pieces = _pieces(len(windows))
+        work, pieces = 0, _pieces(len(windows))
         recipes = self._recipes_of(windows)  # kept until the loops are done: another thread may evict them meanwhile
-        for number, (recipe, given) in enumerate(zip(recipes, sources, strict=True)):
+        for number, (recipe, located) in enumerate(zip(recipes, sources, strict=True)):
             if recipe is None:
                 left.append(number)
                 continue
@@ -147,18 +140,16 @@ class _Windows:
             if (height, width) != self._size:
                 self._borders(buffer.bytes[start:], number, place)
             begins = batch + number * sample + top * down + first * right
-            if isinstance(given, FrameOperand):
+            if isinstance(located, FrameOperand):
                 assert recipe.rows is not None, "windows with a surface have frames"
-                parameters = recipe.rows.parameters(given.planes)
+                parameters = recipe.rows.parameters(located.planes)
                 kept.append(parameters)
                 source = ctypes.addressof(parameters)
             else:
-                memory, start_of = given
-                source = memory.address + start_of + recipe.source
+                memory, offset = located
+                source = memory.address + offset + recipe.source
             _, fields = by_loop.setdefault(recipe.loop.address, (recipe.loop, []))
-            step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
-            for row in range(0, height, step):
-                fields += (source, begins, recipe.fields, row, min(row + step, height))
+            fields += _entries(source, begins, recipe, pieces)
             work += recipe.work
         for loop, fields in by_loop.values():
             _Entries(loop, fields, work).run(0, 0)
@@ -177,13 +168,10 @@ class _Windows:
 
     def _entries_of(self, recipe: Recipe, sources: EvenlyLocated) -> _Entries:
         """The entries of windows of one recipe, relative to the first image and to the target's lowest element."""
-        (step, _, _), height, pieces = self._steps, self._size[0], _pieces(sources.number)
-        rows = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
-        fields: list[int] = []
+        pieces, fields = _pieces(sources.number), list[int]()
         for number in range(sources.number):
-            places = recipe.source + number * sources.step, self._base + number * step, recipe.fields
-            for row in range(0, height, rows):
-                fields += (*places, row, min(row + rows, height))
+            begins = self._base + number * self._steps[0]
+            fields += _entries(recipe.source + number * sources.step, begins, recipe, pieces)
         return _Entries(recipe.loop, fields, recipe.work * sources.number)
 
     def _recipes_of(self, windows: Sequence[ResizeWindow]) -> list[Recipe | None]:
@@ -191,28 +179,26 @@ class _Windows:
         latest, known = self._latest
         if windows is latest:
             return known
-        recipes = [self._recipe(window) for window in windows]
+        recipes = [self._recipes.of(window) for window in windows]
         if isinstance(windows, tuple):
             self._latest = windows, recipes
         return recipes
 
-    def _recipe(self, window: ResizeWindow) -> Recipe | None:
-        """The recipe of a window, cached by geometry."""
-        try:
-            return self._recipes[window]
-        except KeyError:
-            try:
-                made = self._maker.made(window)
-            except LoopError:
-                made = None  # NumPy resizes this one
-            with self._evicting:
-                if len(self._recipes) >= policy().resize.most_geometries:
-                    del self._recipes[next(iter(self._recipes))]
-                self._recipes[window] = made
-            return made
+
+def _entries(source: int, target: int, recipe: Recipe, pieces: int) -> list[int]:
+    """The fields of a window's entries, in pieces for threads to share.
+
+    Each piece repeats the source rows around its first row.
+    """
+    height = recipe.place[2]
+    step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
+    fields: list[int] = []
+    for row in range(0, height, step):
+        fields += (source, target, recipe.fields, row, min(row + step, height))
+    return fields
 
 
 def _pieces(windows: int) -> int:
-    """Parts of one window for threads to share; each part repeats the source rows around its first row."""
+    """Parts of one window for threads to share."""
     threads = get_num_threads()
     return 1 if threads == 1 else max(1, policy().resize.pieces * threads // max(windows, 1))

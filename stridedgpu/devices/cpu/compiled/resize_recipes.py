@@ -1,28 +1,35 @@
-"""`Recipe`: a geometry of a resize, prepared for compiled loops; its tables are compiled loops' or NumPy's."""
+"""`Recipe`: one geometry of a resize, prepared for compiled loops: its kernel, tables, and moves of bands."""
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from operator import itemgetter
+from threading import Lock
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.frame_problem import FrameSurface
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.planning.resize_taps import WindowTaps
+from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.planning.resize_problem import Place, ResizeProblem, ResizeWindow
+from stridedgpu.planning.resize_taps import AxisTaps, WindowTaps
+from stridedgpu.values.interpolation import Arithmetic, Finish
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
+from . import channel_matrix
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
-from .jit import CompiledFunction, loop_of
-from .resize_bands import BandMove, band_move, why_unmixed
-from .resize_choice import RowShape, columns_reached, filter_kernel, weighs_colours, window_kernel
-from .resize_filters import FilterAxes, filter_axes, filter_tables
-from .resize_geometry import GEOMETRY
-from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
-from .resize_tables import Scratch, compacted, memory_functions, ring_mask, row_taps, tap_groups
+from .jit import CompiledFunction, LoopError, compiled, loop_of
+from .relayout import plan_relayout
+from .resize_kernel import BAND_ROWS, GEOMETRY, ROWS, ResizeKernel
+from .resize_passes import PairPass, QuarterPass, passes_of
+from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, PairRows, WordRows
+from .resize_tables import FilterAxes, Scratch, filter_axes, filter_tables, numpy_tables
 
 __all__ = ["Recipe", "Recipes", "why_numpy"]
 
@@ -32,44 +39,246 @@ _WIDEST_ELEMENT: Final = 8
 """Bytes of the widest element in a vector's lane."""
 
 
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """The layout of a row's elements: `channels` interleaved at every `step`, or planes; in elements.
+
+    `elements` is the distance from the lowest to the highest element of a row in one plane, both included. `mirrored`:
+    x runs backwards.
+    """
+
+    channels: int
+    step: int
+    planes: int
+    plane_stride: int
+    elements: int
+    mirrored: bool
+
+    @classmethod
+    def of(cls, layout: Layout) -> RowShape | None:
+        """The shape of a layout with axes C, H, W; None for other layouts."""
+        (count, _, width), (across, _, right) = layout.sizes, layout.strides
+        step, limits = 1 if width == 1 else abs(right), policy().resize
+        if count == 1:
+            across = 1
+        if across == 1 and count <= step and count <= limits.most_channels and step <= limits.most_step:
+            return cls(count, step, 1, 0, (width - 1) * step + count, right < 0)
+        if step <= limits.most_step:
+            return cls(1, step, count, across, (width - 1) * step + 1, right < 0)
+        return None
+
+    def columns(self, reach: tuple[int, int], width: int) -> tuple[int, int]:
+        """The columns of the source that are read, from first to one past the last: a vector of them at least."""
+        first, last = reach
+        least = min(width, -(-(ROWS - self.channels) // self.step) + 1)
+        last = min(width, max(last, first + least))
+        return min(first, last - least), last
+
+
 def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
     """None if a window's loops are compiled; else the reason why NumPy resizes it."""
-    shape = RowShape.of(window.layout)
-    why = _why_not_read(problem, window, shape)
-    if shape is None or why is not None or filter_axes(problem, window) is not None:
-        return why
-    taps, surface = problem.taps(window), window.surface
-    if surface is not None and not taps.columns_first:
-        return "frames whose rows are resized first are left to NumPy"
-    if surface is not None and row_loop(surface, _columns_read(taps.columns.reach, surface)) is None:
-        return f"{surface} of {surface.sizes[1]} columns are left to NumPy"
-    if weighs_colours(problem, taps) and (shape.planes > 1 or shape.step != shape.channels):
-        return "alpha in a plane of its own, or of padded pixels, is left to NumPy"
+    return _why_numpy(problem, window, RowShape.of(window.layout), filter_axes(problem, window))
+
+
+def _why_numpy(
+    problem: ResizeProblem, window: ResizeWindow, shape: RowShape | None, axes: FilterAxes | None
+) -> str | None:
+    """The same for rows of a shape; windows whose tables a compiled loop makes have `axes`."""
+    conversion, surface = problem.conversion, window.surface
     _, _, height, width = problem.visible(window)
-    return why_unmixed(problem, height, width)
-
-
-def _why_not_read(problem: ResizeProblem, window: ResizeWindow, shape: RowShape | None) -> str | None:
-    """None if compiled loops read a window's rows, of `shape`; else the reason why NumPy does."""
-    if 0 in problem.visible(window)[2:]:
+    if not height or not width:
         return "nothing of the picture is seen"
-    if not can_compile(problem.conversion):
-        return f"{problem.conversion} is left to NumPy"
-    if problem.conversion.source.itemsize > _WIDEST_ELEMENT:
-        return f"elements of {problem.conversion.source.itemsize} bytes are left to NumPy"
+    if not can_compile(conversion):
+        return f"{conversion} is left to NumPy"
+    if conversion.source.itemsize > _WIDEST_ELEMENT:
+        return f"elements of {conversion.source.itemsize} bytes are left to NumPy"
     if shape is None:
         return f"pictures with steps of {window.layout.strides} elements along C, H, W are left to NumPy"
     if shape.elements < ROWS:
         return f"pictures with less than {ROWS} elements in a row are left to NumPy"
+    if axes is not None:
+        return None
+    taps = problem.taps(window)
+    if surface is not None and not taps.columns_first:
+        return "frames whose rows are resized first are left to NumPy"
+    if surface is not None and row_loop(surface, _columns_of_frame(taps.columns.reach, surface)) is None:
+        return f"{surface} of {surface.sizes[1]} columns are left to NumPy"
+    if _weighs_colours(problem, taps) and (shape.planes > 1 or shape.step != shape.channels):
+        return "alpha in a plane of its own, or of padded pixels, is left to NumPy"
+    if conversion.matrix is not None:
+        for rows in sorted({min(height, BAND_ROWS), height % BAND_ROWS} - {0}):
+            band = _band_problem(problem, rows, width, (2 * rows * width, 2 * width, 1))
+            why = channel_matrix.why_numpy(band) if isinstance(band, ChannelMatrixProblem) else None
+            if why is not None:
+                return why
     return None
 
 
-def _columns_read(reach: tuple[int, int], surface: FrameSurface) -> tuple[int, int]:
+def _columns_of_frame(reach: tuple[int, int], surface: FrameSurface) -> tuple[int, int]:
     """The columns of a frame that are converted: those that taps read, in whole pairs, and some beside few."""
     first, stop = reach
     width, least = surface.sizes[1], policy().resize.least_columns
     left = max(0, min(first, width - least)) & -2
     return left, min(max(stop + stop % 2, left + least), width)
+
+
+def _weighs_colours(problem: ResizeProblem, taps: WindowTaps) -> bool:
+    """Whether alpha weights the colours: not where all pixels are copies."""
+    return problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
+
+
+# The kernel
+
+
+def instructions() -> tuple[bool, bool, bool]:
+    """What this processor has: 32 products of 16 bits at once; sums of pairs of products; shuffles of 128 bytes."""
+    features = policy().target.features
+    return "avx512bw" in features, "avx2" in features, {"avx512bw", "avx512vbmi"} <= features
+
+
+def _window_kernel(
+    problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, columns_first: bool, converts_rows: bool
+) -> ResizeKernel:
+    """The kernel of a window whose tables NumPy makes."""
+    widest, pairs, permutes = instructions()
+    arithmetic = taps.arithmetic
+    if arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8":
+        if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
+            sums = PairPass("i8", "i16", 1, Finish.KEPT, 0, pairs=False, widest=False)  # its types alone are read
+            return ResizeKernel(
+                sums,
+                QuarterPass(),
+                shape.channels,
+                shape.step,
+                by_rows=HalfRows(shape.channels, widest),
+                joins_passes=not converts_rows,
+                # Without AVX-512, a store of some bytes is one of each byte.
+                writes_target=widest and not converts_rows and _keeps_pixels(problem, shape.channels),
+                converts_rows=converts_rows,
+            )
+        # The mean of four bytes is INTER_LINEAR with weights of one half.
+        arithmetic = Arithmetic.OPENCV_LINEAR
+    copies = taps.columns.copies, taps.rows.copies
+    copies = copies if columns_first else copies[::-1]
+    passes = passes_of(arithmetic, problem.conversion.source, copies, pairs=pairs, widest=widest)
+    by_rows: PairRows | WordRows | None = None
+    if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
+        if shape.channels > 1 and 2 * shape.step <= WORD_BYTES:
+            by_rows = WordRows(shape.channels, widest, shape.step)
+        elif shape.step == 1:
+            by_rows = PairRows(1, widest, 1)
+        if by_rows is not None and permutes:
+            by_rows = replace(by_rows, windows=_windows(taps.columns, by_rows))
+    return ResizeKernel(
+        *passes,
+        shape.channels,
+        shape.step,
+        columns_first,
+        by_rows,
+        _weighs_colours(problem, taps),
+        joins_passes=by_rows is not None and not converts_rows and _share_few_rows(taps.rows),
+        converts_rows=converts_rows,
+    )
+
+
+def _filter_kernel(problem: ResizeProblem, shape: RowShape, *, columns_first: bool) -> ResizeKernel:
+    """The kernel of Pillow's filters over bytes, one for all geometries."""
+    widest, pairs, _ = instructions()
+    copies, element = (False, False), problem.conversion.source
+    passes = passes_of(Arithmetic.PILLOW_FIXED, element, copies, pairs=pairs, widest=widest)
+    return ResizeKernel(*passes, shape.channels, shape.step, columns_first)
+
+
+def _keeps_pixels(problem: ResizeProblem, channels: int) -> bool:
+    """Whether rows of the target are resized pixels as they are: `channels` interleaved, without gaps, of one type."""
+    conversion, layout = problem.conversion, problem.target.layout
+    if not conversion.is_bitwise_copy or conversion.channels is not None or layout.sizes[1] != channels:
+        return False
+    return layout.strides[3] == channels and (channels == 1 or layout.strides[1] == 1)
+
+
+def _halves(taps: WindowTaps, channels: int) -> bool:
+    """Whether each pixel is made of two neighbours in each of two rows, in order, and a row fills a vector."""
+    columns = taps.columns
+    in_order = np.array_equal(columns.starts, columns.starts[0] + 2 * np.arange(columns.count))
+    whole = all(axis.counts.min() == axis.counts.max() == axis.most == 2 for axis in (columns, taps.rows))
+    inside = columns.first <= columns.starts[0] and columns.starts[-1] + 2 <= columns.stop
+    return in_order and whole and bool(inside) and columns.count >= HalfRows(channels, widest=False).pixels
+
+
+def _share_few_rows(rows: AxisTaps) -> bool:
+    """Whether rows of the result read so few source rows together that a kept row seldom serves another one."""
+    first, stop = rows.reach
+    return stop - first >= policy().resize.joined_rows * rows.count
+
+
+def _windows(columns: AxisTaps, rows: PairRows | WordRows) -> int:
+    """The fewest windows that have the taps of each step of a pass; 0 if more would take longer than single loads."""
+    (first, stop), step = columns.reach, rows.step_elements
+    if (stop - first - 1) * step + rows.channels < WINDOW_BYTES:
+        return 0
+    for windows in rows.window_counts:
+        pixels = rows.pixels // windows
+        begins, ends = columns.starts[::pixels], columns.starts[pixels - 1 :: pixels]
+        if len(ends) < len(begins):
+            ends = np.append(ends, columns.starts[-1])
+        if int(np.abs(ends - begins).max()) * step + rows.pixel_bytes <= WINDOW_BYTES:
+            return windows
+    return 0
+
+
+# Bands
+
+
+class _BandMove(NamedTuple):
+    """What moves some finished rows to the target, as fields of a geometry, and the objects that keep it alive."""
+
+    fields: dict[str, int]
+    kept: tuple[object, ...] = ()
+
+
+def _band_move(problem: ResizeProblem, kind: str, rows: int, width: int, step: int, pitch: int) -> _BandMove:
+    """The move of `rows` rows of pixels `step` elements apart, or of planes if that is 0.
+
+    `kind` begins the names of its fields: "whole" for those of a whole band, or "rest".
+    """
+    names = [field for field in GEOMETRY if field.startswith(f"{kind}_")]
+    if not rows:
+        return _BandMove(dict.fromkeys(names, 0))
+    band = _band_problem(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
+    first = _placed(problem, rows, width).first_offset * problem.conversion.target.itemsize
+    if isinstance(band, ChannelMatrixProblem):
+        mixing = channel_matrix.mixing_loop(band)
+        assert mixing is not None, "bands that no compiled loop mixes are left to NumPy"
+        address = ctypes.addressof(mixing.parameters)
+        numbers = mixing.loop.address, address, mixing.items, mixing.source_offset, first + mixing.target_offset
+        return _BandMove(dict(zip(names, numbers, strict=True)), (mixing,))
+    call = plan_relayout(band)
+    assert call is not None, "the conversion can be compiled, and there are pixels"
+    loop, parameters = compiled(call.kernel.text), call.packed()
+    numbers = loop.address, parameters.address, call.items, call.source_offset, first + call.target_offset
+    return _BandMove(dict(zip(names, numbers, strict=True)), (parameters, loop))
+
+
+def _band_problem(
+    problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int]
+) -> RelayoutProblem | ChannelMatrixProblem:
+    """The conversion of finished rows with these strides along C, H, W into the target."""
+    conversion, written = problem.conversion, _placed(problem, rows, width)
+    # Scratch memory has whole words of pixels: elements behind the last one's channels may be read.
+    behind = max(strides[2] - problem.channels, 0) * conversion.source.itemsize
+    source = TensorSpec(Layout((problem.channels, rows, width), strides), conversion.source, 1, behind)
+    target = TensorSpec(written.shifted(-written.first_offset), conversion.target, 1)
+    return moving_problem(source, target, conversion, 0)
+
+
+def _placed(problem: ResizeProblem, rows: int, width: int) -> Layout:
+    """The layout of some rows of a window in the target, with axes C, H, W."""
+    into = problem.target.layout.sliced((0, slice(None), slice(0, rows), slice(0, width)))
+    return Layout(into.sizes, into.strides)
+
+
+# Recipes
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,88 +292,75 @@ class Recipe:
 
     loop: CompiledFunction
     fields: int
-    place: tuple[int, int, int, int]
+    place: Place
     source: int
     work: int
     rows: RowLoop | None
     kept: tuple[object, ...]
 
 
-class _Tables(NamedTuple):
-    """The tables of a geometry, as fields, and what keeps them alive; `ring_rows` rows of the first pass are kept."""
-
-    fields: dict[str, int]
-    ring_rows: int
-    kept: tuple[object, ...]
-
-
-class _Shape(NamedTuple):
-    """The rows of a window in memory, and the columns that are read: `first` to `last`, in `elements` a plane."""
-
-    rows: RowShape
-    first: int
-    last: int
-
-    @property
-    def elements(self) -> int:
-        """Elements from the first one read to the last one, both included."""
-        return (self.last - self.first - 1) * self.rows.step + self.rows.channels
-
-
 class Recipes:
-    """Makes the recipes of a problem's windows."""
+    """The recipes of a problem's windows; of those that were seen, the latest are kept."""
 
     def __init__(self, problem: ResizeProblem) -> None:
-        """Store the problem; the copies of bands are prepared on first use."""
+        """Store the problem."""
         self._problem = problem
-        self._walks: dict[tuple[int, ...], tuple[BandMove, BandMove]] = {}
+        self._known: dict[ResizeWindow, Recipe | None] = {}
+        self._evicting = Lock()
+        self._moves: dict[tuple[int, ...], tuple[_BandMove, _BandMove]] = {}
 
-    def made(self, window: ResizeWindow) -> Recipe | None:
-        """Build the tables of a window's geometry; None if NumPy resizes it."""
-        problem, rows = self._problem, RowShape.of(window.layout)
-        if rows is None or _why_not_read(problem, window, rows) is not None:
-            return None
+    def of(self, window: ResizeWindow) -> Recipe | None:
+        """The recipe of a window; None if NumPy resizes it."""
+        try:
+            return self._known[window]
+        except KeyError:
+            try:
+                recipe = self.prepared(window)
+            except LoopError:
+                recipe = None
+            with self._evicting:
+                if len(self._known) >= policy().resize.most_geometries:
+                    del self._known[next(iter(self._known))]
+                self._known[window] = recipe
+            return recipe
+
+    def prepared(self, window: ResizeWindow) -> Recipe | None:
+        """Choose the kernel of a window's geometry and build its tables; None if NumPy resizes it."""
+        problem, shape, width = self._problem, RowShape.of(window.layout), window.layout.sizes[2]
         axes = filter_axes(problem, window)
-        if axes is not None:
-            kernel = filter_kernel(rows.channels, rows.step, columns_first=axes.columns_first)
-            shape = _Shape(rows, *columns_reached(axes.columns.reach, window.layout.sizes[2], rows))
-            return self._recipe(window, kernel, shape, _filter_tables(problem, axes, kernel, shape), _products(axes))
-        if why_numpy(problem, window) is not None:
+        if shape is None or _why_numpy(problem, window, shape, axes) is not None:
             return None
-        taps, made_rows = problem.taps(window), None
-        shape = _Shape(rows, *columns_reached(taps.columns.reach, window.layout.sizes[2], rows))
-        if window.surface is not None:
-            shape = _Shape(rows, *_columns_read(taps.columns.reach, window.surface))
-            made_rows = row_loop(window.surface, shape[1:])
-        kernel = window_kernel(problem, taps, rows, converts_rows=made_rows is not None)
-        return self._recipe(window, kernel, shape, _numpy_tables(taps, kernel, shape), taps.products, made_rows)
-
-    def _recipe(
-        self,
-        window: ResizeWindow,
-        kernel: ResizeKernel,
-        shape: _Shape,
-        tables: _Tables,
-        products: int,
-        made_rows: RowLoop | None = None,
-    ) -> Recipe:
-        """The recipe of a window with its tables."""
+        rows: RowLoop | None = None
+        if axes is not None:
+            columns, products = shape.columns(axes.columns.reach, width), axes.products
+            kernel = _filter_kernel(problem, shape, columns_first=axes.columns_first)
+            tables = filter_tables(problem.rule.interpolation, axes, kernel, columns, mirrored=shape.mirrored)
+        else:
+            taps = problem.taps(window)
+            columns, products = shape.columns(taps.columns.reach, width), taps.products
+            if window.surface is not None:
+                columns = _columns_of_frame(taps.columns.reach, window.surface)
+                rows = row_loop(window.surface, columns)
+            kernel = _window_kernel(
+                problem, taps, shape, columns_first=taps.columns_first, converts_rows=rows is not None
+            )
+            tables = numpy_tables(taps, kernel, columns, mirrored=shape.mirrored)
         loop = loop_of(kernel)
-        problem, layout, rows, elements = self._problem, window.layout, shape.rows, shape.elements
-        _, _, height, width = place = problem.visible(window)
-        unit, itemsize = width * kernel.out_step, problem.conversion.source.itemsize
-        pitch = 0 if made_rows is None else made_rows.pitch
-        memory = Scratch.of(kernel, elements, unit, rows.planes, tables.ring_rows, pitch)
-        bands = 0 if kernel.writes_target else height
-        whole, rest = self._walked(bands, width, 0 if rows.planes > 1 else kernel.out_step, memory.band_pitch)
+        place, itemsize = problem.visible(window), problem.conversion.source.itemsize
+        height, width = place[2:]
+        elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
+        unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
+        memory = Scratch.of(kernel, elements, unit, shape.planes, tables.ring_rows, pitch)
+        step = 0 if shape.planes > 1 else kernel.out_step
+        moves = self._band_moves(0 if kernel.writes_target else height, width, step, memory.band_pitch)
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
             "free": free,
             "scratch_bytes": memory.nbytes,
-            "row_stride": layout.strides[1] * itemsize,
-            "planes": rows.planes,
-            "plane_stride": rows.plane_stride * itemsize,
+            "row_stride": window.layout.strides[1] * itemsize,
+            "planes": shape.planes,
+            "plane_stride": shape.plane_stride * itemsize,
             "elements": elements,
             "columns": width,
             "ring_pitch": memory.ring_pitch,
@@ -174,103 +370,35 @@ class Recipes:
             "band_at": memory.band,
             "target_row": problem.target.layout.strides[2] * problem.target.element.itemsize,
             "band_pitch": memory.band_pitch,
-            "rows_kernel": 0 if made_rows is None else made_rows.loop.address,
+            "rows_kernel": 0 if rows is None else rows.loop.address,
             "rows_at": memory.rows,
             "rows_pitch": pitch,
             **tables.fields,
-            **whole.fields,
-            **rest.fields,
+            **moves[0].fields,
+            **moves[1].fields,
         }
         packed = (ctypes.c_int64 * len(GEOMETRY))(*_IN_ORDER(fields))
-        start = (1 - shape.last if rows.mirrored else shape.first) * rows.step
-        lowest = layout.offset - layout.first_offset + start
-        kept = (packed, tables, whole, rest)
-        work = products * problem.channels
-        return Recipe(loop, ctypes.addressof(packed), place, lowest * itemsize, work, made_rows, kept)
+        start = (1 - columns[1] if shape.mirrored else columns[0]) * shape.step
+        source = (window.layout.offset - window.layout.first_offset + start) * itemsize
+        kept, work = (packed, tables, moves), products * problem.channels
+        return Recipe(loop, ctypes.addressof(packed), place, source, work, rows, kept)
 
-    def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[BandMove, BandMove]:
-        """The copies of a whole band and of the remaining rows of `height`, from scratch memory to the target."""
+    def _band_moves(self, height: int, width: int, step: int, pitch: int) -> tuple[_BandMove, _BandMove]:
+        """The moves of a whole band and of the remaining rows of `height`, from scratch memory to the target."""
         key = (height, width, step, pitch)
-        if key not in self._walks:
-            sizes = (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS)
-            whole, rest = (
-                band_move(self._problem, kind, rows, width, step, pitch)
-                for kind, rows in zip(("whole", "rest"), sizes, strict=True)
-            )
-            self._walks[key] = whole, rest
-        return self._walks[key]
+        if key not in self._moves:
+            whole = _band_move(self._problem, "whole", BAND_ROWS if height >= BAND_ROWS else 0, width, step, pitch)
+            self._moves[key] = whole, _band_move(self._problem, "rest", height % BAND_ROWS, width, step, pitch)
+        return self._moves[key]
 
 
-def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, shape: _Shape) -> _Tables:
-    """The tables of any rule, by NumPy."""
-    first, last, step = shape.first, shape.last, shape.rows.step
-    along = tap_groups(taps.columns, kernel.along, taps.arithmetic)
-    np.clip(along.indices, first, last - 1, out=along.indices)  # padding may name the pixel behind the last
-    along.indices[...] = ((last - 1) - along.indices if shape.rows.mirrored else along.indices - first) * step
-    if kernel.by_rows is not None:
-        along = row_taps(kernel.by_rows, along, shape.elements)
-    down = tap_groups(taps.rows, kernel.down, taps.arithmetic)
-    rows = compacted(down, kernel.step_rows)
-    down = rows.taps if kernel.keeps_rows else down
-    fields = {
-        "column_groups": along.most,
-        "column_counts": along.counts.ctypes.data,
-        "column_indices": along.indices.ctypes.data,
-        "column_weights": along.weights.ctypes.data,
-        "row_groups": down.most,
-        "row_counts": down.counts.ctypes.data,
-        "row_indices": down.indices.ctypes.data,
-        "row_weights": down.weights.ctypes.data,
-        "sources": rows.sources.ctypes.data,
-        "row_firsts": rows.firsts.ctypes.data,
-        "row_ends": rows.ends.ctypes.data,
-        "ring_mask": rows.mask,
-        "factor": int(np.float32(taps.factor).view(np.int32)),
-    }
-    return _Tables(fields, _ring_rows(kernel, rows.mask), (along, rows, down))
-
-
-def _filter_tables(problem: ResizeProblem, axes: FilterAxes, kernel: ResizeKernel, shape: _Shape) -> _Tables:
-    """The tables of Pillow's filters, by a compiled loop: rows that are read follow each other without a gap."""
-    rule, step = problem.rule.interpolation, shape.rows.step
-    origin = (shape.last - 1) * step if shape.rows.mirrored else -shape.first * step
-    along = filter_tables(rule, axes.columns, step=-step if shape.rows.mirrored else step, origin=origin)
-    low, stop = axes.rows.reach
-    mask, sources = 0, np.empty(0, np.int64)
-    if kernel.columns_first:
-        mask = ring_mask(min(axes.rows.most_taps, stop - low), kernel.step_rows)
-        sources = np.minimum(np.arange(low, stop + ROWS), stop - 1)
-        down = filter_tables(rule, axes.rows, origin=-low, mask=mask)
-    else:
-        down = filter_tables(rule, axes.rows)
-    fields = {
-        "column_groups": along.groups,
-        "column_counts": along.counts,
-        "column_indices": along.indices,
-        "column_weights": along.weights,
-        "row_groups": down.groups,
-        "row_counts": down.counts,
-        "row_indices": down.indices,
-        "row_weights": down.weights,
-        "sources": sources.ctypes.data,
-        "row_firsts": down.firsts,
-        "row_ends": down.ends,
-        "ring_mask": mask,
-        "factor": 0,
-    }
-    return _Tables(fields, _ring_rows(kernel, mask), (along, down, sources))
-
-
-def _ring_rows(kernel: ResizeKernel, mask: int) -> int:
-    """Rows between the passes: a ring of them, 16 where rows come first, none where the passes are one."""
-    if kernel.joins_passes:
-        return 0
-    return mask + 1 if kernel.columns_first else ROWS
-
-
-def _products(axes: FilterAxes) -> int:
-    """At least the products of one channel in both passes."""
-    (top, bottom), (left, right) = axes.rows.reach, axes.columns.reach
-    rows, columns = axes.rows.pixels[2], axes.columns.pixels[2]
-    across, down = (bottom - top, columns) if axes.columns_first else (rows, right - left)
-    return axes.columns.most_taps * columns * across + axes.rows.most_taps * rows * down
+@cache
+def memory_functions() -> tuple[int, int]:
+    """The addresses of allocate and free functions that need no Python lock."""
+    python = ctypes.pythonapi
+    allocate, free = (
+        ctypes.cast(function, ctypes.c_void_p).value for function in (python.PyMem_RawMalloc, python.PyMem_RawFree)
+    )
+    assert allocate is not None, "every Python has it"
+    assert free is not None, "every Python has it"
+    return allocate, free

@@ -10,8 +10,9 @@ The first two are OpenCV's INTER_LINEAR at any scale, whose sums lose their 4 lo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .resize_passes import packed_words, pair_products
@@ -41,9 +42,13 @@ class ColumnTables(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowPass(ABC):
-    """A first pass along x over one row at a time. `channels` are those of an interleaved pixel."""
+    """A first pass along x over one row at a time.
+
+    `channels` are those of an interleaved pixel. `widest`: one instruction does 32 products of 16 bits (AVX-512).
+    """
 
     channels: int
+    widest: bool
 
     @property
     @abstractmethod
@@ -67,161 +72,139 @@ class RowPass(ABC):
 
 @dataclass(frozen=True, slots=True)
 class _TapRows(RowPass):
-    """Pixels at any places. Those of a step may lie in `windows` of `WINDOW_BYTES`, of which a shuffle each takes them.
+    """Pixels `step_elements` apart. Those of a step may lie in `windows` of `WINDOW_BYTES`, each taken by a shuffle.
 
-    Without windows, 0, they are loaded one by one.
+    Without windows, 0, they are loaded one by one. `window_counts` are the numbers of windows that take less time.
     """
 
-    step_elements: int
-    widest: bool
-    windows: int
+    window_counts: ClassVar[tuple[int, ...]]
 
-    @property
-    def window_counts(self) -> tuple[int, ...]:
-        """Numbers of windows that take less time than single loads."""
-        return (1,)
+    step_elements: int
+    windows: int = 0
 
     @property
     def pixel_bytes(self) -> int:
         """Bytes of one pixel's taps in a vector."""
         return LINE_BYTES // self.pixels
 
-    def _window(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
-        """The bytes of all pixels of a step, from two vectors a window that follow each other."""
-        vector = vector_type(LINE_BYTES, "i8")
-        begins = code.at(tables.indices, code.multiply(x, 8))
-        places = code.load(vector, code.at(tables.places, code.multiply(x, self.pixel_bytes)), 1)
-        found = []
-        for window in range(self.windows):
-            number = window * self.pixels // self.windows
-            start = code.at(row, code.load("i64", code.at(begins, 8 * number), 8))
-            first, second = (code.load(vector, code.at(start, place), 1) for place in (0, LINE_BYTES))
-            found.append(
-                code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, first, places, second, needs="avx512vbmi")
-            )
-        while len(found) > 1:
-            # Each has the bytes of its pixels where they belong: lower parts of one, upper parts of the next.
-            part = LINE_BYTES // len(found)
-            found = [
-                code.shuffle(*pair, [lane + LINE_BYTES * (lane // part % 2) for lane in range(LINE_BYTES)])
-                for pair in zip(found[::2], found[1::2], strict=True)
-            ]
-        return found[0]
+    @abstractmethod
+    def _halves(self) -> list[list[int]]:
+        """Both halves of a step as bytes of the loaded vector, two taps a lane of 32 bits.
 
-    def _places(self, code: Code, tables: ColumnTables, x: Value) -> list[Value]:
-        """The place of each pixel in its row, in bytes."""
+        Packing two vectors of sums interleaves them by four.
+        """
+
+    @abstractmethod
+    def _one_by_one(self, code: Code, row: Value, tables: ColumnTables, x: Value, places: list[Value]) -> Value:
+        """The bytes of all pixels of a step, loaded from their `places` in the row."""
+
+    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+        """Load the taps, widen them to 16 bits, and add their products in pairs, without the 4 lowest bits."""
         start = code.at(tables.indices, code.multiply(x, 8))
-        return [code.load("i64", code.at(start, 8 * pixel), 8) for pixel in range(self.pixels)]
-
-    def _shortened(self, code: Code, halves: list[Value], weights: Value) -> Value:
-        """The sums of two vectors of pairs, without their 4 lowest bits, four of each in turns."""
+        if self.windows:
+            loaded = self._window(code, row, tables, x, start)
+        else:
+            places = [code.load("i64", code.at(start, 8 * pixel), 8) for pixel in range(self.pixels)]
+            loaded = self._one_by_one(code, row, tables, x, places)
+        zeros = code.full(loaded.type, 0)
+        weights = code.at(tables.weights, code.multiply(x, 4 * _SUMS // self.pixels))
         sums = []
-        for half, pairs in enumerate(halves):
+        for half, taken in enumerate(self._halves()):
+            pairs = code.shuffle(loaded, zeros, [lane for byte in taken for lane in (byte, loaded.lanes)])
             factors = code.load(vector_type(16, "i32"), code.at(weights, 64 * half), 4)
             products = pair_products(code, code.recast(pairs, "i16"), factors, widest=self.widest)
             sums.append(code.binary("lshr", products, 4))
         return packed_words(code, *sums, widest=self.widest)
 
+    def _window(self, code: Code, row: Value, tables: ColumnTables, x: Value, begins: Value) -> Value:
+        """The bytes of all pixels of a step, from two vectors a window that follow each other."""
+        vector = vector_type(LINE_BYTES, "i8")
+        places = code.load(vector, code.at(tables.places, code.multiply(x, self.pixel_bytes)), 1)
+        parts = []
+        for first in range(0, self.pixels, self.pixels // self.windows):
+            start = code.at(row, code.load("i64", code.at(begins, 8 * first), 8))
+            left, right = (code.load(vector, code.at(start, place), 1) for place in (0, LINE_BYTES))
+            parts.append(
+                code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, left, places, right, needs="avx512vbmi")
+            )
+        while len(parts) > 1:
+            # Each has the bytes of its pixels where they belong: lower parts of one, upper parts of the next.
+            size = LINE_BYTES // len(parts)
+            lanes = [lane + LINE_BYTES * (lane // size % 2) for lane in range(LINE_BYTES)]
+            parts = [code.shuffle(*pair, lanes) for pair in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
 
 @dataclass(frozen=True, slots=True)
 class WordRows(_TapRows):
-    """Pixels of 2 to 4 channels; near the end of a row, words begin earlier and are shifted."""
+    """Pixels of 2 to 4 channels, a word each; near the end of a row, words begin earlier and are shifted."""
+
+    window_counts: ClassVar[tuple[int, ...]] = (1,)
 
     @property
     def pixels(self) -> int:
         """A word each."""
-        return 8
+        return _SUMS // WORD_LANES
 
     @property
     def out_step(self) -> int:
         """Pixels stay words."""
         return WORD_LANES
 
-    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
-        """Load words, and pair the elements of both their pixels."""
-        pixels = self.pixels
-        loaded = (self._window if self.windows else self._words)(code, row, tables, x)
-        zeros = code.full(loaded.type, 0)
-        # Even pixels, then odd ones: packing two vectors of sums interleaves them by four.
-        halves = [
-            code.shuffle(
-                loaded,
-                zeros,
-                [
-                    pixel * WORD_BYTES + tap * self.step_elements + min(lane, self.channels - 1)
-                    if byte == 0
-                    else pixels * WORD_BYTES
-                    for pixel in range(half, pixels, 2)
-                    for lane in range(WORD_LANES)
-                    for tap in range(2)
-                    for byte in range(2)
-                ],
-            )
+    def _halves(self) -> list[list[int]]:
+        return [
+            [
+                pixel * WORD_BYTES + tap * self.step_elements + min(lane, self.channels - 1)
+                for pixel in range(half, self.pixels, 2)
+                for lane in range(WORD_LANES)
+                for tap in range(2)
+            ]
             for half in range(2)
         ]
-        return self._shortened(code, halves, code.at(tables.weights, code.multiply(x, 4 * WORD_LANES)))
 
-    def _words(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
-        """A word of each pixel."""
-        words = vector_type(self.pixels, "i64")
-        gathered = Value(words, "poison")
-        for pixel, place in enumerate(self._places(code, tables, x)):
-            gathered = code.insert(gathered, code.load("i64", code.at(row, place), 1), pixel)
-        shifts = code.load(words, code.at(tables.places, code.multiply(x, 8)), 8)
-        return code.recast(code.binary("lshr", gathered, shifts), "i8")
+    def _one_by_one(self, code: Code, row: Value, tables: ColumnTables, x: Value, places: list[Value]) -> Value:
+        type_ = vector_type(self.pixels, "i64")
+        words = _inserted(code, row, type_, places)
+        shifts = code.load(type_, code.at(tables.places, code.multiply(x, 8)), 8)
+        return code.recast(code.binary("lshr", words, shifts), "i8")
 
 
 @dataclass(frozen=True, slots=True)
 class PairRows(_TapRows):
-    """Planes of adjacent bytes."""
+    """Planes of adjacent bytes, two of them a pixel."""
+
+    window_counts: ClassVar[tuple[int, ...]] = (1, 2, 4)
 
     @property
     def pixels(self) -> int:
         """Two bytes each."""
         return _SUMS
 
-    @property
-    def window_counts(self) -> tuple[int, ...]:
-        """Up to one for 8 pixels, whose bytes are single loads otherwise."""
-        return (1, 2, 4)
-
-    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
-        """Load pairs and widen their bytes."""
-        loaded = (self._window if self.windows else self._pairs)(code, row, tables, x)
-        zeros = code.full(loaded.type, 0)
-        # Four pixels, then the four behind them: packing two vectors of sums interleaves them by four.
-        halves = [
-            code.shuffle(
-                loaded,
-                zeros,
-                [
-                    2 * (first + pixel) + tap if byte == 0 else 2 * _SUMS
-                    for first in range(start, _SUMS, 8)
-                    for pixel in range(4)
-                    for tap in range(2)
-                    for byte in range(2)
-                ],
-            )
+    def _halves(self) -> list[list[int]]:
+        return [
+            [2 * (first + pixel) + tap for first in range(start, _SUMS, 8) for pixel in range(4) for tap in range(2)]
             for start in (0, 4)
         ]
-        return self._shortened(code, halves, code.at(tables.weights, code.multiply(x, 4)))
 
-    def _pairs(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
-        """A pair of each pixel, eight a register."""
-        part = vector_type(8, "i16")
-        parts = [Value(part, "poison")] * 4
-        for pixel, place in enumerate(self._places(code, tables, x)):
-            pair = code.load("i16", code.at(row, place), 1)
-            parts[pixel // 8] = code.insert(parts[pixel // 8], pair, pixel % 8)
-        joined = [code.shuffle(parts[place], parts[place + 1], range(16)) for place in (0, 2)]
-        return code.recast(code.shuffle(joined[0], joined[1], range(32)), "i8")
+    def _one_by_one(self, code: Code, row: Value, tables: ColumnTables, x: Value, places: list[Value]) -> Value:
+        del tables, x
+        # Eight a register.
+        parts = [_inserted(code, row, vector_type(8, "i16"), places[first : first + 8]) for first in range(0, 32, 8)]
+        left, right = (code.shuffle(parts[place], parts[place + 1], range(16)) for place in (0, 2))
+        return code.recast(code.shuffle(left, right, range(32)), "i8")
+
+
+def _inserted(code: Code, row: Value, type_: str, places: Iterable[Value]) -> Value:
+    """A vector whose elements are loaded from places in a row."""
+    vector = Value(type_, "poison")
+    for lane, place in enumerate(places):
+        vector = code.insert(vector, code.load(vector.element, code.at(row, place), 1), lane)
+    return vector
 
 
 @dataclass(frozen=True, slots=True)
 class HalfRows(RowPass):
     """Pixels that follow each other without gaps, every other one added to the next: one step has those of 32 sums."""
-
-    widest: bool
 
     @property
     def pixels(self) -> int:
@@ -235,32 +218,29 @@ class HalfRows(RowPass):
 
     def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load two vectors that may overlap, and add what they have of the two pixels."""
-        nbytes, half = 2 * self.pixels * self.channels, 32
+        nbytes, half = 2 * self.pixels * self.channels, LINE_BYTES // 2
         start = code.at(row, code.load("i64", code.at(tables.indices, code.multiply(x, 16)), 8))
         vectors = [code.load(vector_type(half, "i8"), code.at(start, place), 1) for place in (0, nbytes - half)]
         both = code.shuffle(vectors[0], vectors[1], range(2 * half))
-        bytes_of = [self._bytes(place) for place in range(_SUMS)]
+        terms = [self._bytes(tap, behind=nbytes - half) for tap in range(2)]
         if self.widest:
             # One instruction adds neighbouring bytes.
-            ordered = code.shuffle(both, None, [max(byte, 0) for pair in bytes_of for byte in pair])
+            ordered = code.shuffle(both, None, [max(byte, 0) for pair in zip(*terms, strict=True) for byte in pair])
             ones = code.full(ordered.type, 1)
             return code.call(
                 "llvm.x86.avx512.pmaddubs.w.512", vector_type(_SUMS, "i16"), ordered, ones, needs="avx512bw"
             )
-        zeros = code.full(both.type, 0)
-        terms = []
-        for tap in range(2):
-            lanes = [lane for pair in bytes_of for lane in (pair[tap] if pair[tap] >= 0 else 2 * half, 2 * half)]
-            terms.append(code.recast(code.shuffle(both, zeros, lanes), "i16"))
-        return code.add(*terms)
+        zeros, zero = code.full(both.type, 0), both.lanes
+        words = [
+            code.shuffle(both, zeros, [lane for byte in term for lane in (byte if byte >= 0 else zero, zero)])
+            for term in terms
+        ]
+        return code.add(*(code.recast(vector, "i16") for vector in words))
 
-    def _bytes(self, place: int) -> tuple[int, int]:
-        """The two bytes of a sum among the 64 that are loaded; -1 for sums that no pixel has."""
-        pixel, channel = divmod(place, self.channels)
-        if pixel >= self.pixels:
-            return -1, -1
-        # The second vector ends with the last byte.
-        before, half = 2 * self.pixels * self.channels, LINE_BYTES // 2
-        found = [(2 * pixel + tap) * self.channels + channel for tap in range(2)]
-        first, second = (byte if byte < half else byte + LINE_BYTES - before for byte in found)
-        return first, second
+    def _bytes(self, tap: int, behind: int) -> list[int]:
+        """The byte of a tap for each sum, of two vectors of which the second begins at `behind`; -1 without a pixel."""
+        places, half = [], LINE_BYTES // 2
+        for pixel, channel in (divmod(number, self.channels) for number in range(_SUMS)):
+            byte = (2 * pixel + tap) * self.channels + channel
+            places.append(-1 if pixel >= self.pixels else byte if byte < half else byte - behind + half)
+        return places

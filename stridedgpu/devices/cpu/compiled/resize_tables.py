@@ -1,31 +1,73 @@
-"""The tables of one geometry as a resize's machine code reads them: groups of taps, source rows, scratch memory."""
+"""The tables of one geometry as a resize's machine code reads them: groups of taps, source rows, scratch memory.
+
+NumPy makes the tables of any rule from `AxisTaps`. Those of Pillow's filters over bytes are made by a compiled loop:
+random boxes never recur, and NumPy takes longer than the resize. The loop runs the same operations of float64 in the
+same order as `planning.resize_taps`, none of them fused.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from functools import cache, partialmethod
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stridedgpu.planning.resize_taps import AxisTaps
-from stridedgpu.values.interpolation import Arithmetic
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.planning.resize_taps import Array, AxisTaps, FilterSteps, WindowTaps, filter_steps, pillow_columns_first
+from stridedgpu.values.errors import DeviceError
+from stridedgpu.values.interpolation import Arithmetic, Interpolation, arithmetic_of
 
+from .ir import Code, Value
+from .jit import loop_of
 from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
-from .resize_rows import WINDOW_BYTES, WORD_BYTES, WORD_LANES, PairRows, RowPass, WordRows
+from .resize_rows import WINDOW_BYTES, WORD_BYTES, WORD_LANES, HalfRows, PairRows, RowPass, WordRows
 
-__all__ = ["Array", "Scratch", "TapGroups", "compacted", "memory_functions", "ring_mask", "row_taps", "tap_groups"]
-
-Array = NDArray[Any]
+__all__ = [
+    "FilterAxes",
+    "FilterAxis",
+    "Scratch",
+    "Tables",
+    "filter_axes",
+    "filter_table",
+    "filter_tables",
+    "numpy_tables",
+]
 
 _LINE: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class TapGroups:
+class Tables(NamedTuple):
+    """The tables of a geometry, as fields, and what keeps them alive; `ring_rows` rows of the first pass are kept."""
+
+    fields: dict[str, int]
+    ring_rows: int
+    kept: tuple[object, ...]
+
+
+def _tables(kernel: ResizeKernel, mask: int, fields: dict[str, int], *kept: object) -> Tables:
+    """Tables with a ring of rows; 16 where rows come first, none where the passes are one."""
+    ring_rows = 0 if kernel.joins_passes else mask + 1 if kernel.columns_first else ROWS
+    return Tables({"ring_mask": mask, **fields}, ring_rows, kept)
+
+
+def _ring_mask(span: int, step_rows: int) -> int:
+    """The number of rows of a ring, a power of two, minus one.
+
+    Rows of the result read up to `span` rows, of which `step_rows` come in one step.
+    """
+    return (1 << (span + step_rows - 1).bit_length()) - 1
+
+
+# By NumPy
+
+_DTYPES: Final = {"i32": np.int32, "float": np.float32, "double": np.float64}
+
+
+class _Groups(NamedTuple):
     """Taps one by one or in pairs: `counts` of groups, `indices` (pixels, groups, 1 or 2) and `weights`.
 
     `indices` and `counts` are int64. Single taps have one weight each, (pixels, groups), of the sum's type. Pairs have
@@ -37,139 +79,394 @@ class TapGroups:
     indices: Array
     weights: Array
 
-    @property
-    def most(self) -> int:
-        """The largest number of groups of any pixel."""
-        return int(self.indices.shape[1])
+    def fields(self, axis: str) -> dict[str, int]:
+        """The fields of an axis."""
+        arrays = {f"{axis}_{name}": array.ctypes.data for name, array in self._asdict().items()}
+        return {f"{axis}_groups": int(self.indices.shape[1]), **arrays}
 
 
-_NUMBERS: Final = {"i32": np.int32, "float": np.float32, "double": np.float64}
+def numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool) -> Tables:
+    """The tables of any rule, for rows of which the columns from a first to a last one are read."""
+    first, last = columns
+    along = _groups(taps.columns, kernel.along, taps.arithmetic)
+    indices = np.clip(along.indices, first, last - 1)  # padding may name the pixel behind the last
+    along = along._replace(indices=((last - 1) - indices if mirrored else indices - first) * kernel.step)
+    if kernel.by_rows is not None:
+        along = _row_groups(kernel.by_rows, along, (last - first - 1) * kernel.step + kernel.channels)
+    down = _groups(taps.rows, kernel.down, taps.arithmetic)
+    # The source rows that any tap reads, and the taps' indices into them.
+    low, high = int(down.indices.min()), int(down.indices.max())
+    if high - low < down.indices.size:
+        used, places = np.arange(low, high + 1), down.indices - low
+    else:
+        used, inverse = np.unique(down.indices, return_inverse=True)
+        places = inverse.reshape(down.indices.shape)
+    sources = np.concatenate([used, np.full(ROWS, used[-1], np.int64)])  # up to a whole group of rows
+    # A pixel's taps ascend.
+    firsts, ends = np.ascontiguousarray(places[:, 0, 0]), places[:, -1, -1] + 1
+    mask = _ring_mask(int((ends - firsts).max()), kernel.step_rows)
+    if kernel.keeps_rows:
+        down = down._replace(indices=places & mask)
+    fields = {
+        **along.fields("column"),
+        **down.fields("row"),
+        "sources": sources.ctypes.data,
+        "row_firsts": firsts.ctypes.data,
+        "row_ends": ends.ctypes.data,
+        "factor": int(np.float32(taps.factor).view(np.int32)),
+    }
+    return _tables(kernel, mask, fields, along, down, sources, firsts, ends)
 
 
-def tap_groups(taps: AxisTaps, rule: Pass, arithmetic: Arithmetic) -> TapGroups:
+def _groups(taps: AxisTaps, rule: Pass, arithmetic: Arithmetic) -> _Groups:
     """The taps of an axis as a pass reads them, in pixels of the source."""
-    if rule.index_bytes > _INDEX_BYTES:
-        return _pairs(taps, arithmetic, 2 if isinstance(rule, PairPass) and rule.parts == 2 else 1)
-    indices = taps.indices.astype(np.int64)[:, :, None]
-    number = _NUMBERS[rule.number] if isinstance(rule, NumberPass) else np.int32
-    return TapGroups(taps.counts.astype(np.int64), indices, np.ascontiguousarray(taps.weights, number))
-
-
-_INDEX_BYTES: Final = 8
-
-
-def _pairs(taps: AxisTaps, arithmetic: Arithmetic, parts: int) -> TapGroups:
-    """The taps of an axis in pairs."""
+    if rule.group == 1:
+        number = _DTYPES[rule.number] if isinstance(rule, NumberPass) else np.int32
+        indices = taps.indices.astype(np.int64)[:, :, None]
+        return _Groups(taps.counts.astype(np.int64), indices, np.ascontiguousarray(taps.weights, number))
     width = taps.most + taps.most % 2
     # Padding taps have weight 0, so any pixel inside the image serves.
     indices = np.minimum(taps.starts[:, None] + np.arange(width), taps.stop - 1)
     if len(taps.starts) and taps.starts.min() < taps.first:
         np.maximum(indices, taps.first, out=indices)
-    weights = taps.weights
-    if taps.most != width:
-        weights = np.zeros((taps.count, width), np.int32)
-        weights[:, : taps.most] = taps.weights
-    shift = 0
+    weights = np.zeros((taps.count, width), np.int32)
+    weights[:, : taps.most] = taps.weights
     if taps.copies:
-        shift = arithmetic.spec.bits
-    elif arithmetic is Arithmetic.OPENCV_QUARTER:
-        shift = Arithmetic.OPENCV_LINEAR.spec.bits - 1
-    if shift:
-        weights = weights << shift
-    joined = np.empty((taps.count, width // 2, parts), np.int32)
-    for part, values in enumerate((weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1) if parts > 1 else (weights,)):
-        np.bitwise_or(values[:, 0::2] & 0xFFFF, values[:, 1::2] << 16, out=joined[:, :, part])
-    counts = (taps.counts.astype(np.int64) + 1) // 2
-    return TapGroups(counts, indices.reshape(taps.count, width // 2, 2), joined)
+        weights <<= arithmetic.spec.bits
+    elif arithmetic is Arithmetic.OPENCV_QUARTER:  # INTER_LINEAR with weights of one half
+        weights <<= Arithmetic.OPENCV_LINEAR.spec.bits - 1
+    parts = [weights]
+    if isinstance(rule, PairPass) and rule.parts == 2:
+        parts = [weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1]
+    words = np.stack([part[:, 0::2] & 0xFFFF | part[:, 1::2] << 16 for part in parts], axis=2)
+    return _Groups((taps.counts.astype(np.int64) + 1) // 2, indices.reshape(taps.count, width // 2, 2), words)
 
 
-def row_taps(rows: RowPass, pairs: TapGroups, elements: int) -> TapGroups:
-    """The taps of an axis, in elements, as a pass over rows of so many elements reads them."""
-    if isinstance(rows, WordRows):
-        return _word_taps(rows, pairs, elements)
-    return _pair_taps(rows, pairs, elements) if isinstance(rows, PairRows) else pairs
+def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
+    """The taps of an axis, in elements, as a pass over rows of so many elements reads them: two neighbours a pixel.
 
-
-def _pair_taps(rows: PairRows, pairs: TapGroups, elements: int) -> TapGroups:
-    """One pair of adjacent bytes for each pixel; weights of 32 pixels are in the order of their sums.
-
-    Where the last element of a row is the first tap, its pair begins earlier, and the weights change places: that of
-    the other tap is 0. The tables are padded by at most 32 pixels.
+    The tables are padded to whole steps. Weights are in the order of the sums of a step. Where the taps are single
+    loads, those near the end of a row begin earlier: the weights of a pair change places, since that of the other tap
+    is 0, and `counts` are the bits by which a word is shifted.
     """
-    fill = -len(pairs.counts) % rows.pixels
-    first = np.pad(pairs.indices[:, 0, 0], (0, fill), "edge")
-    places = np.minimum(first, elements - 2)
+    if isinstance(rule, HalfRows):
+        return pairs
+    assert isinstance(rule, (PairRows, WordRows)), "there are no others"
+    fill = -len(pairs.counts) % rule.pixels
+    places = np.pad(pairs.indices[:, 0, 0], (0, fill), "edge")
     weights = np.pad(pairs.weights[:, 0, 0], (0, fill))
-    weights = np.where(places < first, weights << 16, weights)
-    weights = np.ascontiguousarray(weights.reshape(-1, 4, 2, 4).transpose(0, 2, 1, 3).reshape(-1))
-    if rows.windows:
-        return _windowed(rows, places, weights, elements)
-    return TapGroups(pairs.counts, places.reshape(-1, 1, 1), weights)
-
-
-def _word_taps(rows: WordRows, pairs: TapGroups, elements: int) -> TapGroups:
-    """The taps of an axis, in elements: one pair for each pixel, two neighbours that are loaded as one word.
-
-    `counts` are bit shifts: near the end of a row of `elements`, a word begins earlier and is shifted by as much. The
-    tables are padded by at most 8 pixels.
-    """
-    fill = -len(pairs.counts) % rows.pixels
-    first = np.pad(pairs.indices[:, 0, 0], (0, fill), "edge")
-    places = np.minimum(first, elements - WORD_BYTES)
-    weights = np.pad(pairs.weights[:, 0], ((0, fill), (0, 0))).reshape(-1, 4, 2)
-    # Eight pixels at a time, the even ones before the odd ones, each weight for every element of its pixel.
-    weights = np.ascontiguousarray(np.repeat(weights.transpose(0, 2, 1).reshape(-1), WORD_LANES))
-    if rows.windows:
-        return _windowed(rows, first, weights, elements)
-    return TapGroups((first - places) * 8, places.reshape(-1, 1, 1), weights)
-
-
-def _windowed(rows: PairRows | WordRows, places: Array, weights: Array, elements: int) -> TapGroups:
-    """Taps by places in windows: `counts` are those of each byte of a pixel, `indices` where its window begins.
-
-    Bytes behind the end of a row are its last one, and their weight is 0.
-    """
-    steps = places.reshape(-1, rows.pixels // rows.windows, 1)
+    if isinstance(rule, WordRows):
+        # Eight pixels at a time, the even ones before the odd ones, each weight for every element of its pixel.
+        weights = np.repeat(weights.reshape(-1, 4, 2).transpose(0, 2, 1).reshape(-1), WORD_LANES)
+        begins = np.minimum(places, elements - WORD_BYTES)
+        shifts = (places - begins) * 8
+    else:
+        begins = np.minimum(places, elements - 2)
+        weights = np.where(begins < places, weights << 16, weights)
+        weights = weights.reshape(-1, 4, 2, 4).transpose(0, 2, 1, 3).reshape(-1)
+        shifts, places = pairs.counts, begins
+    weights = np.ascontiguousarray(weights)
+    if not rule.windows:
+        return _Groups(shifts, begins.reshape(-1, 1, 1), weights)
+    # `counts` are the places of each byte of a pixel in its window, `indices` where the window begins. Bytes behind the
+    # end of a row are its last one, and their weight is 0.
+    steps = places.reshape(-1, rule.pixels // rule.windows, 1)
     starts = np.minimum(steps.min(axis=1, keepdims=True), elements - WINDOW_BYTES)
-    inside = np.minimum(steps + np.arange(rows.pixel_bytes), elements - 1) - starts
-    begins = np.ascontiguousarray(np.broadcast_to(starts, steps.shape).reshape(-1, 1, 1))
-    return TapGroups(inside.astype(np.uint8).reshape(-1), begins, weights)
+    inside = np.minimum(steps + np.arange(rule.pixel_bytes), elements - 1) - starts
+    windows = np.ascontiguousarray(np.broadcast_to(starts, steps.shape).reshape(-1, 1, 1))
+    return _Groups(inside.astype(np.uint8).reshape(-1), windows, weights)
+
+
+# By a compiled loop
+
+
+class FilterAxis(NamedTuple):
+    """One axis of a resize by one of Pillow's filters: source pixels `first` to `first + source` have its taps.
+
+    `pixels` are the first pixel of the result, the distance to the next, 1 or -1, and their count.
+    """
+
+    steps: FilterSteps
+    first: int
+    source: int
+    pixels: tuple[int, int, int]
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The first source pixel that is read, and the one after the last."""
+        start, step, count = self.pixels
+        low, high = sorted((start, start + step * (count - 1)))
+        return self.first + self.steps.reach(low, self.source)[0], self.first + self.steps.reach(high, self.source)[1]
+
+    @property
+    def most_taps(self) -> int:
+        """Taps that no pixel has more of: both edges of its filter are rounded down."""
+        return int(2 * self.steps.support) + 2
+
+
+class FilterAxes(NamedTuple):
+    """Both axes of a window, and whether the pass along rows comes first."""
+
+    rows: FilterAxis
+    columns: FilterAxis
+    columns_first: bool
+
+    @property
+    def products(self) -> int:
+        """At least the products of one channel in both passes."""
+        (top, bottom), (left, right) = self.rows.reach, self.columns.reach
+        rows, columns = self.rows.pixels[2], self.columns.pixels[2]
+        across, down = (bottom - top, columns) if self.columns_first else (rows, right - left)
+        return self.columns.most_taps * columns * across + self.rows.most_taps * rows * down
+
+
+def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | None:
+    """The axes of a window whose tables the loop makes; None if NumPy makes them.
+
+    NumPy has other rules, frames, a matrix, and axes without a pass.
+    """
+    rule = problem.rule
+    if rule.interpolation.filter is None or rule.premultiplies or window.surface is not None:
+        return None
+    if problem.conversion.matrix is not None or _sines() is None:
+        return None
+    if arithmetic_of(rule.interpolation, problem.conversion.source) is not Arithmetic.PILLOW_FIXED:
+        return None
+    sizes, _, (row, column) = window.resized()
+    down, along = window.axes()
+    above, before, _, width = window.place
+    first, begin, seen_height, seen_width = problem.visible(window)
+    if down.is_whole or along.is_whole:
+        return None
+    start, step = (width - 1 - (begin - before), -1) if window.flip else (begin - before, 1)
+    return FilterAxes(
+        FilterAxis(filter_steps(rule.interpolation, down), row, sizes[0], (first - above, 1, seen_height)),
+        FilterAxis(filter_steps(rule.interpolation, along), column, sizes[1], (start, step, seen_width)),
+        pillow_columns_first(rule.passes, down, along),
+    )
+
+
+def filter_tables(
+    interpolation: Interpolation, axes: FilterAxes, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool
+) -> Tables:
+    """The tables of Pillow's filters: source rows that are read follow each other without a gap."""
+    (first, last), step = columns, kernel.step
+    step, origin = (-step, (last - 1) * step) if mirrored else (step, -first * step)
+    along = filter_table(interpolation, axes.columns, step=step, origin=origin)
+    low, stop = axes.rows.reach
+    mask, sources = 0, np.empty(0, np.int64)
+    if kernel.columns_first:
+        mask = _ring_mask(min(axes.rows.most_taps, stop - low), kernel.step_rows)
+        sources = np.minimum(np.arange(low, stop + ROWS), stop - 1)
+        down = filter_table(interpolation, axes.rows, origin=-low, mask=mask)
+    else:
+        down = filter_table(interpolation, axes.rows)
+    fields = {
+        **along.fields("column"),
+        **down.fields("row"),
+        "sources": sources.ctypes.data,
+        "row_firsts": down.firsts,
+        "row_ends": down.ends,
+        "factor": 0,
+    }
+    return _tables(kernel, mask, fields, along, down, sources)
+
+
+class FilterTable(NamedTuple):
+    """The addresses of an axis's tables in `memory`: `counts`, `firsts` and `ends` have an entry for each pixel.
+
+    `indices` have two entries for each of its `groups`, `weights` the two parts of a pair. Entries behind a pixel's
+    count are not written.
+    """
+
+    memory: Array
+    groups: int
+    counts: int
+    firsts: int
+    ends: int
+    indices: int
+    weights: int
+
+    def fields(self, axis: str) -> dict[str, int]:
+        """The fields of an axis."""
+        return {f"{axis}_{name}": getattr(self, name) for name in ("groups", "counts", "indices", "weights")}
+
+
+_STEPS: Final = FilterSteps._fields
+_NUMBERS: Final = ("source", "first", "next", "count", "step", "origin", "mask", "groups")
+_ADDRESSES: Final = ("sine", "cosine", "counts", "firsts", "ends", "indices", "weights", "sums")
+
+_PARAMETERS: Final = struct.Struct(f"={len(_STEPS)}d{len(_NUMBERS) + len(_ADDRESSES)}q")
+"""The parameters of the loop, in the order of these names."""
+
+_WORD: Final = 8
+
+
+def filter_table(
+    interpolation: Interpolation, axis: FilterAxis, *, step: int = 1, origin: int = 0, mask: int = -1
+) -> FilterTable:
+    """The tables of an axis, in which source pixel `i` is the index `(i * step + origin) & mask`.
+
+    Raises `DeviceError` without the memory for them.
+    """
+    (start, ahead, count), groups = axis.pixels, (axis.most_taps + 1) // 2
+    sizes = (_PARAMETERS.size // _WORD, count, count, count, 2 * count * groups, count * groups, 2 * groups + 1)
+    try:
+        memory = np.empty(sum(sizes), np.int64)
+    except MemoryError as error:
+        raise DeviceError(f"The CPU has no {sum(sizes) * _WORD} bytes left for the tables of a resize.") from error
+    places = [memory.ctypes.data]
+    for size in sizes[:-1]:
+        places.append(places[-1] + size * _WORD)
+    sines = _sines()
+    assert sines is not None, "axes have been made"
+    numbers = axis.source, start, ahead, count, step, origin + axis.first * step, mask, groups
+    _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *sines, *places[1:])
+    loop_of(_TableKernel(interpolation)).alone(0, 0, places[0], 0, 1)
+    return FilterTable(memory, groups, *places[1:6])
+
+
+@cache
+def _sines() -> tuple[int, int] | None:
+    """The addresses of the C library's sine and cosine, which Python's are; None where they are not to be had."""
+    try:
+        library = ctypes.CDLL(None)
+        sine, cosine = (ctypes.cast(function, ctypes.c_void_p).value for function in (library.sin, library.cos))
+    except (AttributeError, OSError, TypeError):  # Windows has no library of all symbols
+        return None
+    return None if sine is None or cosine is None else (sine, cosine)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Number:
+    """A number of float64 in compiled code: its operations append code. Conditions are numbers of one bit."""
+
+    code: Code
+    value: Value
+
+    def of(self, number: _Number | float) -> Value:
+        """Another number as a value; a constant has all its bits."""
+        if isinstance(number, _Number):
+            return number.value
+        return Value("double", f"0x{struct.pack('>d', number).hex().upper()}")
+
+    def _with(self, operation: str, other: _Number | float) -> _Number:
+        return _Number(self.code, self.code.binary(operation, self.value, self.of(other)))
+
+    def _compared(self, condition: str, other: _Number | float) -> _Number:
+        return _Number(self.code, self.code.compare(f"fcmp {condition}", self.value, self.of(other)))
+
+    __add__ = partialmethod(_with, "fadd")
+    __sub__ = partialmethod(_with, "fsub")
+    __mul__ = partialmethod(_with, "fmul")
+    __truediv__ = partialmethod(_with, "fdiv")
+    __and__ = partialmethod(_with, "and")
+    __lt__ = partialmethod(_compared, "olt")
+    __le__ = partialmethod(_compared, "ole")
+    __gt__ = partialmethod(_compared, "ogt")
+    __ge__ = partialmethod(_compared, "oge")
+    is_zero = partialmethod(_compared, "oeq", 0.0)
+
+
+class _Maths(NamedTuple):
+    """The functions of filters in compiled code."""
+
+    sin: Value
+    cos: Value
+
+    def select(self, condition: _Number, value: _Number | float, other: _Number | float) -> _Number:
+        """Both values, and one of them."""
+        chosen = condition.code.select(condition.value, condition.of(value), condition.of(other))
+        return _Number(condition.code, chosen)
+
+    def is_zero(self, x: _Number) -> _Number:
+        """Compared with 0."""
+        return x.is_zero()
+
+    def absolute(self, x: _Number) -> _Number:
+        """An intrinsic."""
+        return _Number(x.code, x.code.call("llvm.fabs.f64", "double", x.value))
+
+    def sine(self, x: _Number) -> _Number:
+        """A call."""
+        return _Number(x.code, x.code.call_for("double", self.sin, x.value))
+
+    def cosine(self, x: _Number) -> _Number:
+        """A call."""
+        return _Number(x.code, x.code.call_for("double", self.cos, x.value))
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """The source rows that are read, and the taps' indices into them.
+class _TableKernel:
+    """The loop: for each pixel its filter's values and their sum, then their shares of it in 22 bits, two by two."""
 
-    `sources` is padded with copies of its last row, up to a whole group of rows. `firsts` and `ends` give the range of
-    these rows that each row of the result reads. `mask` is the number of rows of the ring, a power of two, minus one.
-    """
+    interpolation: Interpolation
 
-    sources: Array
-    taps: TapGroups
-    firsts: Array
-    ends: Array
-    mask: int
+    def text(self, name: str) -> str:
+        """The module with a function of this name."""
+        code = Code()
+        names = (*_STEPS, *_NUMBERS, *_ADDRESSES)
+        words = {
+            field: code.load("double" if field in _STEPS else "i64", code.at(Value("ptr", "%parameters"), 8 * n), 8)
+            for n, field in enumerate(names)
+        }
+        low, scale, support, narrowing = (_Number(code, words[field]) for field in _STEPS)
+        tables = {field: code.pointer(words[field]) for field in _ADDRESSES}
+        filter_, maths = self.interpolation.filter, _Maths(tables["sine"], tables["cosine"])
+        assert filter_ is not None, "the rule has one"
+
+        def number(whole: Value) -> _Number:
+            return _Number(code, code.cast("sitofp", whole, "double"))
+
+        def store(value: Value, table: str, place: Value) -> None:
+            code.store(value, code.at(tables[table], code.multiply(place, _WORD)), _WORD)
+
+        with code.loop(0, words["count"]) as pixel:
+            center = low + (number(code.add(words["first"], code.multiply(pixel, words["next"]))) + 0.5) * scale
+            begin, end = (
+                code.cast("fptosi", (edge + 0.5).value, "i64") for edge in (center - support, center + support)
+            )
+            start = code.select(code.compare("icmp sgt", begin, 0), begin, code.full("i64", 0))
+            count = code.binary("sub", code.smaller(end, words["source"]), start)
+            zero = center.of(0.0)
+            with code.fold(count, [zero]) as (tap, total):
+                value = filter_((number(code.add(tap, start)) - center + 0.5) * narrowing, maths)
+                store(value.value, "sums", tap)
+                total[0] = code.binary("fadd", total[0], value.value)
+            store(zero, "sums", count)
+            total_ = _Number(code, total[0])
+            divisor = maths.select(total_.is_zero(), 1.0, total_)
+            pairs = code.binary("lshr", code.add(count, 1), 1)
+            with code.loop(0, pairs) as pair:
+                group = code.add(code.multiply(pixel, words["groups"]), pair)
+                weights = []
+                for half in range(2):
+                    tap = code.add(code.multiply(pair, 2), half)
+                    share = code.load("double", code.at(tables["sums"], code.multiply(tap, _WORD)), _WORD)
+                    weights.append(_fixed_point(_Number(code, share) / divisor))
+                    place = code.add(start, code.smaller(tap, code.add(count, -1)))
+                    index = code.add(code.multiply(place, words["step"]), words["origin"])
+                    store(code.binary("and", index, words["mask"]), "indices", code.add(code.multiply(group, 2), half))
+                parts = code.at(tables["weights"], code.multiply(group, _WORD))
+                uppers = [code.binary("ashr", weight, LOW_BITS) for weight in weights]
+                lowers = [code.binary("and", weight, (1 << LOW_BITS) - 1) for weight in weights]
+                for part, (left, right) in enumerate((uppers, lowers)):
+                    word = code.binary("or", code.binary("and", left, 0xFFFF), code.binary("shl", right, 16))
+                    code.store(word, code.at(parts, 4 * part), 4)
+            first = code.add(start, words["origin"])
+            for entry, table in ((pairs, "counts"), (first, "firsts"), (code.add(first, count), "ends")):
+                store(entry, table, pixel)
+        return code.text(name)
 
 
-def ring_mask(span: int, step_rows: int) -> int:
-    """The mask of a ring for rows of the result that read up to `span` rows, of which `step_rows` come in one step."""
-    return (1 << (span + step_rows - 1).bit_length()) - 1
+def _fixed_point(weight: _Number) -> Value:
+    """A weight with 22 fractional bits, rounded half away from zero."""
+    code, scaled = weight.code, weight * float(1 << Arithmetic.PILLOW_FIXED.spec.bits)
+    half = code.call("llvm.copysign.f64", "double", weight.of(0.5), scaled.value)
+    return code.cast("fptosi", (scaled + _Number(code, half)).value, "i32")
 
 
-def compacted(taps: TapGroups, step_rows: int) -> Compacted:
-    """Renumber the rows' taps over the rows that any of them reads, `step_rows` in one step."""
-    indices = taps.indices
-    low, high = int(indices.min()), int(indices.max())
-    if high - low < indices.size:
-        used, places = np.arange(low, high + 1), indices - low
-    else:
-        used, inverse = np.unique(indices, return_inverse=True)
-        places = inverse.reshape(indices.shape)
-    # A pixel's taps ascend.
-    firsts, ends = np.ascontiguousarray(places[:, 0, 0]), places[:, -1, -1] + 1
-    mask = ring_mask(int((ends - firsts).max()), step_rows)
-    sources = np.concatenate([used, np.full(ROWS, used[-1], np.int64)])
-    return Compacted(sources, TapGroups(taps.counts, places & mask, taps.weights), firsts, ends, mask)
+# Scratch memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +485,7 @@ class Scratch:
     band_pitch: int
 
     @classmethod
-    def of(
-        cls, kernel: ResizeKernel, elements: int, unit: int, planes: int, ring_rows: int, row_bytes: int = 0
-    ) -> Scratch:
+    def of(cls, kernel: ResizeKernel, elements: int, unit: int, planes: int, ring_rows: int, row_bytes: int) -> Scratch:
         """For rows of `elements` a plane, resized to `unit`; `ring_rows` is 16 where rows come first.
 
         `row_bytes` are those of a source row that is converted before it is read.
@@ -212,15 +507,3 @@ class Scratch:
 def _rounded(nbytes: int) -> int:
     """Round up to a multiple of a cache line."""
     return -(-nbytes // _LINE) * _LINE
-
-
-@lru_cache(maxsize=1)
-def memory_functions() -> tuple[int, int]:
-    """The addresses of allocate and free functions that need no Python lock."""
-    python = ctypes.pythonapi
-    allocate, free = (
-        ctypes.cast(function, ctypes.c_void_p).value for function in (python.PyMem_RawMalloc, python.PyMem_RawFree)
-    )
-    assert allocate is not None, "every Python has it"
-    assert free is not None, "every Python has it"
-    return allocate, free
