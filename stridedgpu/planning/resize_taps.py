@@ -99,24 +99,25 @@ class AxisTaps:
 
     def part(self, pixels: slice) -> AxisTaps:
         """The taps of some pixels of the result."""
-        return replace(self, starts=self.starts[pixels], counts=self.counts[pixels], weights=self.weights[pixels])
+        parts = self.starts[pixels], self.counts[pixels], self.weights[pixels]
+        return AxisTaps(*parts, self.first, self.stop, self.copies)
 
     def shifted(self, pixels: int) -> AxisTaps:
         """The taps of a source that begins so many pixels further on."""
-        starts = self.starts + np.int32(pixels)
-        return replace(self, starts=starts, first=self.first + pixels, stop=self.stop + pixels)
+        starts, edges = self.starts + np.int32(pixels), (self.first + pixels, self.stop + pixels)
+        return AxisTaps(starts, self.counts, self.weights, *edges, self.copies)
 
     def within(self, first: int, stop: int) -> AxisTaps:
         """The taps relative to a block of source pixels, `first` to `stop`, that contains all pixels they read."""
-        block = self.shifted(-first)
-        return replace(block, first=max(block.first, 0), stop=min(block.stop, stop - first))
+        starts, edges = self.starts - np.int32(first), (max(self.first - first, 0), min(self.stop, stop) - first)
+        return AxisTaps(starts, self.counts, self.weights, *edges, self.copies)
 
     def reversed(self) -> AxisTaps:
         """The taps of the mirrored result."""
         starts, counts, weights = (
             np.ascontiguousarray(part[::-1]) for part in (self.starts, self.counts, self.weights)
         )
-        return replace(self, starts=starts, counts=counts, weights=weights)
+        return AxisTaps(starts, counts, weights, self.first, self.stop, self.copies)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.planning.resize_taps import AxisTaps, WindowTaps
-from stridedgpu.values.interpolation import Arithmetic, Finish
+from stridedgpu.values.interpolation import Arithmetic, ArithmeticSpec, Finish
 from stridedgpu.values.layout import Layout
 
 from .channel_matrix import mixed
@@ -27,8 +27,6 @@ from .conversion import Array, constants, convert_block, storage_dtype
 from .frames import frame_rows
 
 __all__ = ["Borders", "numpy_resize_kernel", "resize_located", "resize_windows"]
-
-Finishing = Callable[[Array], Array]
 
 
 def numpy_resize_kernel(problem: ResizeProblem) -> CpuKernel:
@@ -175,31 +173,12 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, rows_of: RowsOf) -> Iterato
 
 
 class _Summing(NamedTuple):
-    """The types and functions of a pass: the sum's type, the product, and the final step."""
+    """A pass: the numbers of its arithmetic, what becomes of its sums, and the type of the pixels."""
 
-    number: type[Any]
-    product: Callable[[Array, Array], Array]
-    finish: Finishing
-
-
-def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> Array:
-    """One pass along an axis of a block with axes C, H, W."""
-    if taps.copies or summing is None:
-        return np.take(block, taps.starts, axis)
-    indices = taps.indices
-    shape = (-1, 1) if axis == 1 else (-1,)
-    weights = taps.weights.astype(summing.number)
-    total: Array | None = None
-    for tap in range(taps.most):
-        taken = np.take(block, indices[:, tap], axis).astype(summing.number)
-        taken = summing.product(taken, weights[:, tap].reshape(shape))
-        if total is None:
-            total = taken
-        else:
-            # Pixels with fewer taps add nothing, because 0 times infinity would be NaN.
-            np.add(total, taken, out=total, where=(tap < taps.counts).reshape(shape))
-    assert total is not None, "every pixel has a tap"
-    return summing.finish(total)
+    spec: ArithmeticSpec
+    finish: Finish
+    factor: float
+    element: str
 
 
 def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing | None]:
@@ -207,54 +186,60 @@ def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing |
     if taps.arithmetic is Arithmetic.COPY:
         return None, None
     spec = taps.arithmetic.spec
-    number = np.dtype(spec.weights).type
-    product = _product_from_zero if number is np.float64 else _product
-
-    def finish(sums: Array) -> Array:
-        return _float32_of(sums) if element == "float32" else _clamped(np.rint(sums), element)
-
-    finishes: dict[Finish, Finishing] = {
-        Finish.KEPT: lambda sums: sums,
-        Finish.SHIFTED: lambda sums: _clamped(sums + (1 << spec.shift >> 1) >> spec.shift, element),
-        Finish.UPPER: lambda sums: _clamped(sums + (1 << spec.shift >> 1) >> spec.shift, element),
-        Finish.MEAN: lambda sums: finish(sums.astype(np.float32) * np.float32(taps.factor)),
-        Finish.HALF_EVEN: finish,
-        Finish.HALF_UP: lambda sums: finish(sums) if element == "float32" else _clamped(np.floor(sums + 0.5), element),
-    }
-    first, second = (_Summing(number, product, finishes[kind]) for kind in (spec.first, spec.second))
-    return first, second._replace(product=_upper_product) if spec.second is Finish.UPPER else second
+    return _Summing(spec, spec.first, taps.factor, element), _Summing(spec, spec.second, taps.factor, element)
 
 
-def _product(pixels: Array, weights: Array) -> Array:
-    """The plain product, in place."""
-    np.multiply(pixels, weights, out=pixels)
-    return pixels
+def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> Array:
+    """One pass along an axis of a block with axes C, H, W."""
+    if taps.copies or summing is None:
+        return np.take(block, taps.starts, axis)
+    indices, number = taps.indices, summing.spec.weights
+    shape = (-1, 1) if axis == 1 else (-1,)
+    weights = taps.weights.astype(number)
+    total: Array | None = None
+    for tap in range(taps.most):
+        term = np.take(block, indices[:, tap], axis).astype(number)
+        if summing.finish is Finish.UPPER:
+            term >>= 4
+        term *= weights[:, tap].reshape(shape)
+        if summing.finish is Finish.UPPER:
+            term >>= 16
+        elif summing.finish is Finish.HALF_UP:
+            term += 0.0  # turns -0.0 into 0.0, like a sum that starts with 0
+        if total is None:
+            total = term
+        else:
+            # Pixels with fewer taps add nothing, because 0 times infinity would be NaN.
+            np.add(total, term, out=total, where=(tap < taps.counts).reshape(shape))
+    assert total is not None, "every pixel has a tap"
+    return _finished(total, summing)
 
 
-def _product_from_zero(pixels: Array, weights: Array) -> Array:
-    """The product plus 0: turns -0.0 into 0.0, like a sum that starts with 0."""
-    pixels = _product(pixels, weights)
-    pixels += 0.0
-    return pixels
-
-
-def _upper_product(sums: Array, weights: Array) -> Array:
-    """The term of OpenCV's INTER_LINEAR in its second pass: the upper half of a 32-bit product."""
-    upper: Array = (weights * (sums >> 4)) >> 16
-    return upper
+def _finished(sums: Array, summing: _Summing) -> Array:
+    """Sums as pixels, as the table of rules states; `sums` may be overwritten."""
+    finish, element = summing.finish, summing.element
+    if finish is Finish.KEPT:
+        return sums
+    if finish in (Finish.SHIFTED, Finish.UPPER):
+        sums += 1 << (summing.spec.shift - 1)
+        sums >>= summing.spec.shift
+        return _clamped(sums, element)
+    if finish is Finish.MEAN:
+        sums = sums.astype(np.float32) * np.float32(summing.factor)
+    if element == "float32":
+        pixels = sums.astype(np.float32, copy=False)
+        np.copyto(pixels, np.nan, where=np.isnan(pixels))  # one NaN
+        return pixels
+    return _clamped(np.floor(sums + 0.5) if finish is Finish.HALF_UP else np.rint(sums), element)
 
 
 def _clamped(whole: Array, element: str) -> Array:
     """Whole numbers as unsigned integers, the largest or 0 in place of those outside."""
-    clamped: Array = np.clip(whole, 0, np.iinfo(element).max).astype(element)
+    clamped: Array = np.clip(whole, 0, _LARGEST[element], out=whole).astype(element)
     return clamped
 
 
-def _float32_of(sums: Array) -> Array:
-    """float32 with one NaN."""
-    pixels = sums.astype(np.float32, copy=False)
-    np.copyto(pixels, np.nan, where=np.isnan(pixels))
-    return pixels
+_LARGEST: Final = {"uint8": 255, "uint16": 65535}
 
 
 def _premultiplied(block: Array) -> Array:
