@@ -114,7 +114,7 @@ def run_windows(plan, block):
 @pytest.fixture
 def device(gpus, monkeypatch):
     """The stand-in with kernels for gathers."""
-    launches = importlib.import_module("stridedgpu.devices.cuda.runtime.launches")
+    checks = importlib.import_module("stridedgpu.devices.cuda.runtime.index_checks")
 
     def remembering(planner, run, first=16):
         def made(value, *rest):
@@ -131,7 +131,7 @@ def device(gpus, monkeypatch):
         planners[problem] = (choose, remembering(lay_out, run, first))
     monkeypatch.setattr(cuda_plan, "_PLANNERS", planners)
     for name, run in (("check_launch", run_check), ("distinct_launch", run_distinct)):
-        monkeypatch.setattr(launches, name, remembering(getattr(launches, name), run))
+        monkeypatch.setattr(checks, name, remembering(getattr(checks, name), run))
     forget()
     yield gpus
     forget()

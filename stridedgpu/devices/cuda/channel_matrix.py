@@ -20,19 +20,15 @@ class ChannelMatrixChoice(KernelChoice[ChannelMatrixProblem]):
     """The kernel of a problem, with scalar loads and stores: one for each channel of a pixel."""
 
     @property
-    def family(self) -> str:
-        """The only family: each thread computes one pixel."""
-        return "pixels"
-
-    @property
     def kernel(self) -> str:
         """The kernel's name: the sizes of the matrix, then the source type and the target type."""
         conversion, matrix = self.problem.conversion, self.problem.matrix
         return f"channel_matrix_{len(matrix)}x{len(matrix[0])}_{conversion.source}_{conversion.target}"
 
-    def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it."""
-        return self.words_after("a thread makes one pixel")
+    @property
+    def summary(self) -> str:
+        """What a thread does."""
+        return "a thread makes one pixel"
 
 
 def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> ChannelMatrixChoice:  # noqa: ARG001
@@ -57,6 +53,7 @@ def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> Ch
         Width(problem.source.element.itemsize, why),
         Width(problem.target.element.itemsize, why),
         index_bits(max(*spans, problem.pixel_count)),
+        "pixels",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,9 @@ from stridedgpu.values.strides import round_up
 
 class Problem(Protocol):
     """An operation as loops: what every plan needs of it."""
+
+    def __hash__(self) -> int:
+        """Equal for equal problems."""
 
     @property
     def is_empty(self) -> bool:
@@ -31,22 +35,36 @@ P_co = TypeVar("P_co", bound=Problem, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class KernelChoice(Generic[P_co]):
-    """The kernel of a problem on a GPU: one load, one store, each with its limit, and the bits of offsets, 32 or 64."""
+class KernelChoice(ABC, Generic[P_co]):
+    """The kernel of a problem on a GPU: one load, one store, each with its limit, and the bits of offsets, 32 or 64.
+
+    `family` is its family of kernels, "empty" if there is no work.
+    """
 
     problem: P_co
     load: Width
     store: Width
     index_bits: int
+    family: str
 
     @property
-    def accesses(self) -> str:
-        """The widths and their limits, as plans explain them."""
-        return in_words("loads", self.load) + "; " + in_words("stores", self.store)
+    @abstractmethod
+    def kernel(self) -> str:
+        """The kernel's name: family, element types and the bytes of an access."""
 
-    def words_after(self, first: str) -> list[str]:
-        """The lines of most kernels: `first`, problem, accesses, and bits of offsets."""
-        return [first, *self.problem.in_words(), self.accesses, f"{self.index_bits}-bit offsets"]
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """What a thread does, or the family, in one line."""
+
+    @property
+    def accesses(self) -> list[str]:
+        """The lines about widths and their limits."""
+        return [in_words("loads", self.load) + "; " + in_words("stores", self.store)]
+
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it."""
+        return [self.summary, *self.problem.in_words(), *self.accesses, f"{self.index_bits}-bit offsets"]
 
 
 class KernelFamily(StrEnum):

@@ -60,10 +60,15 @@ class CropChoice(KernelChoice[CropProblem]):
         source, target = self.problem.conversion.source, self.problem.conversion.target
         return f"crops_{self.family}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
 
-    def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it."""
-        accesses = [in_words("loads", self.load), in_words("stores", self.store)]
-        return [self.family.description, *self.problem.in_words(), *accesses, f"{self.index_bits}-bit offsets"]
+    @property
+    def summary(self) -> str:
+        """The family in plain words."""
+        return self.family.description
+
+    @property
+    def accesses(self) -> list[str]:
+        """The lines about widths and their limits."""
+        return [in_words("loads", self.load), in_words("stores", self.store)]
 
 
 def choose_crops(problem: CropProblem, widest: int = 16) -> CropChoice:

@@ -55,12 +55,7 @@ class SampleStrides:
 
 @dataclass(frozen=True, slots=True)
 class FramePixelsChoice(KernelChoice[FrameProblem]):
-    """The kernel of a problem, with scalar loads and stores."""
-
-    @property
-    def family(self) -> str:
-        """The only family: each pixel is stored by itself."""
-        return "single"
+    """The kernel of frames whose samples lie anywhere, with scalar loads and stores."""
 
     @property
     def kernel(self) -> str:
@@ -69,9 +64,10 @@ class FramePixelsChoice(KernelChoice[FrameProblem]):
         reads = f"{problem.samples.name}_{problem.chroma}{_mixed(conversion)}"
         return f"frames_single_{reads}_{conversion.source}_{conversion.target}"
 
-    def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it."""
-        return self.words_after("a thread makes the two pixels of a chroma sample, one by one")
+    @property
+    def summary(self) -> str:
+        """What a thread does."""
+        return "a thread makes the two pixels of a chroma sample, one by one"
 
 
 def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
@@ -84,6 +80,7 @@ def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
         Width(problem.samples.element.itemsize, why),
         Width(problem.target.element.itemsize, why),
         index_bits(max(layout.span, height * (width // 2 + 1))),
+        "single",
     )
 
 
@@ -105,16 +102,13 @@ def sample_strides(samples: PixelFormat, plane_strides: tuple[tuple[int, ...], .
 
 @dataclass(frozen=True, slots=True)
 class FrameChoice(KernelChoice[FrameProblem]):
-    """The kernel of a problem: `length` pixels a thread, stored as vectors of planes, as whole pixels, or singly."""
+    """The kernel of a problem: `length` pixels a thread, stored as vectors of planes, as whole pixels, or singly.
+
+    The family says what a thread stores: whole "pixels", or columns of "planes".
+    """
 
     length: int
-    of_pixels: bool
     of_vectors: bool
-
-    @property
-    def family(self) -> str:
-        """What a thread stores: whole "pixels", or columns of "planes"."""
-        return "pixels" if self.of_pixels else "planes"
 
     @property
     def kernel(self) -> str:
@@ -124,9 +118,10 @@ class FrameChoice(KernelChoice[FrameProblem]):
         reads = f"{self.problem.samples.name}{linear}{_mixed(conversion)}_{conversion.source}x{self.load.nbytes}B"
         return f"frames_{self.family}_{reads}_{conversion.target}x{self.store.nbytes}B"
 
-    def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it."""
-        return self.words_after(f"{self.family}: a thread makes {self.length} neighbouring pixels of a row")
+    @property
+    def summary(self) -> str:
+        """What a thread does."""
+        return f"{self.family}: a thread makes {self.length} neighbouring pixels of a row"
 
 
 def _mixed(conversion: Conversion) -> str:
@@ -183,8 +178,8 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
         Width(load, "what one thread's pixels take" if load < widest else ""),
         store,
         index_bits(max(layout.span, height * -(-width // length))),
+        "pixels" if joins and vectors else "planes",
         length,
-        joins and vectors,
         splits and vectors,
     )
 
@@ -310,7 +305,7 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
         count=count,
         places=places_argument(problem.order),
         length=choice.length,
-        of_pixels=choice.of_pixels,
+        of_pixels=choice.family == "pixels",
         of_vectors=choice.of_vectors,
         affines=affines,
     )
@@ -381,18 +376,14 @@ class FrameEncodeChoice(KernelChoice[SamplesProblem]):
     """The kernel of a problem, with scalar loads and stores."""
 
     @property
-    def family(self) -> str:
-        """The only family: each thread makes the samples of a pair of pixels."""
-        return "pairs"
-
-    @property
     def kernel(self) -> str:
         """The kernel's name: the format and its element type."""
         return f"frame_encode_{self.problem.samples.name}_{self.problem.samples.element}"
 
-    def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it."""
-        return self.words_after("a thread makes a pair of pixels")
+    @property
+    def summary(self) -> str:
+        """What a thread does."""
+        return "a thread makes a pair of pixels"
 
 
 def choose_frame_encode(problem: SamplesProblem, widest: int = 16) -> FrameEncodeChoice:  # noqa: ARG001
@@ -400,7 +391,7 @@ def choose_frame_encode(problem: SamplesProblem, widest: int = 16) -> FrameEncod
     sample_strides(problem.samples, problem.plane_strides)
     height, width = problem.sizes
     access = Width(problem.samples.element.itemsize, "a thread has a pair of pixels")
-    return FrameEncodeChoice(problem, access, access, index_bits(height * width))
+    return FrameEncodeChoice(problem, access, access, index_bits(height * width), "pairs")
 
 
 PLACES: Final = struct.Struct("<4Q")

@@ -81,24 +81,23 @@ class GatherChoice(KernelChoice[GatherProblem]):
         verb = "scatter" if problem.scatters else "gather"
         return f"{verb}_{self.family}_{problem.dense.element}x{self.dense.nbytes}B_{problem.index.element}"
 
-    def in_words(self) -> list[str]:
-        """The lines that `explain` prints: family, widths and their limits."""
-        return [
-            self.family.description,
-            *self.problem.in_words(),
-            f"{self.accesses}; {in_words('indices', self.index)}",
-            f"{self.index_bits}-bit offsets",
-        ]
+    @property
+    def summary(self) -> str:
+        """The family in plain words."""
+        return self.family.description
+
+    @property
+    def accesses(self) -> list[str]:
+        """The line about widths and their limits."""
+        widths = {"loads": self.load, "stores": self.store, "indices": self.index}
+        return ["; ".join(in_words(verb, width) for verb, width in widths.items())]
 
 
 def choose_gather(problem: GatherProblem, widest: int = 16) -> GatherChoice:
     """The kernel for a problem; `widest` is the largest access of the device, in bytes."""
     family = _family(problem)
     reach = max(
-        problem.element_count,
-        problem.dense.layout.span,
-        problem.indexed.layout.span,
-        problem.index.layout.span,
+        problem.element_count, problem.dense.layout.span, problem.indexed.layout.span, problem.index.layout.span
     )
     dense, indexed = _widths(problem, family, widest)
     index = _index_width(problem, family, dense.nbytes // problem.dense.element.itemsize)

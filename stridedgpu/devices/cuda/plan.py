@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from stridedgpu.devices.cuda.relayout.families import choose_relayout, relayout_launch
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem
-from stridedgpu.planning.device_plan import KernelFacts, Width
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.raw_problem import RawProblem
@@ -21,25 +21,13 @@ from stridedgpu.planning.resize_taps import WindowTaps
 from stridedgpu.values.errors import DeviceError
 
 from .channel_matrix import channel_matrix_launch, choose_channel_matrix
+from .choice import KernelChoice, Problem
 from .crops import choose_crops, crops_launch
 from .frames import choose_frame, choose_frame_encode, frame_encode_launch, frames_launch
 from .gather import choose_gather, gather_launch
 from .gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from .raw import choose_raw, raw_launch
 from .resize import ResizeChoice, choose_resize, resize_launch, window_launch
-
-__all__ = ["CudaPlan", "GpuPlanner", "KernelChoice", "cuda_plan", "windows_plan"]
-
-
-class KernelChoice(KernelFacts, Protocol):
-    """The kernel of a problem and its access widths: `RelayoutChoice`, `GatherChoice` or another operation's."""
-
-    @property
-    def family(self) -> Any:
-        """The family of kernels, "empty" if there is no work."""
-
-    def in_words(self) -> list[str]:
-        """The kernel in lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +40,7 @@ class CudaPlan:
     """
 
     device: str
-    choice: KernelChoice
+    choice: KernelChoice[Problem]
     launch: KernelLaunch | None
 
     def __hash__(self) -> int:
@@ -60,12 +48,12 @@ class CudaPlan:
         return hash((self.device, self.choice.problem))
 
     @property
-    def problem(self) -> Any:
+    def problem(self) -> Problem:
         """The operation as loops."""
         return self.choice.problem
 
     @property
-    def family(self) -> Any:
+    def family(self) -> str:
         """The family of kernels."""
         return self.choice.family
 
@@ -104,15 +92,15 @@ class CudaPlan:
         """Grid, threads of a block, and shared memory."""
         if self.launch is None:
             return "no launch" if self.is_complete else "a block for each tile of the windows of a call"
-        blocks, threads = (" x ".join(str(n) for n in sizes if n > 1) or "1" for sizes in _grid_and_block(self.launch))
+        sides = (self.launch.grid, self.launch.block)
+        blocks, threads = (" x ".join(str(size) for size in sizes if size > 1) or "1" for sizes in sides)
         shared = f", {self.launch.shared_bytes} B of shared memory each" if self.launch.shared_bytes else ""
         return f"grid of {blocks} blocks of {threads} threads{shared}"
 
     @property
     def bytes_moved(self) -> int:
         """The bytes that must be read and written, each element once."""
-        moved: int = self.choice.problem.bytes_moved
-        return moved
+        return self.choice.problem.bytes_moved
 
     def explain(self) -> str:
         """The plan in plain words: family, widths and their limits, padding, bytes, tile and grid."""
@@ -120,15 +108,11 @@ class CudaPlan:
         return "\n  ".join([f"{self.kernel} on {self.device}", *self.choice.in_words(), *tile, self.shape])
 
 
-def _grid_and_block(launch: KernelLaunch) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    return launch.grid, launch.block
-
-
-_Choose = Callable[[Any, GpuProperties], KernelChoice]
+_Choose = Callable[[Any, GpuProperties], KernelChoice[Problem]]
 _LayOut = Callable[[Any, GpuProperties], KernelLaunch | None]
 
 
-def _by_width(choose: Callable[[Any, int], KernelChoice]) -> _Choose:
+def _by_width(choose: Callable[[Any, int], KernelChoice[Problem]]) -> _Choose:
     """A choice that depends on a GPU's widest access alone."""
     return lambda problem, gpu: choose(problem, gpu.widest_access)
 
@@ -149,7 +133,7 @@ _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
 
 
 @lru_cache(maxsize=4096)
-def cuda_plan(problem: Any, device: str, gpu: GpuProperties) -> CudaPlan:
+def cuda_plan(problem: Problem, device: str, gpu: GpuProperties) -> CudaPlan:
     """The plan of a problem for a GPU with the name `device`, "cuda:N".
 
     Raises `LayoutError` for elements at addresses that are not multiples of their size, which a GPU cannot access, and
@@ -196,6 +180,6 @@ class GpuPlanner:
         """Bytes of the widest single load or store."""
         return self.properties.widest_access
 
-    def plan(self, problem: Any) -> CudaPlan:
+    def plan(self, problem: Problem) -> CudaPlan:
         """The plan of a problem for this GPU."""
         return cuda_plan(problem, self.name, self.properties)

@@ -23,19 +23,15 @@ class RawChoice(KernelChoice[RawProblem]):
         return self.store.nbytes == self.problem.samples.count * self.problem.target.element.itemsize
 
     @property
-    def family(self) -> str:
-        """The only family: each thread unpacks one group."""
-        return "groups"
-
-    @property
     def kernel(self) -> str:
         """The kernel's name: the format, and the bytes of a store."""
         return f"raw_{self.problem.samples.name}_uint16x{self.store.nbytes}B"
 
-    def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it."""
+    @property
+    def summary(self) -> str:
+        """What a thread does."""
         samples = self.problem.samples
-        return self.words_after(f"a thread unpacks one group: {samples.count} samples in {samples.nbytes} bytes")
+        return f"a thread unpacks one group: {samples.count} samples in {samples.nbytes} bytes"
 
 
 def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
@@ -57,7 +53,7 @@ def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
         if store.nbytes < count * itemsize:
             store = Width(itemsize, store.limit)
     span = max(target.layout.span, (height - 1) * problem.pitch + problem.groups * problem.samples.nbytes)
-    return RawChoice(problem, Width(1, "groups lie at any address"), store, index_bits(span))
+    return RawChoice(problem, Width(1, "groups lie at any address"), store, index_bits(span), "groups")
 
 
 def raw_launch(choice: RawChoice) -> KernelLaunch:

@@ -234,8 +234,8 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
     window, or None if every call states its windows.
     """
 
-    gpu: GpuProperties
     family: ResizeFamily
+    gpu: GpuProperties
     count: int
     stores_pixels: bool
     limits: ResizePolicy
@@ -283,10 +283,15 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
             store = Width(itemsize, "wider tiles reach more of the source than shared memory holds")
         return replace(self, store=store, tiles=tiles)
 
+    @property
+    def summary(self) -> str:
+        """The family in plain words."""
+        return self.family.description
+
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
         return [
-            self.family.description,
+            self.summary,
             *self.problem.in_words(),
             f"writes in steps of {self.problem.target.layout.strides} elements along N, C, H, W",
             in_words("loads", self.load),
@@ -330,7 +335,7 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
     together = family in _WHOLE_PIXELS or count == channels
     pixels = layout.strides[3] == channels > 1 and layout.strides[1] == 1 and together
     load, store = _load_width(problem, family), _store_width(problem, pixels=pixels)
-    choice = ResizeChoice(problem, load, store, _OFFSET_BITS, gpu, family, count, pixels, policy().resize, None)
+    choice = ResizeChoice(problem, load, store, _OFFSET_BITS, family, gpu, count, pixels, policy().resize, None)
     if problem.window is None or layout.element_count == 0:
         return choice
     return choice.for_taps([problem.taps(problem.window)])

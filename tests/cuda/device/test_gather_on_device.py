@@ -107,7 +107,7 @@ def test_a_report_is_never_cleared_while_kernels_may_write_to_it(device):
 
 
 def test_rules_keep_their_numbers_and_no_launch_waits_for_the_device(device, monkeypatch):
-    index_errors = sys.modules["stridedgpu.devices.cuda.runtime.index_errors"]
+    index_errors = sys.modules["stridedgpu.devices.cuda.runtime.index_checks"]
     monkeypatch.setattr(index_errors, "RULES", 3)
     data = on_device(DATA)
     device.calls.clear()

@@ -74,15 +74,15 @@ class RelayoutChoice(KernelChoice[RelayoutProblem]):
         source, target = itemsizes_of(self.problem)
         return self.load.nbytes // source, self.store.nbytes // target
 
+    @property
+    def summary(self) -> str:
+        """The family in plain words."""
+        return self.family.description
+
     def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it: family, access widths and their limits."""
-        return [
-            self.family.description,
-            *self.problem.in_words(),
-            self.accesses,
-            *(["rows begin anywhere in their vectors: words are shifted into place"] if self.shifts else []),
-            f"{self.index_bits}-bit indices",
-        ]
+        """The kernel in lines, as plans explain it."""
+        shifts = ["rows begin anywhere in their vectors: words are shifted into place"] if self.shifts else []
+        return [self.summary, *self.problem.in_words(), *self.accesses, *shifts, f"{self.index_bits}-bit indices"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.choice import Problem
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, bytes_in_flight
 from stridedgpu.devices.cuda.plan import CudaPlan, cuda_plan
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
@@ -19,9 +20,9 @@ from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
-from .index_errors import DeferredIndexErrors
+from .index_checks import DeferredIndexErrors, IndexChecks
 from .kernels import PreparedKernel, compiled_kernel, free_retired
-from .launches import IndexChecks, checks_indices, launches_of
+from .launches import checks_indices, launches_of
 from .streams import check_not_capturing, current_on, stream_handle
 from .transfer import Records, Uploads, allocate_pinned, copy_between_devices, copy_with_host
 
@@ -50,8 +51,8 @@ def describe_device(number: int) -> DeviceInfo:
 
 def _properties(number: int) -> dict[str, Any]:
     """The CUDA runtime's own table."""
-    found: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(number)
-    return found
+    properties: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(number)
+    return properties
 
 
 def _name(properties: dict[str, Any]) -> str:
@@ -78,8 +79,9 @@ class CudaDevice:
         self.properties: GpuProperties = gpu_properties(number)
         self._index_errors: DeferredIndexErrors | None = None
         self._first_deferred = threading.Lock()
-        self._kernels = lru_cache(maxsize=1024)(self._make_kernel)
-        self._prepared = lru_cache(maxsize=1024)(self._make_ready)
+        self.kernel = lru_cache(maxsize=1024)(self._compiled)
+        """A launch with its kernel compiled and its constants uploaded."""
+        self._prepared = lru_cache(maxsize=1024)(self._launch_of)
         self.checks = IndexChecks(self, number)
         self.records = Records(self, number)
         self.uploads = Uploads(number)
@@ -117,7 +119,7 @@ class CudaDevice:
             )
         return Buffer.trusted(address + start, nbytes, memory, alignment, self.name, False, True)  # noqa: FBT003 - quicker
 
-    def plan(self, problem: Any) -> CudaPlan:
+    def plan(self, problem: Problem) -> CudaPlan:
         """The kernel and launch for a problem."""
         return cuda_plan(problem, self.name, self.properties)
 
@@ -188,7 +190,7 @@ class CudaDevice:
         if self._index_errors is not None:
             self._index_errors.check()
 
-    def _make_ready(self, plan: CudaPlan) -> Launch:
+    def _launch_of(self, plan: CudaPlan) -> Launch:
         """Compile the kernel and pack its parameters."""
         runs = not plan.problem.is_empty or checks_indices(plan.problem)
         return launches_of(plan, self) if runs else self._run_nothing
@@ -197,17 +199,10 @@ class CudaDevice:
         """Launch a plan without elements: check the stream only."""
         stream_handle(arguments[-1], self._number)
 
-    def kernel(self, launch: KernelLaunch) -> PreparedKernel:
-        """A launch with its kernel compiled and its constants uploaded; cached for problems with one launch."""
-        return self._kernels(launch)
-
-    def _make_kernel(self, launch: KernelLaunch) -> PreparedKernel:
-        return PreparedKernel(*self.compiled(launch))
-
-    def compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
-        """The parts of a prepared kernel: the launch, its function, the device, and the uploaded constants."""
+    def _compiled(self, launch: KernelLaunch) -> PreparedKernel:
         function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
-        return launch, function, self._number, tuple(self.uploaded(contents) for _, contents in launch.tables)
+        tables = tuple(self.uploaded(contents) for _, contents in launch.tables)
+        return PreparedKernel(launch, function, self._number, tables)
 
     def uploaded(self, contents: bytes) -> Buffer:
         """Constants in device memory; the upload is complete on return, so any stream may read them."""

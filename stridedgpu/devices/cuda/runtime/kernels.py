@@ -19,8 +19,8 @@ import threading
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Final
+from functools import cache, partial
+from typing import Any, Final, Protocol
 
 import cupy
 
@@ -29,6 +29,7 @@ from stridedgpu.devices.cuda.gpu import KernelLaunch
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.devices.cuda.status import INSTALL
+from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .streams import context_of_thread, stream_handle
@@ -48,7 +49,21 @@ _DEFAULT_SHARED_BYTES: Final = 48 * 1024
 _FIRST_NVRTC: Final = {0: (12, 0), 100: (12, 8), 103: (12, 9), 110: (13, 0), 120: (12, 8), 121: (12, 9)}
 """The first NVRTC that compiles for a compute capability, from each one on. Source: CUDA's release notes."""
 
-_kernels: Final[dict[tuple[tuple[str, ...], str, int], Any]] = {}
+
+class KernelDevice(Protocol):
+    """What launches use of their device."""
+
+    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
+        """New bytes for work on `stream`."""
+
+    def kernel(self, launch: KernelLaunch) -> PreparedKernel:
+        """A launch with its kernel compiled and its constants uploaded."""
+
+    def copy(
+        self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
+    ) -> None:
+        """Copy runs between this device and the CPU."""
+
 
 _compiling: Final = threading.Lock()
 
@@ -62,16 +77,14 @@ def compiled_kernel(sources: tuple[str, ...], name: str, device: int, shared_byt
     Raises `DeviceError` when there is no compiler, there are no CUDA headers, or the compiler or the device refuses
     the kernel, with the compiler's log as a note.
     """
-    key = (sources, name, device)
     with _compiling, cupy.cuda.Device(device):
-        kernel = _kernels.get(key)
-        if kernel is None:
-            kernel = _kernels[key] = _compile(sources, name, device)
+        kernel = _compile(sources, name, device)
         if shared_bytes > _DEFAULT_SHARED_BYTES and kernel.max_dynamic_shared_size_bytes < shared_bytes:
             kernel.max_dynamic_shared_size_bytes = shared_bytes
         return kernel.kernel
 
 
+@cache
 def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
     """A `cupy.RawKernel`, loaded on the current device."""
     module = cupy.RawModule(code=joined_source(*sources), options=_OPTIONS, name_expressions=(name,))
@@ -128,15 +141,10 @@ _freeing: Final = threading.Lock()
 _retired: Final[defaultdict[int, deque[Buffer]]] = defaultdict(deque)
 
 
-def keep(tables: tuple[Buffer, ...]) -> None:
+def _keep(tables: tuple[Buffer, ...]) -> None:
     """Keep tables for ever: a graph has recorded a launch that reads them."""
     known = {id(table) for table in _captured}
     _captured.extend(table for table in tables if id(table) not in known)
-
-
-def retire(device: int, tables: tuple[Buffer, ...]) -> None:
-    """Retire the tables of a dropped prepared kernel; launches of it may still be queued."""
-    _retired[device].extend(tables)
 
 
 def free_retired(device: int) -> None:
@@ -177,7 +185,7 @@ class PreparedKernel:
         self._function = function
         self._tables = tables
         if tables:
-            weakref.finalize(self, retire, device, tables).atexit = False
+            weakref.finalize(self, _retired[device].extend, tables).atexit = False
         packed = bytearray(launch.parameters)
         for (position, _), table in zip(launch.tables, tables, strict=True):
             struct.pack_into("<Q", packed, position, table.address)
@@ -201,7 +209,7 @@ class PreparedKernel:
             else:
                 handle = stream_handle(stream, self._device)
             if self._tables and _cuda.runtime.streamIsCapturing(handle):
-                keep(self._tables)
+                _keep(self._tables)
             if is_current:
                 self._launch(handle, arguments, 0)
             else:
@@ -210,10 +218,18 @@ class PreparedKernel:
         except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
             raise DeviceError(f"cuda:{self._device} did not launch the kernel {self._name}: {error}.") from error
 
+    def set_parameters(self, further: bytes) -> None:
+        """Set what follows the addresses of source and target, for this thread's next launch."""
+        try:
+            block, _, _ = self._threads.block
+        except AttributeError:
+            block, _, _ = self._block_of_thread()
+        block[16 : 16 + len(further)] = further
+
     def _block_of_thread(self) -> tuple[Any, int, Any]:
         """This thread's parameters, the address of the array that points to them, and that array."""
         context_of_thread(self._device)
         block = ctypes.create_string_buffer(self._parameters, len(self._parameters))
         pointers = (ctypes.c_void_p * 1)(ctypes.addressof(block))
-        made = self._threads.block = (block, ctypes.addressof(pointers), pointers)
-        return made
+        self._threads.block = (block, ctypes.addressof(pointers), pointers)
+        return block, ctypes.addressof(pointers), pointers

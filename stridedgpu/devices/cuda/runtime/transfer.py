@@ -19,7 +19,7 @@ from ctypes import memmove
 from functools import lru_cache
 from itertools import accumulate, product
 from time import perf_counter_ns
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import cupy
 import numpy as np
@@ -38,6 +38,7 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .kernels import KernelDevice
 from .streams import check_not_capturing, current_on, stream_handle, wait_for_stream
 
 _ALIGNMENT: Final = 256
@@ -78,11 +79,11 @@ class PinnedRing:
         """Nothing is allocated before the first piece is taken."""
         self._most = most
         self._least_bytes = least_bytes
-        self._made = 0
+        self._count = 0
         self._idle: deque[Piece] = deque()
         """The pieces that nobody fills, in the order in which they were sent."""
         self._lock = threading.Lock()
-        self._given = threading.Condition(self._lock)
+        self._returned = threading.Condition(self._lock)
         self._waiting = 0
         """Threads that wait for a piece."""
 
@@ -116,19 +117,19 @@ class PinnedRing:
         with self._lock:
             self._idle.append(piece)
             if self._waiting:
-                self._given.notify()
+                self._returned.notify()
 
     def _idle_piece(self) -> tuple[Piece | None, bool]:
         """The piece that was sent longest ago, and whether its copies are done; None, and counted, for a new one."""
         with self._lock:
-            while not self._idle and self._made == self._most:
+            while not self._idle and self._count == self._most:
                 self._waiting += 1
-                self._given.wait()
+                self._returned.wait()
                 self._waiting -= 1
-            is_full = self._made == self._most
+            is_full = self._count == self._most
             if self._idle and (is_full or not cupy.cuda.runtime.eventQuery(self._idle[0].event)):
                 return self._idle.popleft(), not is_full
-            self._made += 1
+            self._count += 1
             return None, True
 
     def _new(self, nbytes: int) -> Piece:
@@ -137,10 +138,10 @@ class PinnedRing:
     def _has_others(self) -> bool:
         """Whether there are pieces beside the one that could not be made; then no other new one is tried for."""
         with self._lock:
-            self._made -= 1
-            self._given.notify()
-            self._most = self._made or self._most
-            return self._made > 0
+            self._count -= 1
+            self._returned.notify()
+            self._most = self._count or self._most
+            return self._count > 0
 
 
 _NO_MEMORY: Final = (cupy.cuda.runtime.CUDARuntimeError, MemoryError)
@@ -234,16 +235,10 @@ _captured: Final[list[tuple[Any, Any]]] = []
 """Memory that graphs copy from, and to, for the life of the process."""
 
 
-class _Allocator(Protocol):
-    """What records need of their device."""
-
-    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer: ...
-
-
 class Records:
     """The ring of one device."""
 
-    def __init__(self, gpu: _Allocator, number: int) -> None:
+    def __init__(self, gpu: KernelDevice, number: int) -> None:
         """Nothing is allocated before the first send."""
         self._gpu = gpu
         self._number = number
