@@ -128,7 +128,7 @@ def gather_crops(
     _check_choice(origins, boxes, interpolation, passes)
     axes = _IMAGE
     if boxes is not None:
-        rule = (interpolation or "pillow-bilinear", passes)
+        rule = ("pillow-bilinear" if interpolation is None else interpolation, passes)
         if is_frames(sources):
             images, _ = frame_images(sources)
         else:

@@ -22,6 +22,7 @@ from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
+from stridedgpu.values.strides import is_one_of, listed
 
 from .frame_like import FrameBase, FrameLike, is_frames
 from .tensor import StridedTensor, output_tensor
@@ -88,11 +89,14 @@ class Frame(FrameBase):
         """Check the planes against the format and the sizes."""
         samples = pixel_format(format)
         size = checked_sizes(sizes, samples)
-        if len(planes) != len(samples.planes):
-            raise LayoutError(f"planes: {format} has {len(samples.planes)}, and {len(planes)} came.")
+        memories = listed(planes)
+        if memories is None:
+            raise LayoutError(f"planes={planes!r} is not a sequence of planes.")
+        if len(memories) != len(samples.planes):
+            raise LayoutError(f"planes: {format} has {len(samples.planes)}, and {len(memories)} came.")
         operands = tuple(
             checked_plane(number, shared_operand(f"planes[{number}]", memory), samples, size)
-            for number, memory in enumerate(planes)
+            for number, memory in enumerate(memories)
         )
         for number, operand in enumerate(operands):
             if operand.buffer.device != operands[0].buffer.device:
@@ -111,11 +115,15 @@ class Frame(FrameBase):
         chroma: str,
     ) -> None:
         """Set the fields. Raises `LayoutError` for an unknown `chroma`."""
-        if chroma not in CHROMA:
+        if not is_one_of(chroma, CHROMA):
             raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
-        operand = FrameOperand(samples, sizes, planes, matrix, bool(full_range), chroma)
+        try:
+            is_full = bool(full_range)
+        except (TypeError, ValueError):
+            raise LayoutError(f"full_range={full_range!r} is neither true nor false.") from None
+        operand = FrameOperand(samples, sizes, planes, matrix, is_full, chroma)
         tensors = tuple(StridedTensor.over(plane, "HW" if plane.layout.ndim == 2 else None) for plane in planes)
-        facts = (samples.name, sizes, tensors, matrix, bool(full_range), chroma, operand)
+        facts = (samples.name, sizes, tensors, matrix, is_full, chroma, operand)
         for name, value in zip(self.__dataclass_fields__, facts, strict=True):
             object.__setattr__(self, name, value)
 

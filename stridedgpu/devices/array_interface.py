@@ -5,7 +5,9 @@ Source: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import integers
 
 from .buffer import Buffer, check_range
 
@@ -63,6 +66,19 @@ class DescribedArray:
         return buffer, self.layout.shifted(-self.layout.first_offset), self.element
 
 
+def _check_parts(producer: str, found: Any) -> None:
+    """Raise `LayoutError` unless an interface has its parts, each of its type; numbers are checked where they count."""
+    if not isinstance(found, Mapping):
+        raise LayoutError(f"{producer}.__cuda_array_interface__ is a {type(found).__name__}, not a dict.")
+    data, steps = found.get("data"), found.get("strides")
+    if not isinstance(data, tuple) or len(data) != 2 or not isinstance(data[0], (int, NoneType)):
+        raise LayoutError(f"{producer} has the data {data!r}; it is (address, whether it is read-only).")
+    if "shape" not in found or "typestr" not in found:
+        raise LayoutError(f"{producer}.__cuda_array_interface__ has no {'shape' if 'typestr' in found else 'typestr'}.")
+    if steps is not None:
+        integers("strides", steps)
+
+
 def described_array(obj: Any) -> DescribedArray:
     """The memory of an object with the interface.
 
@@ -70,6 +86,7 @@ def described_array(obj: Any) -> DescribedArray:
     no type for; `BindingError` for elements outside the address space.
     """
     found = obj.__cuda_array_interface__
+    _check_parts(type(obj).__name__, found)
     if found.get("mask") is not None:
         raise LayoutError(f"{type(obj).__name__} has a mask, which a tensor cannot hold; fill it in first.")
     try:

@@ -15,6 +15,9 @@ from stridedgpu.values.errors import BindingError, LayoutError
 __all__ = ["ADDRESS_SPACE_BYTES", "LARGEST_ALIGNMENT", "Buffer", "address_of", "alignment_of", "check_range"]
 
 ADDRESS_SPACE_BYTES: Final = 2**64
+_PROCESS_BYTES: Final = 2**63
+"""The half of the address space that processes have; the other is the system's."""
+
 
 _LARGEST_RANGE_BYTES: Final = 2**57
 """No process has more memory: x86-64 translates 57 bits of an address, and Arm 56.
@@ -73,6 +76,11 @@ def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
         raise BindingError(
             f"{producer} describes {nbytes} bytes from {start:#x} on, more than any process has: its sizes or strides "
             "are wrong."
+        )
+    if nbytes and start + nbytes > _PROCESS_BYTES:
+        raise BindingError(
+            f"{producer} describes {nbytes} bytes from {start:#x} on, where the system has its addresses and no "
+            "process any: its address is wrong."
         )
 
 
@@ -174,7 +182,7 @@ class Buffer:
             return memory
         try:
             view = memoryview(memory)  # type: ignore[arg-type]
-        except TypeError:
+        except (TypeError, ValueError):  # the second of an array of dates
             raise BindingError(
                 f"buffer={memory!r} is neither a Buffer nor an object with the buffer protocol, such as a bytearray."
             ) from None

@@ -18,7 +18,7 @@ from stridedgpu.devices.remote_memory import exchange_of
 from stridedgpu.devices.selection import cuda_device_of_memory, device_named
 from stridedgpu.values.axis_labels import checked_dims, labels_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, check_fits, element_type
-from stridedgpu.values.errors import ElementTypeError, LayoutError
+from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
 
@@ -117,7 +117,7 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     """
     if isinstance(obj, np.ndarray):
         return _operand_of_array(obj, copy)
-    if isinstance(obj, (int, float, complex)):
+    if isinstance(obj, (int, float, complex, type)):  # a class of arrays has their methods
         return _operand_of_values(obj), False
     if hasattr(obj, "__dlpack__"):
         held = _array_of_torch(obj)
@@ -154,7 +154,7 @@ def shared_operand(name: str, obj: object) -> Operand:
 
 def _operand_of_values(obj: object) -> Operand:
     """A number or nested sequences of numbers, as NumPy makes an array of them."""
-    if isinstance(obj, (str, os.PathLike)):
+    if isinstance(obj, str) or (isinstance(obj, os.PathLike) and isinstance(obj.__fspath__(), (str, bytes))):
         raise ElementTypeError(
             f"{os.fspath(obj)!r} is text, no numbers: read the file of a picture first, as by sg.load(paths, step), "
             "numpy.load, or Pillow's Image.open and sg.asarray(image, dims='HWC')."
@@ -185,9 +185,12 @@ def array_of_values(obj: object, dtype: DTypeLike | None = None) -> NDArray[Any]
     >>> array_of_values([[1, 2], np.array([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
-    checked = obj if _is_plain(obj) else _with_checked_arrays(obj, 0)
     try:
-        return np.asarray(checked, dtype)
+        return np.asarray(obj if _is_plain(obj) else _with_checked_arrays(obj, 0), dtype)
+    except StridedGpuError:
+        raise
+    except MemoryError:
+        raise DeviceError(f"The CPU has no memory left for an array of this {type(obj).__name__}.") from None
     except (TypeError, ValueError) as problem:
         raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
 
@@ -235,7 +238,13 @@ def operand_of_array(array: NDArray[Any], dims: str | None = None) -> Operand:
 
 def plain(value: Any) -> Any:
     """Arrays, and scalars of libraries, as Python lists and numbers; any other object unchanged."""
+    if isinstance(value, _ARRAY) and value.size > _MOST_LISTED:
+        return value
     return value.tolist() if hasattr(value, "tolist") and not isinstance(value, type) else value
+
+
+_MOST_LISTED: Final = 1 << 20
+"""More numbers than any argument has: a repeated array can have more than there is memory for."""
 
 
 def value_operand(value: object, target: ElementType) -> Operand:

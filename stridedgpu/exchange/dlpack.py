@@ -123,6 +123,8 @@ class _Taken:
 
 def _told_device(obj: Any) -> tuple[int, int]:
     """DLPack's type and number of the device that an object says it is on. Raises `LayoutError` for no such pair."""
+    if not hasattr(obj, "__dlpack_device__"):
+        raise LayoutError(f"{type(obj).__name__} has __dlpack__ and no __dlpack_device__, and so no DLPack.")
     told = obj.__dlpack_device__()
     if isinstance(told, tuple) and len(told) == 2 and isinstance(told[0], int) and isinstance(told[1], int):
         return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
 from stridedgpu.devices.operand import Operand
@@ -12,7 +13,10 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-__all__ = ["CropSources"]
+__all__ = ["MOST_IMAGES", "CropSources"]
+
+MOST_IMAGES: Final = 1 << 28
+"""More images than there is memory to list: a view that repeats one can have as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class CropSources:
         axes = len(layout.sizes) - 2
         if not count:
             return cls((), (), (batch,), is_batch=True, argument=argument, axes=axes)
+        if count > MOST_IMAGES:
+            raise LayoutError(f"{argument} has {count} images, more than there is memory to list them.")
         image, lowest = _first_image(layout)
         start = lowest * itemsize
         places = EvenlyLocated(batch.buffer, start, step, count)

@@ -24,6 +24,7 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.interpolation import PASSES, arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import is_one_of
 
 from .channel_blocks import parse_order
 from .channel_mixing import write_mixed
@@ -103,7 +104,7 @@ def _rule(
 ) -> ResizeRule:
     """The rule of an interpolation and the order of its passes; None is the default order."""
     named = interpolation_named(interpolation)
-    if passes is not None and passes not in PASSES:
+    if passes is not None and not is_one_of(passes, PASSES):
         raise LayoutError(f"passes={passes!r} is unknown; there are {', '.join(PASSES)}.")
     if not named.is_pillow and passes not in (None, DEFAULT_PASSES):
         raise LayoutError(f"passes={passes!r} is Pillow's; with interpolation={str(named)!r} leave it out.")
@@ -234,6 +235,8 @@ def write_resized(
 
     A matrix mixes the channels of the resized batch, in a second step where the device does not mix windows.
     """
+    if not target.layout.element_count:  # no channels, say
+        return
     if made.matrix is not None and not device_named(target.buffer.device).mixes_windows:
 
         def resized(unchanged: Conversion, unmixed: Operand) -> None:

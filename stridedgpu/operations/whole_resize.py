@@ -17,6 +17,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
+from .crop_sources import MOST_IMAGES
 from .crops import fill_bytes
 from .kept_launch import KeptLaunch
 from .options import MemoryOptions
@@ -98,7 +99,7 @@ def _prepared(
     element, layout_read = ELEMENT_TYPES[element_name], Layout(sizes, strides)
     batch = as_batch(layout_read.shifted(-layout_read.first_offset), labels)
     count, channel_count, *extents = batch.sizes
-    if not count or (layout is not None and parse_order(layout).multiple != 1):
+    if not count or count > MOST_IMAGES or (layout is not None and parse_order(layout).multiple != 1):
         return None
     rule = checked_rule(interpolation, passes, premultiply=premultiply, element=element, channels=channel_count)
     image = batch.sliced(0)

@@ -10,7 +10,7 @@ from stridedgpu.operations.pillow_passes import DEFAULT_PASSES, warn_of_other_pa
 from stridedgpu.values.conversion import checked_arithmetic
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import PASSES, interpolation_named
-from stridedgpu.values.strides import canonical_axes
+from stridedgpu.values.strides import canonical_axes, is_one_of
 
 from .modes import MODES
 from .normalisation import NORMALISATIONS, mean_and_std
@@ -102,7 +102,7 @@ def check_resize(step: Declaration) -> None:
         interpolation_named(step.interpolation)
         if not given:
             raise LayoutError(f"interpolation={step.interpolation!r} is for resize=, random_resized_crop=, letterbox=.")
-    if step.passes is not None and step.passes not in PASSES:
+    if step.passes is not None and not is_one_of(step.passes, PASSES):
         raise LayoutError(f"passes={step.passes!r} is unknown; there are {', '.join(PASSES)}.")
     if step.chosen_passes != DEFAULT_PASSES and not (
         given and interpolation_named(step.chosen_interpolation).is_pillow

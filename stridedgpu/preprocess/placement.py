@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.exchange.array_like import array_of_values
+from stridedgpu.exchange.array_like import array_of_values, plain
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -87,7 +87,9 @@ class Placement(NamedTuple):
 def _coordinates(given: Any, width: int, name: str) -> Coordinates:
     """Numbers as an array (k, width); no numbers are an empty one."""
     try:
-        array = array_of_values(given, np.float64)
+        # NumPy would drop imaginary parts with a warning.
+        is_complex = getattr(getattr(given, "dtype", None), "kind", None) == "c"
+        array = array_of_values(plain(given) if is_complex else given, np.float64)
     except TypeError:
         raise LayoutError(
             f"{name} of an image are numbers of sizes (k, {width}), which this {type(given).__name__} is not."

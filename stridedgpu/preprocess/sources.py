@@ -48,6 +48,8 @@ Image: TypeAlias = "Operand | FrameOperand"
 def batch_operand(step: Declaration, given: TensorLike) -> Operand:
     """Images of one size in one array, with axes in canonical order. Raises `LayoutError` for other ranks."""
     shape = getattr(given, "shape", None)
+    if not hasattr(shape, "__len__"):  # of a class or a module
+        shape = None
     if shape is not None and len(shape) != len(step.dims):  # in the order of the given axes
         raise _wrong_rank(shape, step.dims)
     named = getattr(given, "dims", None)

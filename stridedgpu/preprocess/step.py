@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
@@ -449,8 +449,9 @@ def _alike(values: Any, given: Any) -> Any:
 
 def _check_rows(name: object, values: Any, count: int) -> None:
     """Raise `LayoutError` unless a column has a value for each image."""
-    if not hasattr(values, "__len__") or len(values) != count:
-        held = f"{len(values)} rows" if hasattr(values, "__len__") else f"a {type(values).__name__}"
+    is_sized = isinstance(values, Sized) and hasattr(type(values), "__getitem__")
+    if not is_sized or len(values) != count:
+        held = f"{len(values)} rows" if is_sized else f"a {type(values).__name__}"
         raise LayoutError(f"column {name!r} holds {held} beside {count} pictures.")
 
 

@@ -21,6 +21,7 @@ from stridedgpu.operations.resize import write_resized
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.values.conversion import AS_IT_IS, Conversion, conversion
+from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
@@ -47,6 +48,11 @@ def write_placed(
     The images have one type and channel count; `made` is the conversion. `rule` is that of the resize, or None where
     every pixel keeps its size. `fill` is one source element for each source channel, as bytes.
     """
+    elsewhere = [image for image in sources.operands if image.buffer.device != batch.buffer.device]
+    if elsewhere and batch.buffer.device == "cpu":
+        raise BindingError(
+            f"An image is on {elsewhere[0].buffer.device}, and the step on the CPU: copy it there first."
+        )
     if rule is None:
         # The row and column of the image where each result begins.
         origins = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -23,7 +23,7 @@ from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
-from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.crop_sources import MOST_IMAGES, CropSources
 from stridedgpu.operations.crops import fill_bytes
 from stridedgpu.operations.frames import write_frame_crops
 from stridedgpu.operations.move import move_elements
@@ -255,6 +255,8 @@ class Worker:
 
     def _alike_rows(self, count: int, keys: Keys, element: ElementType, sizes: tuple[int, ...]) -> list[int]:
         """The rows of a batch: all if its images are usable, otherwise none."""
+        if count > MOST_IMAGES:
+            raise LayoutError(f"The batch has {count} pictures, more than there is memory to list them.")
         try:
             if count:
                 self._checked(element, sizes)
@@ -434,9 +436,14 @@ def _in_order(layout: Layout, dims: str, order: str) -> Layout:
     return layout.permuted(memory_axes(present, labels_of(dims, layout.ndim)))
 
 
+def _is_sequence(values: object) -> bool:
+    """Whether entries can be counted and taken; not those of a class, nor of an array of rank 0."""
+    return isinstance(values, Sized) and hasattr(type(values), "__getitem__") and getattr(values, "ndim", 1) != 0
+
+
 def _check_keys(keys: Keys, count: int) -> None:
     """Raise `LayoutError` unless there is one key a row, or none at all."""
-    if keys is not None and not (hasattr(keys, "__len__") and hasattr(keys, "__getitem__")):
+    if keys is not None and not _is_sequence(keys):
         raise LayoutError(f"keys={keys!r} must be a sequence with a key for each row, such as list(keys).")
     if keys is not None and len(keys) != count:
         raise LayoutError(f"There are {len(keys)} keys for {count} rows; give one for each.")

@@ -34,6 +34,8 @@ class Binding:
         """Check the range against the descriptor."""
         object.__setattr__(self, "offset", integer("offset", self.offset))
         object.__setattr__(self, "size_in_bytes", integer("size_in_bytes", self.size_in_bytes))
+        if not isinstance(self.desc, BufferTensorDesc):
+            raise LayoutError(f"desc={self.desc!r} is no BufferTensorDesc.")
         self.desc.check_binding(self.offset, self.size_in_bytes)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Complex, Real
 from struct import Struct, pack, unpack
 from typing import Final, SupportsFloat, TypeAlias, cast
 
@@ -41,14 +41,21 @@ def floats(name: str, value: PerChannel | Doubles) -> tuple[float, ...]:
     one = isinstance(value, Real) or getattr(value, "ndim", 1) == 0
     values = cast("Iterable[SupportsFloat]", (value,) if one else value)
     try:
-        numbers = tuple(float(entry) for entry in values)
-    except (TypeError, ValueError):
+        numbers = tuple(map(_real, values))
+    except (TypeError, ValueError, MemoryError):
         numbers = ()
     except OverflowError:
         raise LayoutError(f"{name} has a number beyond the largest float64, 1.8e308.") from None
     if not numbers or isinstance(value, (str, bytes)):
         raise LayoutError(f"{name}={value!r} must be a number, or one number a channel.")
     return numbers
+
+
+def _real(entry: SupportsFloat) -> float:
+    """A number as a float. Raises `TypeError` for a complex one, whose imaginary part NumPy's would drop."""
+    if isinstance(entry, Complex) and not isinstance(entry, Real):
+        raise TypeError(f"{entry!r} is complex")
+    return float(entry)
 
 
 def doubles(name: str, value: PerChannel | Doubles) -> Doubles:

@@ -5,7 +5,7 @@ Sizes and strides are in elements. Nothing here imports an array library.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index
@@ -25,6 +25,7 @@ __all__ = [
     "canonical_axes",
     "integer",
     "integers",
+    "is_one_of",
     "listed",
     "memory_order",
     "packed_strides",
@@ -69,8 +70,13 @@ def listed(values: object) -> list[Any] | None:
         return None
     try:
         return list(values)
-    except TypeError:
+    except (TypeError, MemoryError):
         return None
+
+
+def is_one_of(value: object, names: Collection[str]) -> bool:
+    """Whether a value is one of some names; an array, which compares its elements, is none."""
+    return isinstance(value, str) and value in names
 
 
 def integers(name: str, values: Iterable[object], *, least: int | None = None) -> tuple[int, ...]:

@@ -149,6 +149,13 @@ REFUSED = {
         ElementTypeError,
         "planes[0] holds float32",
     ),
+    "planes of one number": (lambda: sg.Frame("nv12", 3, sizes=SIZES), LayoutError, "planes=3 is not a sequence"),
+    "chroma of an array": (lambda: sg.Frame.over("nv12", BYTES, SIZES, chroma=np.zeros(2)), LayoutError, "is unknown"),
+    "a range that is both": (
+        lambda: sg.Frame.over("nv12", BYTES, SIZES, full_range=np.array([True, False])),
+        LayoutError,
+        "is neither true nor false",
+    ),
     "an unknown matrix": (lambda: sg.Frame.over("nv12", BYTES, SIZES, matrix="601"), LayoutError, "matrix='601'"),
     "unknown chroma": (lambda: sg.Frame.over("nv12", BYTES, SIZES, chroma="cubic"), LayoutError, "chroma='cubic'"),
     "two sizes in a batch": (

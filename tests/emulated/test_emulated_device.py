@@ -334,3 +334,25 @@ def test_plans_say_what_runs_and_what_would():
     assert f"{plan.kernel} on {EMULATED}: loops of the CPU" in plan.explain()
     assert "a GPU such as" in plan.explain()
     assert pickle.loads(pickle.dumps(plan)).explain() == plan.explain()
+
+
+@pytest.mark.parametrize(
+    "lies, words",
+    [
+        ({"data": 3}, r"has the data 3; it is \(address, whether it is read-only\)"),
+        ({"data": ("x", False)}, "has the data"),
+        ({"data": None}, "has the data None"),
+        ({"shape": ...}, "has no shape"),
+        ({"typestr": ...}, "has no typestr"),
+        ({"strides": (None, 4)}, "strides=.* must be integers"),
+        ({"strides": 3}, "strides=3 is not a sequence of integers"),
+    ],
+    ids=str,
+)
+def test_an_array_interface_without_its_parts_is_refused(lies, words):
+    told = {**sent([[1.0, 2.0]], "float32").__cuda_array_interface__, **lies}
+    told = {name: part for name, part in told.items() if part is not ...}
+    with pytest.raises(sg.LayoutError, match=words):
+        sg.asarray(SimpleNamespace(__cuda_array_interface__=told))
+    with pytest.raises(sg.LayoutError, match="is a list, not a dict"):
+        sg.asarray(SimpleNamespace(__cuda_array_interface__=[told]))

@@ -31,10 +31,11 @@ def test_the_elements_are_those_at_the_address_whatever_the_signs_of_the_strides
     assert got.tobytes() == bits_of(layout, element.itemsize, memory).tobytes()
 
 
-def test_the_last_byte_of_the_address_space_is_one_and_the_next_is_none():
-    check_range("camera", ADDRESS_SPACE_BYTES - 4, ADDRESS_SPACE_BYTES - 4, 4)
+def test_the_last_byte_of_a_process_is_one_and_the_next_is_the_systems():
+    check_range("camera", 2**63 - 4, 2**63 - 4, 4)
     check_range("camera", 0, 0, 0)
-    for address, nbytes in ((ADDRESS_SPACE_BYTES - 4, 5), (0, 1), (-1, 1)):
+    check_range("camera", ADDRESS_SPACE_BYTES - 4, ADDRESS_SPACE_BYTES - 4, 0)
+    for address, nbytes in ((2**63 - 4, 5), (2**63, 1), (ADDRESS_SPACE_BYTES - 4, 5), (0, 1), (-1, 1)):
         with pytest.raises(BindingError, match=r"camera describes"):
             check_range("camera", address, address, nbytes)
 
@@ -65,10 +66,11 @@ def test_what_is_read_only_stays_so(layout, seed):
     "address, strides, words",
     [
         (2**64 - 8, None, "24 bytes from 0xfffffffffffffff8 on, which leave the address space"),
+        (2**63, None, "24 bytes from 0x8000000000000000 on, where the system has its addresses"),
         (8, (-12, 4), "which leave the address space"),
         (16, (-(2**63), 4), "which leave the address space"),
     ],
-    ids=["last bytes", "backwards past 0", "the least stride"],
+    ids=["last bytes", "the system's", "backwards past 0", "the least stride"],
 )
 def test_an_array_interface_is_believed_by_numpy_and_not_here(address, strides, words):
     told = {"version": 3, "shape": (2, 3), "typestr": "<f4", "data": (address, False), "strides": strides}

@@ -171,6 +171,16 @@ LAYOUTS = {
 }
 
 CONVERSIONS = {
+    "a complex scale of NumPy": (
+        lambda w: w.source.relayout(dtype="float32", scale=np.array([1j, 2, 3])),
+        LayoutError,
+        "must be a number, or one number a channel",
+    ),
+    "a scale with more rows than there is memory": (
+        lambda w: w.source.relayout(dtype="float32", scale=np.broadcast_to(np.uint8(1), (2**40, 2))),
+        LayoutError,
+        "must be a number, or one number a channel",
+    ),
     "unknown type": (lambda w: w.source.relayout(dtype="float24"), ElementTypeError, "'float24'"),
     "object type": (lambda w: w.source.relayout(dtype=object), ElementTypeError, "'object'"),
     "4-bit type": (lambda w: w.source.relayout(dtype=sg.DataType.INT4), ElementTypeError, "'int4'"),
@@ -470,6 +480,28 @@ FOREIGN = {
     ),
     "too many dims": (lambda w: sg.asarray(w.numbers[0, 0], dims="NHWC"), LayoutError, "labels 4 axes of a tensor of"),
     "dims with a letter twice": (lambda w: sg.asarray(w.numbers, dims="NHHC"), LayoutError, "'H' twice"),
+    "DLPack without a device": (
+        lambda w: sg.asarray(type("Half", (), {"__dlpack__": len})()),
+        LayoutError,
+        "Half has __dlpack__ and no __dlpack_device__",
+    ),
+    "a class of tensors": (
+        lambda w: sg.relayout(sg.StridedTensor),
+        ElementTypeError,
+        "type is not array-like: NumPy can only hold it as objects",
+    ),
+    "a path of no text": (
+        lambda w: sg.asarray(type("Path", (), {"__fspath__": lambda self: 3})()),
+        ElementTypeError,
+        "Path is not array-like",
+    ),
+    "more entries than there is memory": (
+        lambda w: sg.asarray(
+            type("Long", (), {"__len__": lambda self: 2**62, "__getitem__": lambda self, place: [1][place]})()
+        ),
+        DeviceError,
+        "no memory left for an array of this Long",
+    ),
     "no DLPack": (lambda w: sg.from_dlpack([1, 2]), LayoutError, "list has no __dlpack__"),
     "an unknown device": (lambda w: sg.asarray(w.numbers, device="tpu"), DeviceError, "device='tpu' is unknown"),
 }

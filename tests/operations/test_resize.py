@@ -218,6 +218,16 @@ REFUSALS = {
         "'cubic' is unknown",
     ),
     "unknown passes": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", passes="both"), "passes='both' is unknown"),
+    "passes of an array": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", passes=np.zeros(2)), "passes=.* is unknown"),
+    "boxes and no interpolation": (
+        lambda: sg.gather_crops([PHOTO], size=(4, 4), boxes=[[0, 0, 4, 4]], interpolation=np.zeros(2), dims="HWC"),
+        "interpolation=.* is unknown",
+    ),
+    "placements beyond 64 bits": (lambda: sg.letterbox_placements([(1, 1)], 2**63), "placements beyond 64 bits"),
+    "more pictures than there is memory": (
+        lambda: sg.resize(np.broadcast_to(PHOTO, (2**40, *PHOTO.shape)), (4, 4), dims="NHWC"),
+        "1099511627776 images",
+    ),
     "passes of OpenCV": (
         lambda: sg.resize(PHOTO, (4, 4), dims="HWC", interpolation="opencv-area", passes="vertical"),
         "passes='vertical' is Pillow's",
@@ -264,6 +274,12 @@ def test_refusals(name: str) -> None:
     attempt, words = REFUSALS[name]
     with pytest.raises(sg.LayoutError, match=words):
         attempt()
+
+
+def test_pictures_without_channels_are_resized_to_none() -> None:
+    """Nothing is written, by compiled loops either."""
+    assert sg.letterbox(PHOTO[..., :0], (4, 4), dims="HWC").sizes == (0, 4, 4)
+    assert sg.resize(PHOTO[..., :0], (4, 4), dims="HWC", interpolation="opencv-linear").sizes == (0, 4, 4)
 
 
 def test_types_that_no_library_resizes() -> None:

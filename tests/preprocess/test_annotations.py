@@ -161,6 +161,8 @@ def test_placements_read_alone():
         ({"boxes": "box"}, {"box": [[1, 2, 3, 4]]}, r"row 0 of column 'box': boxes of an image are numbers of sizes"),
         ({"boxes": "box"}, {"box": []}, "column 'box' holds 0 rows beside 1"),
         ({"points": "at"}, {"at": ["x"]}, "row 0 of column 'at'"),
+        ({"points": "at"}, {"at": frozenset({1})}, "column 'at' holds a frozenset beside 1"),
+        ({"boxes": "box"}, {"box": [np.full((1, 4), 1j)]}, "row 0 of column 'box': boxes of an image are numbers"),
         ({"boxes": "image"}, {}, "columns of their own"),
         ({"box_format": "yolo"}, {}, "box_format='yolo' is unknown"),
     ],

@@ -487,3 +487,24 @@ def test_steps_pickled_before_the_package_had_rooms_keep_working():
     assert repr(arrived) == repr(step)
     batch = {"image": np.arange(2 * 5 * 6 * 3, dtype=np.uint8).reshape(2, 5, 6, 3)}
     assert same_bits(arrived(batch, [0, 1])["image"], step(batch, [0, 1])["image"])
+
+
+@pytest.mark.parametrize("keys", [3, np.array(3), list], ids=str)
+def test_keys_are_a_sequence(keys):
+    with pytest.raises(sg.LayoutError, match="must be a sequence with a key for each row"):
+        sg.Preprocess(crop=2, seed=1, device="cpu", dims="NHWC")(np.zeros((2, 4, 4, 3), np.uint8), keys)
+
+
+def test_a_batch_repeated_beyond_memory_is_refused():
+    batch = np.broadcast_to(np.zeros((4, 4, 3), np.uint8), (2**40, 4, 4, 3))
+    with pytest.raises(sg.LayoutError, match="1099511627776 pictures"):
+        sg.Preprocess(crop=2, device="cpu", dims="NHWC")(batch)
+
+
+@pytest.mark.parametrize("declared", [{"resize": (2, 2)}, {"crop": 2}, {"letterbox": 2}], ids=str)
+def test_an_image_of_another_device_is_not_read_by_the_cpu(declared):
+    step = sg.Preprocess(device="cpu", **declared)
+    here = np.zeros((4, 4, 3), np.uint8)
+    there = sg.asarray(here).to_device("cuda-emulated")
+    with pytest.raises(sg.BindingError, match="An image is on cuda-emulated, and the step on the CPU"):
+        step([here, there])

@@ -67,5 +67,7 @@ def test_a_binding_is_checked_against_its_descriptor():
         sg.Binding(DESC, "arena", 8, 16)
     with pytest.raises(sg.BindingError, match="size_in_bytes=12 is less"):
         sg.Binding(DESC, "arena", 0, 12)
+    with pytest.raises(sg.LayoutError, match="desc='uint8' is no BufferTensorDesc"):
+        sg.Binding("uint8", "arena", 0, 16)
     with pytest.raises(sg.LayoutError, match=r"inputs\[0\]=\(0, 16\) is neither a Binding nor None"):
         sg.check_bindings([(0, 16)], [])
