@@ -176,50 +176,35 @@ def place_at(layout: Layout, offset: int) -> Place:
     """
     if 0 in layout.sizes:
         return Place(offset, None, 0)
-    axes = sorted(
-        (axis for axis in range(layout.ndim) if layout.strides[axis] and layout.sizes[axis] > 1),
-        key=lambda axis: -abs(layout.strides[axis]),
-    )
-    repeats = prod(n for n, s in zip(layout.sizes, layout.strides, strict=True) if s == 0)
+    axes = [axis for axis in range(layout.ndim) if layout.strides[axis] and layout.sizes[axis] > 1]
+    axes.sort(key=lambda axis: -abs(layout.strides[axis]))
     terms = [(abs(layout.strides[axis]), layout.sizes[axis] - 1) for axis in axes]
     solutions: list[Coordinates] = []
-    for steps in islice(_solutions(offset - layout.first_offset, terms), MANY):
+    for steps in islice(_solutions(offset - layout.first_offset, terms, iter(range(_MOST_STEPS))), MANY):
         if steps is None:
             return Place(offset, min(solutions, default=None), MANY)
         at = [0] * layout.ndim
         for axis, step in zip(axes, steps, strict=True):
             at[axis] = step if layout.strides[axis] > 0 else layout.sizes[axis] - 1 - step
         solutions.append(tuple(at))
+    repeats = prod(n for n, s in zip(layout.sizes, layout.strides, strict=True) if s == 0)
     return Place(offset, min(solutions, default=None), min(MANY, len(solutions) * repeats))
 
 
-def _solutions(target: int, terms: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...] | None]:
-    """All x with sum(coefficient * x) = `target` and 0 <= x <= most, by descending coefficients.
-
-    None comes last if the search took too long.
-    """
-    reaches, divisors = [0], [0]
-    for coefficient, most in reversed(terms):
-        reaches.insert(0, reaches[0] + coefficient * most)
-        divisors.insert(0, gcd(divisors[0], coefficient))
-    steps = 0
-    pending: list[tuple[int, tuple[int, ...]]] = [(target, ())]
-    while pending:
-        steps += 1
-        if steps > _MOST_STEPS:
-            yield None
-            return
-        rest, chosen = pending.pop()
-        depth = len(chosen)
-        if not 0 <= rest <= reaches[depth] or (rest and divisors[depth] == 0) or rest % (divisors[depth] or 1):
-            continue
-        if depth == len(terms):
-            yield chosen
-            continue
-        coefficient, most = terms[depth]
-        least = max(0, -(-(rest - reaches[depth + 1]) // coefficient))
-        largest = min(most, rest // coefficient, least + _MOST_STEPS)
-        pending.extend((rest - coefficient * x, (*chosen, x)) for x in range(largest, least - 1, -1))
+def _solutions(target: int, terms: Sequence[tuple[int, int]], steps: Iterator[int]) -> Iterator[tuple[int, ...] | None]:
+    """All x with sum(coefficient * x) = `target` and 0 <= x <= most; None comes last where the steps are used up."""
+    if next(steps, None) is None:
+        yield None
+    elif not terms:
+        if target == 0:
+            yield ()
+    elif target % gcd(*(coefficient for coefficient, _ in terms)) == 0:
+        (coefficient, most), *inner = terms
+        reach = sum(other * last for other, last in inner)
+        least = max(0, -(-(target - reach) // coefficient))
+        for x in range(least, min(most, target // coefficient) + 1):
+            for others in _solutions(target - coefficient * x, inner, steps):
+                yield None if others is None else (x, *others)
 
 
 class Labeller:
