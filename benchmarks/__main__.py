@@ -24,7 +24,7 @@ from benchmarks.suite.table import table_text
 from benchmarks.suite.workloads import CURVE_BYTES, CURVES, WORKLOADS, Scale, Workload, curve_of, workloads_named
 from stridedgpu.__main__ import INTERRUPTED, REFUSED, OneLineParser
 from stridedgpu.commands.console import one_line, progress
-from stridedgpu.preprocess.npy import check_writable, replacement
+from stridedgpu.preprocess.files import check_writable, replacement
 from stridedgpu.values.errors import StridedGpuError
 
 _PROGRAM: Final = "benchmarks"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from stridedgpu.preprocess.npy import opened_file
+from stridedgpu.preprocess.files import opened_file
 from stridedgpu.values.errors import StridedGpuError
 
 __all__ = ["DEVICE_COPY", "OURS", "OWN_COPY", "Record", "Results", "Timing", "read_results", "results_text"]

@@ -9,9 +9,8 @@ from typing import Any, BinaryIO, Final, Protocol
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.preprocess.batches import PART_SAMPLES, BatchMaker
-from stridedgpu.preprocess.decoding import Decoder, whole_process_decodes
-from stridedgpu.preprocess.image_files import ImageFile, sample_keys
-from stridedgpu.preprocess.npy import write_elements, write_header
+from stridedgpu.preprocess.decoding import Decoder, silent_decoders
+from stridedgpu.preprocess.files import ImageFile, sample_keys, write_elements, write_header
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
@@ -153,7 +152,7 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
     samples: list[Sample] = []
     compared = 0
     threads = usable_cores()
-    with whole_process_decodes(threads * PART_SAMPLES):
+    with silent_decoders():
         for _, images, rows in maker.batches(range(count), job.written_together, threads, _AHEAD, step.epoch):
             target.take(images)
             for place, row in enumerate(rows):

@@ -18,13 +18,11 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand, numpy_dtype
 from stridedgpu.operations.crop_sources import CropSources
-from stridedgpu.preprocess.colours import drawn_colours
-from stridedgpu.preprocess.decoding import Pixels
-from stridedgpu.preprocess.normalisation import border_values, scale_and_bias
-from stridedgpu.preprocess.sample_keys import Chance
-from stridedgpu.preprocess.sources import image_operand
+from stridedgpu.preprocess.declaration import border_values, scale_and_bias
+from stridedgpu.preprocess.epochs import Chance
+from stridedgpu.preprocess.images import Pixels, image_operand
 from stridedgpu.preprocess.step import Preprocess
-from stridedgpu.preprocess.windows import write_windows
+from stridedgpu.preprocess.windows import drawn_colours, write_windows
 from stridedgpu.values.conversion import Normalisation
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import StridedGpuError
@@ -101,7 +99,7 @@ def compared_times(samples: Sequence[Sample], step: Preprocess[Any]) -> list[tup
     """Convert the windows again, by `gather_crops` and by NumPy: rows of the summary with the times and their ratio."""
     windows = [sample.window for sample in samples]
     count, (height, width, channels) = len(windows), windows[0].shape
-    conversion = step._worker._conversion(element_type(windows[0].dtype), channels)
+    conversion, _ = step._worker.conversion_and_fill(element_type(windows[0].dtype), channels)
     sources = CropSources.of_images([operand_of(window, "HWC")[0] for window in windows])
     batch = step._worker.batch_of(count, channels, (height, width))
     order = [step.layout.index(axis) for axis in "NHWC"]

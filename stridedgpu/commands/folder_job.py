@@ -21,10 +21,9 @@ from typing import Any, Final
 
 from stridedgpu import __version__
 from stridedgpu.devices.cpu.thread_count import usable_cores
-from stridedgpu.preprocess.batches import PART_SAMPLES, BatchMaker
-from stridedgpu.preprocess.decoding import Decoder, whole_process_decodes
-from stridedgpu.preprocess.image_files import image_names
-from stridedgpu.preprocess.npy import opened_file, replacement
+from stridedgpu.preprocess.batches import BatchMaker
+from stridedgpu.preprocess.decoding import Decoder, silent_decoders
+from stridedgpu.preprocess.files import image_names, opened_file, replacement
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
@@ -164,7 +163,7 @@ def write_shard(
     assert step.window is not None, "the command line declares --size"
     sizes = dict(zip("CHW", (step.channel_count or 3, *step.window), strict=True))
     shape = tuple(sizes[letter] for letter in step.layout[1:])
-    decoding, path = whole_process_decodes(threads * PART_SAMPLES), job.path(shard.number)
+    decoding, path = silent_decoders(), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step, shape) as writer:
         for count, images, usable in batches:
             rows = [Row(names[row.number], _label(names[row.number], classes)) for row in usable]

@@ -12,9 +12,10 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.preprocess.declaration import Declaration
-from stridedgpu.preprocess.decoding import Decoder, Pixels
+from stridedgpu.preprocess.decoding import Decoder
+from stridedgpu.preprocess.files import ImageError, ImageFile
 from stridedgpu.preprocess.geometry import resized_sizes
-from stridedgpu.preprocess.image_files import ImageError, ImageFile
+from stridedgpu.preprocess.images import Pixels
 from stridedgpu.preprocess.samples import Form, Row, Sample
 
 SAMPLES: Final = (

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stridedgpu.preprocess.decoding import DECODERS
-from stridedgpu.preprocess.image_files import ImageFile, find_images
-from stridedgpu.preprocess.npy import check_writable, replacement, write_array, write_elements
+from stridedgpu.preprocess.files import ImageFile, check_writable, find_images, replacement, write_array, write_elements
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.exchange.exports import numpy_dtype
-from stridedgpu.preprocess.npy import FileError, replacement, write_array, write_elements, write_header
+from stridedgpu.preprocess.files import FileError, replacement, write_array, write_elements, write_header
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.dtypes import element_type
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from stridedgpu import picture
 from stridedgpu.api.creation import asarray
-from stridedgpu.preprocess.npy import check_writable, read_array, replacement
+from stridedgpu.preprocess.files import check_writable, read_array, replacement
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import DataType
 from stridedgpu.values.errors import LayoutError

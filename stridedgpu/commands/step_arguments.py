@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, get_args
 
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
-from stridedgpu.preprocess.declaration import Center
-from stridedgpu.preprocess.declaration_checks import SEEDS
-from stridedgpu.preprocess.modes import MODES
-from stridedgpu.preprocess.normalisation import NORMALISATIONS
+from stridedgpu.preprocess.declaration import MODES, NORMALISATIONS, SEEDS, Center
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.typing import Interpolation
 from stridedgpu.values.conversion import Arithmetic

@@ -25,13 +25,12 @@ from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
-from .annotations import moved_annotations
+from .declaration import border_values
 from .decoding import Decoder, opened_mask
-from .normalisation import border_values
 from .ordered_pool import in_order
 from .samples import Row, Source
 from .step import Preprocess
-from .worker import Made, Worker
+from .worker import BatchResult, Call, Worker
 
 __all__ = ["PART_SAMPLES", "BatchMaker"]
 
@@ -140,7 +139,7 @@ class BatchMaker:
             return _PartMade(rows, pixels)
         slots, numbers, epoch = self._slots(part), _numbers(rows), part.batch.epoch
         slots = slots.with_layout(slots.layout.sliced(slice(len(pixels))))
-        made = self._near.images(pixels, _keys(rows), stacked=True, out=slots, numbers=numbers, epoch=epoch)
+        made = self._near.images(pixels, Call(_keys(rows), epoch, slots, numbers=numbers), stacked=True)
         return _PartMade(self._moved(self._near, made, rows), [])
 
     def _batch(self, batch: _Batch, made: Sequence[tuple[_Part, _PartMade]]) -> tuple[StridedTensor, list[Row]]:
@@ -148,7 +147,7 @@ class BatchMaker:
         rows = [row for _, part in made for row in part.rows]
         if not self._has_slots:
             pixels = [image for _, part in made for image in part.pixels]
-            whole = self._worker.images(pixels, _keys(rows), stacked=True, numbers=_numbers(rows), epoch=batch.epoch)
+            whole = self._worker.images(pixels, Call(_keys(rows), batch.epoch, numbers=_numbers(rows)), stacked=True)
             assert isinstance(whole.images, StridedTensor), "they are stacked"
             return whole.images, self._moved(self._worker, whole, rows)
         memory = self._memory(batch)
@@ -157,11 +156,11 @@ class BatchMaker:
         near = StridedTensor.over(memory, "NCHW")
         if self._far is None:
             return near, rows
-        far = self._far.batch(near.permute("NHWC"), None).images
+        far = self._far.batch(near.permute("NHWC"), Call()).images
         assert isinstance(far, StridedTensor), "it is one batch"
         return far, rows
 
-    def _moved(self, worker: Worker, made: Made, rows: Sequence[Row]) -> list[Row]:
+    def _moved(self, worker: Worker, made: BatchResult, rows: Sequence[Row]) -> list[Row]:
         """The rows of a result, with the annotations among their columns moved as their images were."""
         kept = [rows[row] for row in made.rows]
         if not self._step.annotations:
@@ -173,9 +172,7 @@ class BatchMaker:
             if mask is not None:
                 values[mask] = _mask(values[mask])
         numbered = replace(made, rows=list(columns))
-        moved = moved_annotations(
-            self._step, worker, numbered, lambda name: {number: values[name] for number, values in columns.items()}
-        )
+        moved = worker.annotations(numbered, lambda name: {number: values[name] for number, values in columns.items()})
         for name, results in moved.items():
             arrays = results.numpy() if isinstance(results, StridedTensor) else results
             for values, result in zip(columns.values(), arrays, strict=True):

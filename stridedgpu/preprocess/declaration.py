@@ -1,49 +1,134 @@
-"""The declaration of a `Preprocess` step: plain values, checked before any image arrives."""
+"""The declaration of a `Preprocess` step: plain values, checked before any image arrives, and what follows from them.
+
+Normalisations by name:
+
+| name | mean | std | source |
+|---|---|---|---|
+| "0..1", "unit" | 0 | 1 | torchvision's ToTensor |
+| "imagenet" | 0.485, 0.456, 0.406 | 0.229, 0.224, 0.225 | torchvision's reference training, models since 0.1 |
+| "clip" | 0.48145466, 0.4578275, 0.40821073 | 0.26862954, 0.26130258, 0.27577711 | openai/CLIP, clip/clip.py |
+| "siglip" | 0.5 | 0.5 | google/siglip, preprocessor_config.json |
+| "inception" | 0.5 | 0.5 | TF-Slim, inception_preprocessing.py; timm's IMAGENET_INCEPTION_MEAN |
+
+Three numbers are those of red, green and blue, and follow `channels`. Where `channels` repeats a grey image, they are
+those of the three output channels.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from difflib import get_close_matches
+from math import isfinite
+from numbers import Real
+from operator import index
+from typing import Any, Final, Literal, Self
+
+import numpy as np
 
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
+from stridedgpu.exchange.array_like import plain
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
-from stridedgpu.operations.pillow_passes import DEFAULT_PASSES
+from stridedgpu.operations.pillow_passes import DEFAULT_PASSES, warn_of_other_passes
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
-from stridedgpu.values.conversion import Arithmetic
-from stridedgpu.values.dtypes import element_type
-from stridedgpu.values.interpolation import Passes
-from stridedgpu.values.strides import axis_letters
-
-from .declaration_checks import (
-    check_axes,
-    check_chance,
-    check_choices,
-    check_numbers,
-    check_resize,
-    check_samples,
+from stridedgpu.values.channel_matrix import Matrix, matrix_rows
+from stridedgpu.values.conversion import (
+    IMAGENET,
+    Arithmetic,
+    Conversion,
+    Normalisation,
+    checked_arithmetic,
+    normalisation,
 )
-from .declared_names import unknown_argument
-from .declared_values import (
-    INTEGERS,
-    NUMBERS,
-    plain_flip,
-    plain_integer,
-    plain_matrix,
-    plain_numbers,
-    plain_pad,
-    plain_ranges,
-)
-from .modes import Mode
-from .normalisation import Normalization, mean_and_std
+from stridedgpu.values.dtypes import ElementType, element_type
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.interpolation import PASSES, Passes, interpolation_named
+from stridedgpu.values.strides import axis_letters, canonical_axes, is_one_of
 
-__all__ = ["Center", "Declaration"]
-
-LETTERBOX_BORDER = 114
-"""The byte of every channel around a letterboxed image, as in YOLO."""
-
+Numbers = tuple[float, ...]
+Mode = Literal["rgb", "gray"]
 Center = Literal["round", "floor"]
 """What becomes of half a pixel beside the middle window."""
+Normalization = Literal["0..1", "unit", "imagenet", "clip", "siglip", "inception"]
+"""The value of `normalize=`."""
+
+NORMALISATIONS: Final[dict[Normalization, tuple[Numbers, Numbers]]] = {
+    "0..1": ((0.0,), (1.0,)),
+    "unit": ((0.0,), (1.0,)),
+    "imagenet": IMAGENET,
+    "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+    "siglip": ((0.5,), (0.5,)),
+    "inception": ((0.5,), (0.5,)),
+}
+"""Mean and standard deviation in units of 0..1, one number or those of red, green and blue."""
+
+MODES: Final[tuple[Mode, ...]] = ("rgb", "gray")
+
+SEEDS: Final = range(-(2**63), 2**63)
+"""The range of valid seeds."""
+
+LETTERBOX_BORDER: Final = 114
+"""The byte of every channel around a letterboxed image, as in YOLO."""
+
+_WHITE: Final = 255
+"""The byte that is white."""
+
+_COLUMNS: Final = ("column", "mask", "boxes", "points")
+
+_CHOICES: Final = {
+    "errors": ("raise", "skip"),
+    "output": ("numpy", "tensor"),
+    "box_format": ("xyxy", "xywh", "cxcywh", "tlbr"),
+    "mode": (*MODES, None),
+    "normalize": (*NORMALISATIONS, None),
+    "center": ("round", "floor"),
+    "random_crop": (True, False, None),
+    "exif": (True, False),
+}
+"""The values of each field that chooses among a few."""
+
+_REALS: Final = ("mean", "std", "scale", "bias", "clip", "fill", "gain", "offset")
+_PIXELS: Final = "a height and a width in pixels, or one for both"
+_WHOLE: Final = {
+    "channels": "such as (2, 1, 0)",
+    "resize": "a height and a width in pixels, or one for the shorter side",
+    "crop": _PIXELS,
+    "letterbox": _PIXELS,
+}
+"""The fields that are integers."""
+_PAIRS: Final = {
+    "clip": "the least and the largest value that are kept, such as (-1000, 400)",
+    "gain": "the range of a factor, such as (0.8, 1.2)",
+    "offset": "the range of an addend in units of 0..1, such as (-0.1, 0.1)",
+}
+_USUAL_RANGES: Final = ((0.08, 1.0), (3 / 4, 4 / 3))
+"""The ranges of torchvision's RandomResizedCrop."""
+
+_MEANT: Final = {
+    "random_resized_crop=, flip=, gain= and offset=, with seed=": "augment",
+    "batch= and threads= of sg.load": "batch batch_size num_workers threads workers",
+    "crop=": "center_crop",
+    "mode= or channels=": "color colour",
+    "gain= and offset=, with seed=": "color_jitter",
+    "layout= and dims=": "format",
+    "mode=": "grayscale",
+    "flip=, with seed=": "hflip horizontal_flip random_flip random_horizontal_flip",
+    "mean=": "image_mean",
+    "std=": "image_std",
+    "crop=, resize= or letterbox=": "image_size shape size",
+    "layout= or dims=": "order",
+    "flip= and seed=": "p",
+    "pad=": "padding",
+    "interpolation=": "resample",
+    "layout= and dtype=": "to_tensor",
+    "the arguments of one declaration, such as crop=, flip= and mean=": "transforms",
+    "fill=": "value",
+}
+"""Arguments, and the names that other libraries have for them."""
+
+_TYPED: Final = 0.8
+"""The least similarity, as difflib counts it, of a name that was typed wrong; less is another word."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,26 +188,30 @@ class Declaration:
 
     def __post_init__(self) -> None:
         """Normalise the values (sequences to tuples, the type to its name), and check them."""
-        for name in NUMBERS:
-            object.__setattr__(self, name, plain_numbers(name, getattr(self, name)))
-        for name in INTEGERS:
-            object.__setattr__(self, name, plain_integer(name, getattr(self, name)))
+
+        def store(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        for name in (*_REALS, *_WHOLE):
+            store(name, _plain_numbers(name, getattr(self, name)))
+        for name in ("seed", "row_pitch_bytes", "mask_fill"):
+            store(name, _plain_integer(name, getattr(self, name)))
         for name in ("dims", "layout"):
             if isinstance(getattr(self, name), str):
                 letters = axis_letters(getattr(self, name))
-                object.__setattr__(self, name, f"N{letters}" if letters and "N" not in letters else letters)
-        object.__setattr__(self, "matrix", plain_matrix(self.matrix))
-        object.__setattr__(self, "dtype", element_type(self.dtype).name)
+                store(name, f"N{letters}" if letters and "N" not in letters else letters)
+        store("matrix", _plain_matrix(self.matrix))
+        store("dtype", element_type(self.dtype).name)
         checked_alignment(self.alignment)
-        check_choices(self)
-        object.__setattr__(self, "random_resized_crop", plain_ranges(self.random_resized_crop))
-        object.__setattr__(self, "pad", plain_pad(self.pad))
-        object.__setattr__(self, "flip", plain_flip(self.flip, self.seed))
-        check_axes(self)
-        check_resize(self)
-        check_numbers(self)
-        check_samples(self)
-        check_chance(self)
+        _check_choices(self)
+        store("random_resized_crop", _plain_ranges(self.random_resized_crop))
+        store("pad", _plain_pad(self.pad))
+        store("flip", _plain_flip(self.flip, self.seed))
+        _check_axes(self)
+        _check_resize(self)
+        _check_numbers(self)
+        _check_samples(self)
+        _check_chance(self)
         device: object = self.device
         if not (isinstance(device, str) and device == "auto"):
             device_name(device)
@@ -145,9 +234,12 @@ class Declaration:
     @property
     def annotations(self) -> tuple[str | int, ...]:
         """The columns that move with the images."""
-        if self.mask is None and self.boxes is None and self.points is None:
-            return ()
         return tuple(column for column in (self.mask, self.boxes, self.points) if column is not None)
+
+    @property
+    def image_axes(self) -> str:
+        """The order of the axes of one given image."""
+        return self.dims.replace("N", "")
 
     @property
     def image_mode(self) -> Mode:
@@ -201,3 +293,387 @@ class Declaration:
             return 3 if self.mode == "rgb" else 1
         declared = (len(values) for values in (*mean_and_std(self), self.scale, self.bias) if values is not None)
         return next((count for count in declared if count > 1), None)
+
+
+def unknown_argument(name: str, known: Collection[str]) -> str:
+    """The sentence for an argument that does not exist.
+
+    >>> unknown_argument("size", ["crop", "resize"])
+    'Preprocess has no argument size=; crop=, resize= or letterbox= do that.'
+    >>> unknown_argument("normalise", ["crop", "normalize"])
+    'Preprocess has no argument normalise=; normalize= is one.'
+    """
+    for meant, names in _MEANT.items():
+        if name.lower() in names.split():
+            return f"Preprocess has no argument {name}=; {meant} {'do' if ' ' in meant else 'does'} that."
+    close = get_close_matches(name.lower(), known, 1, _TYPED)
+    return f"Preprocess has no argument {name}=; " + (
+        f"{close[0]}= is one." if close else "help(stridedgpu.Preprocess) describes those that it has."
+    )
+
+
+# ---- canonical forms
+
+
+def _entries(value: object) -> tuple[Any, ...]:
+    """A sequence of any library as a tuple of Python's values, and one value as a tuple."""
+    values = plain(value)
+    return tuple(values) if isinstance(values, (Sequence, tuple)) and not isinstance(values, str) else (values,)
+
+
+def _plain_numbers(name: str, value: Any) -> Any:
+    """A sequence as a tuple of Python numbers, and one number as a tuple; None stays."""
+    if value is None:
+        return None
+    try:
+        entries = _entries(value)
+        numbers = tuple(int(entry) if name in _WHOLE else float(entry) for entry in entries)
+        exact = name not in _WHOLE or all(
+            number == entry and not isinstance(entry, bool) for number, entry in zip(numbers, entries, strict=True)
+        )
+    except (TypeError, ValueError, OverflowError):
+        exact, numbers = False, ()
+    if name in _PAIRS:
+        in_order = len(numbers) == 2 and all(map(isfinite, numbers)) and numbers[0] <= numbers[1]
+        if not in_order or (name == "clip" and numbers[0] == numbers[1]):
+            raise LayoutError(f"{name}={value!r} must be two numbers in order: {_PAIRS[name]}.")
+    elif not exact or not numbers:
+        wanted = f"integers, {_WHOLE[name]}" if name in _WHOLE else "a number, or one for each channel"
+        raise LayoutError(f"{name}={value!r} must be {wanted}.")
+    return numbers * 2 if name in ("crop", "letterbox") and len(numbers) == 1 else numbers
+
+
+def _plain_integer(name: str, value: Any) -> int | None:
+    """An integer of any library as Python's; None stays."""
+    if value is None:
+        return None
+    if not isinstance(value, bool):
+        try:
+            return index(value)
+        except TypeError:
+            pass
+    raise LayoutError(f"{name}={value!r} must be an integer.")
+
+
+def _plain_matrix(value: object) -> Matrix | None:
+    """A matrix of any library as tuples of Python numbers; None stays."""
+    return None if value is None else tuple(tuple(memoryview(row).cast("d")) for row in matrix_rows(value))
+
+
+def _plain_ranges(value: Any) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Two ranges of positive numbers as floats; None stays, and True selects torchvision's ranges."""
+    if value is None:
+        return None
+    if value is True:
+        return _USUAL_RANGES
+    try:
+        (least, most), (narrow, wide) = ((float(low), float(high)) for low, high in value)
+        fits = 0 < least <= most <= 1 and 0 < narrow <= wide and isfinite(wide)
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise LayoutError(
+            f"random_resized_crop={value!r} must be two ranges, of the share of a picture's area, up to 1, and of "
+            f"width / height, such as {_USUAL_RANGES}; True stands for these. The size of the result is crop=."
+        )
+    return (least, most), (narrow, wide)
+
+
+def _plain_pad(value: object) -> tuple[int, ...] | None:
+    """Rows above, columns before, rows below and columns after an image; one number stands for all, two for pairs."""
+    if value is None:
+        return None
+    entries = _entries(value)
+    is_whole = all(isinstance(entry, int) and not isinstance(entry, bool) and entry >= 0 for entry in entries)
+    if not is_whole or len(entries) not in (1, 2, 4):
+        raise LayoutError(
+            f"pad={value!r} must be numbers of pixels from 0: one for all sides, two for rows and columns, or four for "
+            "top, left, bottom and right."
+        )
+    return entries * (4 // len(entries))
+
+
+def _plain_flip(value: Any, seed: int | None) -> Any:
+    """Whether to mirror, without a seed; with one the probability, which is one half for True. None stays."""
+    if value is None:
+        return None
+    probability = float(value) if isinstance(value, Real) else -1.0
+    if not 0 <= probability <= 1:
+        raise LayoutError(f"flip={value!r} must be True, False, or a probability between 0 and 1.")
+    if seed is None:
+        if probability not in (0, 1):
+            raise LayoutError(f"flip={value!r} is a probability, which needs seed= to be decided by.")
+        return bool(probability)
+    return 0.5 if value is True else probability
+
+
+# ---- checks
+
+
+def _check_choices(step: Declaration) -> None:
+    """Raise unless columns have names or places, and each choice is a valid one."""
+    for name in ("column", "key", "mask", "boxes", "points"):
+        value = getattr(step, name)
+        if value is not None and (not isinstance(value, (str, int)) or isinstance(value, bool)):
+            raise LayoutError(f"{name}={value!r} must be one column's name, or its place in a tuple.")
+    columns = [getattr(step, name) for name in _COLUMNS if getattr(step, name) is not None]
+    if len(set(columns)) < len(columns):
+        raise LayoutError(f"column, mask, boxes and points are columns of their own, and {columns} repeats one.")
+    for name, known in _CHOICES.items():
+        value = getattr(step, name)
+        if not any(type(value) is type(entry) and value == entry for entry in known):
+            words = [repr(entry) for entry in known if entry is not None]
+            raise LayoutError(f"{name}={value!r} is unknown; it is {', '.join(words[:-1])} or {words[-1]}.")
+
+
+def _check_axes(step: Declaration) -> None:
+    """Raise unless `dims` and `layout` order the same axes, rows included, and all that the rest needs."""
+    if not isinstance(step.layout, str):
+        raise LayoutError(f"layout={step.layout!r} is not an axis order such as 'NCHW'.")
+    wanted = canonical_axes(step.layout)
+    if sorted(str(step.dims)) != sorted(wanted):
+        raise LayoutError(
+            f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
+        )
+    if step.moves_windows and wanted != "NCHW":
+        raise LayoutError(f"resize, pad, crop and flip are for the axes N, C, H and W, not dims={step.dims!r}.")
+    if (step.colours or step.annotations) and wanted != "NCHW":
+        raise LayoutError(
+            f"gain, offset, mask, boxes and points are for the axes N, C, H and W, not dims={step.dims!r}."
+        )
+    if step.mode is not None and wanted not in (("NCHW",) if step.mode == "rgb" else ("NCHW", "NHW")):
+        raise LayoutError(f"mode={step.mode!r} is for images with height and width, not dims={step.dims!r}.")
+    for name in ("crop", "letterbox"):
+        window = getattr(step, name)
+        if window is not None and (len(window) != 2 or min(window) < 1):
+            raise LayoutError(f"{name}={window} must be height and width, in pixels, at least 1 each.")
+
+
+def _check_resize(step: Declaration) -> None:
+    """Raise unless at most one option resizes images, and all results have one size."""
+    options = [name for name in ("resize", "random_resized_crop", "letterbox") if getattr(step, name) is not None]
+    if len(options) > 1 or (step.letterbox is not None and step.crop is not None):
+        both = " and ".join([*options, *(["crop"] if len(options) == 1 else [])])
+        advice = " The result of random_resized_crop= has the size of crop=." if "random_resized_crop" in both else ""
+        raise LayoutError(f"{both} cannot be declared together: each says how large the result is.{advice}")
+    if step.random_resized_crop is not None and step.crop is None:
+        raise LayoutError("random_resized_crop= needs crop=, the height and width of the result.")
+    if step.pad is not None and options and options[0] != "resize":
+        raise LayoutError(f"pad= beside {options[0]}= would surround nothing: the box or the borders fill the result.")
+    if step.resize is not None and (len(step.resize) > 2 or min(step.resize) < 1):
+        raise LayoutError(
+            f"resize={step.resize} must be height and width in pixels, or one for the shorter side, at least 1 each."
+        )
+    if step.resize is not None and len(step.resize) == 1 and step.crop is None:
+        raise LayoutError(f"resize={step.resize[0]} is the shorter side alone: add crop=, or give height and width.")
+    if step.center != "round" and (step.crop is None or step.random_resized_crop is not None):
+        raise LayoutError(f"center={step.center!r} says where the middle window of crop= lies: give crop= alone.")
+    if step.interpolation is not None:
+        interpolation_named(step.interpolation)
+        if not options:
+            raise LayoutError(f"interpolation={step.interpolation!r} is for resize=, random_resized_crop=, letterbox=.")
+    if step.passes is not None and not is_one_of(step.passes, PASSES):
+        raise LayoutError(f"passes={step.passes!r} is unknown; there are {', '.join(PASSES)}.")
+    interpolation = interpolation_named(step.chosen_interpolation)
+    if step.chosen_passes != DEFAULT_PASSES and not (options and interpolation.is_pillow):
+        raise LayoutError(
+            f"passes={step.passes!r} is the order of Pillow's filters: add resize= or random_resized_crop=."
+        )
+    if options and step.passes is None:
+        warn_of_other_passes(interpolation)
+    if step.fill is not None and step.pad is None and step.letterbox is None:
+        raise LayoutError(f"fill={step.fill} is what surrounds an image, for pad= and letterbox=.")
+
+
+def _check_numbers(step: Declaration) -> None:
+    """Raise for two normalisations, or for numbers that no channels could have."""
+    is_normal = step.mean is not None or step.std is not None
+    is_direct = step.scale is not None or step.bias is not None
+    if is_normal and is_direct:
+        raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
+    if step.normalize is not None and (is_normal or is_direct):
+        raise LayoutError(f"normalize={step.normalize!r} names mean and std: leave mean, std, scale and bias out.")
+    for name in ("mean", "std", "scale", "bias"):
+        values = getattr(step, name)
+        if values is not None and not all(map(isfinite, values)):
+            raise LayoutError(f"{name}={values} must be finite.")
+    if step.std is not None and min(step.std) <= 0:
+        raise LayoutError(f"std={step.std} must be above 0.")
+    if step.channels is not None and min(step.channels) < 0:
+        raise LayoutError(f"channels={step.channels} must be channels of the picture, counted from 0.")
+    if step.matrix is not None:
+        _check_matrix(step)
+    numbers = (*mean_and_std(step), step.scale, step.bias)
+    counts = {len(values) for values in numbers if values is not None} - {1}
+    if counts and step.chooses_channels:
+        counts |= {step.output_channels(0)}
+    elif counts and step.mode == "gray":
+        counts |= {1}
+    if len(counts) > 1:
+        raise LayoutError(f"{step} has values for {' and for '.join(map(str, sorted(counts)))} channels.")
+
+
+def _check_matrix(step: Declaration) -> None:
+    """Raise for a matrix beside what chooses or changes single channels, and for numbers that are none."""
+    if not all(isfinite(number) for row in step.matrix for number in row):
+        raise LayoutError(f"matrix={step.matrix} must be finite.")
+    if step.channels is not None:
+        raise LayoutError(
+            f"channels={step.channels} and matrix= both choose channels: leave channels out, and order the matrix's "
+            "columns and rows."
+        )
+    if step.arithmetic == "divide":
+        raise LayoutError("arithmetic='divide' is for a picture's own channels; leave matrix= out, or relayout twice.")
+    for name in ("gain", "offset"):
+        if getattr(step, name) is not None:
+            raise LayoutError(
+                f"{name}={getattr(step, name)} is drawn for each channel of an image, which matrix= mixes; leave one "
+                "out, or mix the result: sg.relayout(result, matrix=...)."
+            )
+
+
+def _check_samples(step: Declaration) -> None:
+    """Raise for a largest value that no samples could have, and for a division beside a factor and an addend."""
+    is_normal = mean_and_std(step) != (None, None)
+    if step.maximum is not None:
+        if not isinstance(step.maximum, Real) or isinstance(step.maximum, bool) or not 0 < step.maximum < float("inf"):
+            raise LayoutError(
+                f"maximum={step.maximum!r} must be the largest value of a sample, such as 4095 of 12 bits."
+            )
+        if step.clip is not None:
+            raise LayoutError("maximum= and clip= both say which value becomes 1; give one of them.")
+        if not is_normal:
+            raise LayoutError("maximum= is the unit of mean and std: give these, or normalize='0..1'.")
+    if checked_arithmetic(step.arithmetic) != "divide":
+        return
+    if not is_normal:
+        raise LayoutError("arithmetic='divide' is how mean and std are computed: give these, or normalize='0..1'.")
+    for name in ("clip", "gain", "offset"):
+        if getattr(step, name) is not None:
+            raise LayoutError(
+                f"{name}={getattr(step, name)} is one factor and one addend: leave arithmetic='divide' out."
+            )
+
+
+def _check_chance(step: Declaration) -> None:
+    """Raise unless the seed is valid, and there is one where something is random."""
+    if step.seed is not None and step.seed not in SEEDS:
+        raise LayoutError(f"seed={step.seed} must be from {SEEDS.start} to {SEEDS.stop - 1}.")
+    for name in ("gain", "offset", "random_crop"):
+        if step.seed is None and getattr(step, name):
+            raise LayoutError(f"{name}={getattr(step, name)} is drawn by chance, which needs seed= to be decided by.")
+    if step.random_crop is not None and (step.crop is None or step.random_resized_crop is not None):
+        raise LayoutError(f"random_crop={step.random_crop} says where the window of crop= lies: give crop= alone.")
+
+
+# ---- what follows for images of a type
+
+
+def mean_and_std(step: Declaration, source_channels: int | None = None) -> tuple[Numbers | None, Numbers | None]:
+    """The mean and standard deviation of each output channel, named or given; None where there is none.
+
+    `source_channels` are those of an image, None while there is none.
+    """
+    if step.normalize is None:
+        return step.mean, step.std
+    mean, std = NORMALISATIONS[step.normalize]
+    if len(mean) == 1 or step.channels is None:
+        return mean, std
+    if step.mode == "gray" or (source_channels == 1 and len(step.channels) == len(mean)):
+        return mean, std  # a grey image has no red, green and blue to choose from
+    if max(step.channels) >= len(mean):
+        raise LayoutError(
+            f"normalize={step.normalize!r} is for red, green and blue, and channels={step.channels} asks for others."
+        )
+    return tuple(mean[channel] for channel in step.channels), tuple(std[channel] for channel in step.channels)
+
+
+def unit_range(step: Declaration, element: ElementType) -> tuple[float, float]:
+    """The values of images of a type that become 0 and 1.
+
+    They are the bounds of `clip`, else 0 and the declared maximum, else 0 and an integer type's largest value, else 0
+    and 1.
+    """
+    if step.clip is not None:
+        return step.clip[0], step.clip[1]
+    if step.maximum is not None:
+        return 0.0, float(step.maximum)
+    return 0.0, float(2 ** (8 * element.itemsize - (element.kind == "i")) - 1) if element.is_integer else 1.0
+
+
+def clip_bounds(clip: tuple[float, float], element: ElementType) -> tuple[Any, Any]:
+    """The least and the largest value that images of a type keep. Raises `LayoutError` if there is none."""
+    low, high = clip
+    if element.is_integer:
+        limits = np.iinfo(element.name)
+        least, most = max(int(np.ceil(low)), limits.min), min(int(np.floor(high)), limits.max)
+        if least > most:
+            raise LayoutError(
+                f"clip={clip} keeps no value of {element}, whose values are {limits.min} to {limits.max}."
+            )
+        return least, most
+    if element.kind != "f":
+        raise LayoutError(f"clip={clip} is for numbers, and the image holds {element}.")
+    number = np.dtype(element.name).type
+    return number(low), number(high)
+
+
+def border_values(step: Declaration, element: ElementType) -> Any:
+    """The step's fill in images of a type: 0 to 255 of the declaration is `unit_range`, rounded for integers.
+
+    Raises `LayoutError` for a value that the type cannot hold.
+    """
+    fill = step.chosen_fill
+    low, high = unit_range(step, element)
+    if (low, high) == (0, _WHITE):
+        return fill
+    values = [low + value / _WHITE * (high - low) for value in (fill if isinstance(fill, tuple) else (fill,))]
+    if element.is_integer:
+        limits = np.iinfo(element.name)
+        for value in values:
+            if not limits.min <= value <= limits.max:
+                raise LayoutError(
+                    f"fill={fill} is {value:g} in images of {element}, which hold {limits.min} to {limits.max}: "
+                    f"fill is in units of bytes, and 255 of them are {high:g} here."
+                )
+        values = list(map(round, values))
+    if step.clip is not None:
+        least, most = clip_bounds(step.clip, element)
+        values = [min(max(value, least), most) for value in values]
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def scale_and_bias(step: Declaration, element: ElementType, source_channels: int | None = None) -> Normalisation:
+    """The factor of a pixel of a type and the addend after it, for each output channel; None where there is none.
+
+    With `arithmetic="divide"` it is the divisor, the addend before it, and the unit. `source_channels` are the image's.
+    """
+    mean, std = mean_and_std(step, source_channels)
+    if mean is None and std is None:
+        return Normalisation(step.scale, step.bias)
+    if step.clip is None and (step.maximum is None or step.arithmetic == "divide"):
+        return normalisation(element, mean, std, step.arithmetic, step.maximum)
+    low, high = unit_range(step, element)
+    mean, std = mean or (0.0,), std or (1.0,)
+    if step.clip is not None and {*mean} == {0.0} and {*std} == {1.0}:
+        return _clip_to_unit(step.clip, element, Conversion(element, element_type(step.dtype)).compute)
+    count = max(len(mean), len(std))
+    means, deviations = (values * (count // len(values)) for values in (mean, std))
+    return Normalisation(
+        tuple(1.0 / ((high - low) * deviation) for deviation in deviations),
+        tuple(-(low / (high - low) + centre) / deviation for centre, deviation in zip(means, deviations, strict=True)),
+    )
+
+
+def _clip_to_unit(clip: tuple[float, float], element: ElementType, compute: ElementType) -> Normalisation:
+    """The factor and the addend of values between the bounds, by which no value leaves 0..1.
+
+    In the type of the arithmetic the least value becomes 0. The factor is the largest one, near 1 / (high - low), by
+    which the largest value does not exceed 1: a product and a sum that are rounded keep the order of values.
+    """
+    number = np.dtype(compute.name).type
+    least, most = map(number, clip_bounds(clip, element))
+    factor = number(1.0 / (clip[1] - clip[0]))
+    while most * factor - least * factor > 1:
+        factor = np.nextafter(factor, number(0))
+    return Normalisation((float(factor),), (-float(least * factor),))

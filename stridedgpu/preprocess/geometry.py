@@ -1,4 +1,4 @@
-"""Where each pixel of an image goes: the rules of torchvision's transforms, and letterbox.
+"""Where each pixel of an image goes, boxes and points with it: the rules of torchvision's transforms, and letterbox.
 
 - `resize=256`: the shorter side becomes 256, the longer `int(256 * longer / shorter)`; `(height, width)` is exact.
 - `pad`: pixels around the resized image.
@@ -16,19 +16,132 @@ library's: they depend on a sample's key, the seed and the epoch alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp, floor, log, sqrt
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.exchange.array_like import array_of_values, plain
 from stridedgpu.operations.letterbox import placement
 from stridedgpu.operations.resize import shorter_side
+from stridedgpu.planning.resize_problem import ResizeWindow
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
 
 from .declaration import Center, Declaration
-from .placement import Box, Placement
-from .sample_keys import Chance
-
-__all__ = ["middle", "padded_sizes", "placement_of", "resized_sizes"]
+from .epochs import Chance
 
 _TRIES: Final = 10
+
+Box = tuple[float, float, float, float]
+"""Top, left, bottom and right, in pixels of the source and fractions of them."""
+
+Coordinates = NDArray[np.float64]
+
+
+class Placement(NamedTuple):
+    """A box of an image, in pixels of the image, and where it goes in the result.
+
+    `source` is the image's height and width. `box` is top, left, bottom and right. `place` is top, left, height and
+    width of the box in the result, in pixels; it may reach over the edges. `size` is the height and width of the
+    result. `flip` mirrors the box left and right, in its place.
+
+    >>> placed = Placement((100, 200), (0.0, 0.0, 100.0, 200.0), (0, -20, 50, 100), (50, 60), True)
+    >>> placed.points([[0.0, 0.0], [120.0, 40.0]]).tolist()
+    [[80.0, 0.0], [20.0, 20.0]]
+    >>> placed.points_back(placed.points([[120.0, 40.0]])).tolist()
+    [[120.0, 40.0]]
+    """
+
+    source: tuple[int, int]
+    box: Box
+    place: tuple[int, int, int, int]
+    size: tuple[int, int]
+    flip: bool = False
+
+    def window(self, image: Layout) -> ResizeWindow:
+        """The window of a resize, for an image of this layout. The box is cut out first, as by torchvision."""
+        return ResizeWindow(image, self.box, self.place, self.flip, cuts=True)
+
+    def points(self, points: Any) -> Coordinates:
+        """Points (k, 2), x and y in pixels of the image, in pixels of the result. Some may lie outside."""
+        factors, addends = self._lines()
+        return _coordinates(points, 2, "points") * factors + addends
+
+    def points_back(self, points: Any) -> Coordinates:
+        """Points of the result in pixels of the image."""
+        factors, addends = self._lines()
+        return (_coordinates(points, 2, "points") - addends) / factors
+
+    def boxes(self, boxes: Any, box_format: str = "xyxy") -> Coordinates:
+        """Boxes (k, 4) in pixels of the image, in pixels of the result; parts may lie outside.
+
+        `box_format` is the order of the numbers: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height),
+        "cxcywh" (centre, width, height) or "tlbr" (top, left, bottom, right).
+        """
+        return _moved_boxes(boxes, box_format, self.points)
+
+    def boxes_back(self, boxes: Any, box_format: str = "xyxy") -> Coordinates:
+        """Boxes of the result in pixels of the image."""
+        return _moved_boxes(boxes, box_format, self.points_back)
+
+    def _lines(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The factors of x and y, and the addends."""
+        top, left, bottom, right = self.box
+        row, column, height, width = self.place
+        sy, sx = height / (bottom - top), width / (right - left)
+        if self.flip:
+            return (-sx, sy), (column + right * sx, row - top * sy)
+        return (sx, sy), (column - left * sx, row - top * sy)
+
+
+def _moved_boxes(boxes: Any, box_format: str, move: Callable[[Any], Coordinates]) -> Coordinates:
+    """Boxes by both corners, put in order again: mirroring swaps left and right."""
+    numbers = _coordinates(boxes, 4, "boxes")
+    first, second = numbers[:, :2], numbers[:, 2:]
+    if box_format == "tlbr":
+        first, second = first[:, ::-1], second[:, ::-1]
+    elif box_format == "xywh":
+        second = first + second
+    elif box_format == "cxcywh":
+        first, second = first - second / 2, first + second / 2
+    elif box_format != "xyxy":
+        raise LayoutError(f"box_format={box_format!r} is unknown; it is 'xyxy', 'xywh', 'cxcywh' or 'tlbr'.")
+    ends = np.stack((move(first), move(second)))
+    first, second = ends.min(axis=0), ends.max(axis=0)
+    if box_format == "tlbr":
+        first, second = first[:, ::-1], second[:, ::-1]
+    elif box_format == "xywh":
+        second = second - first
+    elif box_format == "cxcywh":
+        first, second = (first + second) / 2, second - first
+    return np.concatenate((first, second), axis=1)
+
+
+def _coordinates(given: Any, width: int, name: str) -> Coordinates:
+    """Numbers as an array (k, width); no numbers are an empty one."""
+    try:
+        # NumPy would drop imaginary parts with a warning.
+        is_complex = getattr(getattr(given, "dtype", None), "kind", None) == "c"
+        array = array_of_values(plain(given) if is_complex else given, np.float64)
+    except TypeError:
+        raise LayoutError(
+            f"{name} of an image are numbers of sizes (k, {width}), which this {type(given).__name__} is not."
+        ) from None
+    if array.size == 0 and array.ndim in (1, 2):
+        return np.empty((0, width))
+    if array.ndim != 2 or array.shape[1] != width:
+        raise LayoutError(f"{name} of an image are numbers of sizes (k, {width}), not {array.shape}.")
+    return array
+
+
+def moved_numbers(given: Any, move: Callable[[Any], Coordinates]) -> NDArray[Any]:
+    """Boxes or points moved with their image, in their own type if that is a float, else in float32."""
+    values = given.numpy() if hasattr(given, "numpy") and not isinstance(given, np.ndarray) else given
+    is_float = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+    return move(values).astype(values.dtype if is_float else np.float32, copy=False)
 
 
 def placement_of(step: Declaration, sizes: tuple[int, int], chance: Chance | None) -> Placement:
@@ -86,17 +199,17 @@ def middle(sizes: tuple[int, int], window: tuple[int, int], center: Center) -> t
 
 def _random_box(step: Declaration, sizes: tuple[int, int], chance: Chance | None) -> Box:
     """A random box; without a seed the middle box of the nearest ratio."""
-    assert step.random_resized_crop is not None, "the caller looked"
     (least, most), (narrow, wide) = step.random_resized_crop
     height, width = sizes
-    draws = iter(()) if chance is None else chance.uniforms(2 * _TRIES + 2)
-    for share, shape in [] if chance is None else [(next(draws), next(draws)) for _ in range(_TRIES)]:
-        area = height * width * (least + (most - least) * share)
-        ratio = exp(log(narrow) + (log(wide) - log(narrow)) * shape)
-        columns, rows = round(sqrt(area * ratio)), round(sqrt(area / ratio))
-        if 0 < columns <= width and 0 < rows <= height:
-            top, left = int(next(draws) * (height - rows + 1)), int(next(draws) * (width - columns + 1))
-            return (float(top), float(left), float(top + rows), float(left + columns))
+    if chance is not None:
+        draws = chance.uniforms(2 * _TRIES + 2)
+        for share, shape in [(next(draws), next(draws)) for _ in range(_TRIES)]:
+            area = height * width * (least + (most - least) * share)
+            ratio = exp(log(narrow) + (log(wide) - log(narrow)) * shape)
+            columns, rows = round(sqrt(area * ratio)), round(sqrt(area / ratio))
+            if 0 < columns <= width and 0 < rows <= height:
+                top, left = int(next(draws) * (height - rows + 1)), int(next(draws) * (width - columns + 1))
+                return (float(top), float(left), float(top + rows), float(left + columns))
     rows, columns = height, width
     if width / height < narrow:
         rows = round(width / narrow)

@@ -14,7 +14,7 @@ from stridedgpu.values.errors import ElementTypeError, LayoutError
 
 from .declaration import Declaration
 from .decoding import Decoder
-from .image_files import ImageError, image_names
+from .files import ImageError, image_names
 
 __all__ = ["Form", "Row", "Sample", "Source", "source_of"]
 

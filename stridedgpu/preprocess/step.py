@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.api.creation import asarray
 from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integers, listed
 
-from .annotations import moved_annotations
 from .declaration import Declaration
-from .epochs import EpochCounter, checked_epoch
-from .geometry import placement_of
-from .loaders import Advancing, IndexedDataset, indexed, share_cores
-from .modes import is_pillow_image
-from .sample_keys import Chance
+from .epochs import Chance, EpochCounter, checked_epoch
+from .geometry import Placement, placement_of
+from .images import is_pillow_image
+from .torch_loader import IndexedDataset, collated, indexed, share_cores
+from .worker import BatchResult, Call, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    from stridedgpu.devices.operand import Operand
-
-    from .placement import Placement
-    from .worker import Made, Worker
-
-__all__ = ["Preprocess"]
 
 K = TypeVar("K")
 L = TypeVar("L", list[Any], tuple[Any, ...])
@@ -48,6 +40,23 @@ if TYPE_CHECKING:
     Output = TypeVarWithDefault("Output", bound=Literal["numpy", "tensor"], default=Literal["numpy"])
 else:
     Output = TypeVar("Output")  # a default needs Python 3.13
+
+
+@dataclass(frozen=True, slots=True)
+class Advancing:
+    """The batches of a loader, each pass in the next epoch of a step; see `Preprocess.advancing`."""
+
+    step: Preprocess[Any]
+    batches: Iterable[Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        """A pass: the epoch begins here, before the loader tells its workers to go on."""
+        self.step.begin_epoch()
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        """The batches of a pass."""
+        return len(self.batches)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,8 +75,8 @@ class Preprocess(Declaration, Generic[Output]):
     - `dims`: the order of the given axes ("NHWC"); images in lists have the same without N. An order without N, such
       as "HWC", means a batch of such images, and so does a `layout` without N.
     - `mode`: "rgb" or "gray". Pillow's images become RGB where it is None, upright by their EXIF orientation unless
-      `exif=False`; `preprocess/modes.py` has the rule of each mode. Arrays stay as they are where it is None; else 1 to
-      4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are RGB; "gray" is the
+      `exif=False`; `preprocess/images.py` has the rule of each mode. Arrays stay as they are where it is None; else 1
+      to 4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are RGB; "gray" is the
       luma of that, in one pass for 8 bits.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `matrix`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in
       `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". On a GPU a matrix mixes what is resized,
@@ -175,22 +184,22 @@ class Preprocess(Declaration, Generic[Output]):
 
     @property
     def _counter(self) -> EpochCounter | None:
-        held: EpochCounter | None = self.__dict__.get("_epochs")
-        return held
+        counter: EpochCounter | None = self.__dict__.get("_epochs")
+        return counter
 
     @property
     def _worker(self) -> Worker:
-        held: Worker | None = self.__dict__.get("_held")
-        if held is None or held.process != os.getpid():  # a forked process chooses anew
-            from .worker import Worker  # imported here, since only workers need it
-
-            share_cores()
-            made = Worker(self, self._counter)
-            if held is None:
-                held = self.__dict__.setdefault("_held", made)  # atomic: threads share the first one's worker
-            else:
-                held = self.__dict__["_held"] = made
-        return held
+        """This process's worker, created at the first call: a forked process chooses its device anew."""
+        worker: Worker | None = self.__dict__.get("_held")
+        if worker is not None and worker.process == os.getpid():
+            return worker
+        share_cores()
+        fresh = Worker(self, self._counter)
+        if worker is None:
+            worker = self.__dict__.setdefault("_held", fresh)  # atomic: threads share the first one's worker
+        else:
+            worker = self.__dict__["_held"] = fresh
+        return worker
 
     @property
     def epoch(self) -> int:
@@ -321,16 +330,16 @@ class Preprocess(Declaration, Generic[Output]):
         if isinstance(batch, Mapping):
             return self._columns(batch, keys, when, out)
         if is_pillow_image(batch) or isinstance(batch, Frame):
-            made = self._worker.images([batch], None if keys is None else [keys], epoch=when)
-            return self._exported(made.images)[0] if made.rows else None
+            result = self._worker.images([batch], Call(None if keys is None else [keys], when))
+            return self._exported(result.images)[0] if result.rows else None
         if keys is None and block_info and 0 in block_info:
             keys = range(*block_info[0]["array-location"][self.dims.index("N")])
         if keys is None and self.key is not None:
             raise LayoutError(f"key={self.key!r} is a column, and the batch has none: give keys= with the call.")
         if self.annotations:
             raise LayoutError(f"{self} names columns that belong to the images, and the batch has none: give a dict.")
-        made = self._made(batch, keys, when, out)
-        images = self._exported(made.images) if out is None else out
+        result = self._result(batch, keys, when, out)
+        images = self._exported(result.images) if out is None else out
         if out is None and isinstance(batch, (list, tuple)):
             if isinstance(images, np.ndarray):
                 images = np.moveaxis(images, self.layout.index("N"), 0)
@@ -348,8 +357,6 @@ class Preprocess(Declaration, Generic[Output]):
 
         Raises what a call raises; images of different sizes need `crop`.
         """
-        from .collate import collated
-
         return collated(self, self._worker, samples)
 
     def dask_kwargs(self, array: Any) -> dict[str, Any]:
@@ -393,30 +400,31 @@ class Preprocess(Declaration, Generic[Output]):
             raise LayoutError(
                 f"column= has to say where the pictures are in a batch {names}: Preprocess('image', ...)."
             )
-        given = batch[self.column]
-        made = self._made(given, batch[self.key] if self.key is not None else keys, epoch, out)
-        for belonging in self.annotations:
-            _check_rows(belonging, batch[belonging], len(given))
-        moved = moved_annotations(self, self._worker, made, batch.__getitem__)
+        images = batch[self.column]
+        result = self._result(images, batch[self.key] if self.key is not None else keys, epoch, out)
+        for annotation in self.annotations:
+            _check_rows(annotation, batch[annotation], len(images))
+        moved = self._worker.annotations(result, batch.__getitem__)
         replaced = {name: _alike(self._exported(values), batch[name]) for name, values in moved.items()}
-        replaced[self.column] = _alike(self._exported(made.images), given) if out is None else out
-        if len(made.rows) < len(given):
-            return {
-                name: replaced[name] if name in replaced else _rows_of(name, values, made.rows, len(given))
-                for name, values in batch.items()
-            }
-        return {name: replaced.get(name, values) for name, values in batch.items()}
+        replaced[self.column] = _alike(self._exported(result.images), images) if out is None else out
+        columns = dict(batch)
+        if len(result.rows) < len(images):
+            for name, values in batch.items():
+                if name not in replaced:
+                    _check_rows(name, values, len(images), ": a row cannot be dropped from it")
+                    columns[name] = _rows_of(values, result.rows)
+        return columns | replaced
 
-    def _made(self, given: Any, keys: Any, epoch: int | None, out: Any) -> Made:
+    def _result(self, given: Any, keys: Any, epoch: int | None, out: Any) -> BatchResult:
         """Preprocess an array, or images that are separate objects."""
-        into = None if out is None else self._output(out)
+        call = Call(keys, epoch, None if out is None else self._output(out))
         if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.dtype == object):
-            return self._worker.images(list(given), keys, epoch=epoch, out=into)
+            return self._worker.images(list(given), call)
         if given is None or isinstance(given, (str, bytes, Path)):
             raise LayoutError(
                 f"The batch is a {type(given).__name__}; it is a dict of columns, or pictures in an array or a list."
             )
-        return self._worker.batch(given, keys, epoch=epoch, out=into)
+        return self._worker.batch(given, call)
 
     def _output(self, out: Any) -> Operand:
         """The caller's memory with its axes in canonical order. Raises `LayoutError` if it cannot be written."""
@@ -441,23 +449,20 @@ def _alike(values: Any, given: Any) -> Any:
         return values
     if given.dtype != object and values and all(isinstance(value, np.ndarray) for value in values):
         return np.stack(values)
-    held = np.empty(len(values), object)
+    objects = np.empty(len(values), object)
     for row, value in enumerate(values):
-        held[row] = value
-    return held
+        objects[row] = value
+    return objects
 
 
-def _check_rows(name: object, values: Any, count: int) -> None:
+def _check_rows(name: object, values: Any, count: int, why: str = "") -> None:
     """Raise `LayoutError` unless a column has a value for each image."""
     is_sized = isinstance(values, Sized) and hasattr(type(values), "__getitem__")
     if not is_sized or len(values) != count:
-        held = f"{len(values)} rows" if is_sized else f"a {type(values).__name__}"
-        raise LayoutError(f"column {name!r} holds {held} beside {count} pictures.")
+        size = f"{len(values)} rows" if is_sized else f"a {type(values).__name__}"
+        raise LayoutError(f"column {name!r} holds {size} beside {count} pictures{why}.")
 
 
-def _rows_of(name: object, values: Any, rows: list[int], count: int) -> Any:
+def _rows_of(values: Any, rows: list[int]) -> Any:
     """Some rows of a column, of the column's own type if that is known."""
-    if not hasattr(values, "__len__") or len(values) != count:
-        held = f"{len(values)} rows" if hasattr(values, "__len__") else f"a {type(values).__name__}"
-        raise LayoutError(f"column {name!r} holds {held} beside {count} pictures: a row cannot be dropped from it.")
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows]

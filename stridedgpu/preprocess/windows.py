@@ -1,9 +1,14 @@
-"""Windows of images into a batch on any device; windows from the CPU go to a GPU in one copy."""
+"""Windows of images into a batch on any device, with the colours that are drawn for each.
+
+Windows from the CPU go to a GPU in one copy. With random colour a result is `((gain * x + offset) - mean) / std` in
+units of 0..1, as one factor and one addend a channel. These differ from image to image, so the windows are written in
+the images' type first, and the whole batch is converted after: as one tensor with the channels of all images if these
+are evenly spaced in memory, else image by image.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -15,38 +20,40 @@ from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.crops import write_crops
 from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import write_frame_crops
+from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import write_resized
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.values.conversion import AS_IT_IS, Conversion, conversion
+from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
-from .placement import Placement
+from .declaration import Declaration, scale_and_bias, unit_range
+from .epochs import Chance
+from .geometry import Placement
 
-__all__ = ["write_placed", "write_windows"]
+CHANNELS_LAST: Final = (0, 2, 3, 1)
 
-_CHANNELS_LAST = (0, 2, 3, 1)
-
-
-_FLIP: Final = attrgetter("flip")
+Colour = tuple[tuple[float, ...], tuple[float, ...]]
+"""The factors and the addends of an image's output channels."""
 
 
 def write_placed(
     sources: CropSources,
     placements: Sequence[Placement],
     rule: ResizeRule | None,
-    made: Conversion,
+    conversion: Conversion,
     fill: bytes,
     batch: Operand,
 ) -> None:
     """Write each image where its placement says, on any device, into a new `batch` with axes N, C, H, W.
 
-    The images have one type and channel count; `made` is the conversion. `rule` is that of the resize, or None where
-    every pixel keeps its size. `fill` is one source element for each source channel, as bytes.
+    The images have one type and channel count. `rule` is that of the resize, or None where every pixel keeps its size.
+    `fill` is one source element for each source channel, as bytes.
     """
     elsewhere = [image for image in sources.operands if image.buffer.device != batch.buffer.device]
     if elsewhere and batch.buffer.device == "cpu":
@@ -58,38 +65,36 @@ def write_placed(
         origins = [
             (-top, left + width - size[1] if flip else -left) for _, _, (top, left, _, width), size, flip in placements
         ]
-        flips = list(map(_FLIP, placements))
-        write_windows(sources, origins, flips, made, batch, fill)
+        write_windows(sources, origins, [placed.flip for placed in placements], conversion, batch, fill)
         return
     device = batch.buffer.device
     if device != "cpu" and not isinstance(sources, FrameSources):
         sources = CropSources.of_images([_moved(image, "HWC", device) for image in sources.images()])
     windows = [placed.window(layout) for placed, layout in zip(placements, sources.layouts, strict=True)]
-    write_resized(sources, windows, rule, made, fill, batch, None)
+    write_resized(sources, windows, rule, conversion, fill, batch, None)
 
 
 def write_windows(
     sources: CropSources,
     origins: Sequence[tuple[int, int]],
     flips: Sequence[bool],
-    made: Conversion,
+    conversion: Conversion,
     batch: Operand,
     fill: bytes | None = None,
 ) -> None:
     """Write one window of each image, on any device, into a new `batch` with axes N, C, H, W.
 
-    The images have one type and channel count. `flips` says which windows are mirrored; `made` is the conversion.
-    Outside an image a window has `fill`, by default zeros.
+    The images have one type and channel count. `flips` says which windows are mirrored. Outside an image a window has
+    `fill`, by default zeros.
     """
-    fill = fill or bytes(made.source.itemsize * sources.layouts[0].sizes[0])
-    if isinstance(sources, FrameSources):
-        starts = np.array(origins, np.int64).reshape(-1, 2)
-        write_frame_crops(sources.frames, starts, flips, made, fill, batch, None)
-        return
-    if batch.buffer.device != "cpu":
+    fill = fill or bytes(conversion.source.itemsize * sources.layouts[0].sizes[0])
+    if not isinstance(sources, FrameSources) and batch.buffer.device != "cpu":
         sources, origins = _sent(sources, origins, batch, fill)
     starts = np.array(origins, np.int64).reshape(-1, 2)
-    write_crops(sources, starts, flips, made, fill, batch, None)
+    if isinstance(sources, FrameSources):
+        write_frame_crops(sources.frames, starts, flips, conversion, fill, batch, None)
+    else:
+        write_crops(sources, starts, flips, conversion, fill, batch, None)
 
 
 def _sent(
@@ -100,24 +105,22 @@ def _sent(
     Of images on the CPU only the windows are sent, packed into pinned memory, many in one copy. One copy for each image
     would cost more than its bytes, and most of a photograph is outside its window.
     """
-    images = sources.images()
+    images, starts = list(sources.images()), list(origins)
     near = [place for place, image in enumerate(images) if image.buffer.device == "cpu"]
-    sent = [image if image.buffer.device == "cpu" else _moved(image, "CHW", batch.buffer.device) for image in images]
-    starts = list(origins)
     if near:
-        windows = _uploaded([images[place] for place in near], [origins[place] for place in near], batch, fill)
+        windows = _uploaded([images[place] for place in near], [starts[place] for place in near], batch, fill)
         for place, window in zip(near, windows, strict=True):
-            sent[place], starts[place] = window, (0, 0)
-    return CropSources.of_images(sent), starts
+            images[place], starts[place] = window, (0, 0)
+    return CropSources.of_images([_moved(image, "CHW", batch.buffer.device) for image in images]), starts
 
 
 def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Operand, fill: bytes) -> Sequence[Operand]:
     """One window of each image on the device, with the channel order in memory of the first image."""
-    first, device = images[0], batch.buffer.device
+    first = images[0]
     sizes = (len(images), first.layout.sizes[0], *batch.layout.sizes[2:])
     is_interleaved = 0 < first.layout.strides[0] < first.layout.strides[2]
-    packed = Layout(sizes, packed_strides(sizes, _CHANNELS_LAST if is_interleaved else None))
-    bus = remote_device_named(device)
+    packed = Layout(sizes, packed_strides(sizes, CHANNELS_LAST if is_interleaved else None))
+    bus = remote_device_named(batch.buffer.device)
     step = packed.strides[0] * first.element.itemsize
     far = bus.allocate(step * len(images), DEFAULT_ALIGNMENT)
     count = max(1, bus.upload_bytes // max(1, step))
@@ -133,9 +136,75 @@ def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Oper
 
 
 def _moved(operand: Operand, layout: str, device: str) -> Operand:
-    """Images on a device, packed in an order of their axes; unchanged if they are there already."""
+    """An image with axes C, H, W on a device, packed in an order of its axes; unchanged if it is there already."""
     if operand.buffer.device == device:
         return operand
-    labels = "NCHW" if operand.layout.ndim == len("NCHW") else "CHW"
-    moved, _ = relayout_operand(operand, labels, AS_IT_IS, MemoryOptions(layout, device=device), None, None)
+    moved, _ = relayout_operand(operand, "CHW", AS_IT_IS, MemoryOptions(layout, device=device), None, None)
     return moved
+
+
+# ---- colours
+
+
+def drawn_colours(
+    step: Declaration, chances: Sequence[Chance], element: ElementType, source_channels: int
+) -> list[Colour]:
+    """The colour of each image of a type with so many channels."""
+    scale, bias, _ = scale_and_bias(step, element, source_channels)
+    channels = step.output_channels(source_channels)
+    scales, biases = (
+        (default,) * channels if values is None else values * (channels // len(values))
+        for values, default in ((scale, 1.0), (bias, 0.0))
+    )
+    low, high = unit_range(step, element)
+    unit = high - low
+    colours = []
+    for chance in chances:
+        draws = iter(chance.uniforms(2 * channels, "colour"))
+        gains = [_between(step.gain or (1.0, 1.0), next(draws)) for _ in range(channels)]
+        offsets = [_between(step.offset or (0.0, 0.0), next(draws)) for _ in range(channels)]
+        # gain * (x - low) + offset * unit + low, scaled: 0 of 0..1 stays where it is
+        addends = [low + offset * unit - gain * low for gain, offset in zip(gains, offsets, strict=True)]
+        colours.append(
+            (
+                tuple(gain * factor for gain, factor in zip(gains, scales, strict=True)),
+                tuple(addend * factor + bias for addend, factor, bias in zip(addends, scales, biases, strict=True)),
+            )
+        )
+    return colours
+
+
+def _between(bounds: tuple[float, float], share: float) -> float:
+    """The number at a share of the way between two bounds."""
+    return bounds[0] + (bounds[1] - bounds[0]) * share
+
+
+def write_coloured(windows: Operand, colours: Sequence[Colour], target: Operand) -> None:
+    """Convert windows with axes N, C, H, W into `target`, each by its own factors and addends."""
+    source_planes, target_planes = _planes(windows.layout), _planes(target.layout)
+    if source_planes is not None and target_planes is not None:
+        scale, bias = (tuple(number for colour in colours for number in colour[part]) for part in range(2))
+        _convert(windows.with_layout(source_planes), target.with_layout(target_planes), (scale, bias))
+        return
+    for row, colour in enumerate(colours):
+        source, image = (
+            operand.with_layout(operand.layout.sliced(slice(row, row + 1))) for operand in (windows, target)
+        )
+        _convert(source, image, colour)
+
+
+def _convert(source: Operand, target: Operand, colour: Colour) -> None:
+    scale, bias = colour
+    channels = source.layout.sizes[1]
+    coloured = conversion(source.element, target.element, scale=scale, bias=bias, source_channels=channels)
+    move_elements(source, target, coloured, 1)
+
+
+def _planes(layout: Layout) -> Layout | None:
+    """A layout with axes N, C, H, W as one image with the channels of all; None if these are not evenly spaced."""
+    count, channels, height, width = layout.sizes
+    strides = layout.strides
+    if count > 1 and channels > 1 and strides[0] != channels * strides[1]:
+        return None
+    step = strides[1] if channels > 1 else strides[0]
+    return Layout((1, count * channels, height, width), (0, step, *strides[2:]), layout.offset)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
-from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
+from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.exports import array_of_operand
@@ -41,29 +40,26 @@ from stridedgpu.values.interpolation import arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
 
-from .colours import drawn_colours, write_coloured
-from .declaration import Declaration
-from .epochs import EpochCounter
-from .geometry import padded_sizes, placement_of
-from .normalisation import border_values, scale_and_bias
-from .placement import Placement
-from .sample_keys import Chance, pixel_key
-from .sources import Image, batch_operand, image_operand, mask_operand, memory_of, pixels_in, sources_of
-from .windows import write_placed
-
-__all__ = ["Made", "Worker"]
+from .declaration import Declaration, border_values, scale_and_bias
+from .epochs import Chance, EpochCounter, pixel_key
+from .geometry import Placement, moved_numbers, padded_sizes, placement_of
+from .images import Image, batch_operand, image_operand, mask_operand, memory_of, pixels_in, sources_of
+from .windows import drawn_colours, write_coloured, write_placed
 
 _log = logging.getLogger("stridedgpu")
 
 _USUAL_CHANNELS: Final = 3
 """The channels of a batch without usable rows, if none are declared."""
 
+Result = TypeVar("Result")
 Keys = Sequence[object] | None
+Column = Sequence[Any] | Mapping[int, Any]
+"""The values of a column by the numbers of rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A result: one batch, or a list of images of different sizes, and the rows that it was computed from.
+class BatchResult:
+    """One batch, or a list of images of different sizes, and the rows that it was computed from.
 
     `placements` says where the pixels of each row went, or is None if nothing moves.
     """
@@ -73,13 +69,19 @@ class Made:
     placements: Sequence[Placement] | None = None
 
 
-class _Call(NamedTuple):
-    """The arguments of a call besides the images: keys, epoch (None: the shared one), and memory of the result."""
+class Call(NamedTuple):
+    """The arguments of a call besides the images: a key for each row, an epoch (None: the shared one).
 
-    keys: Keys
-    epoch: int | None
-    out: Operand | None
-    memory: Memory | None
+    The result goes into `out`, axes N, C, H, W, or into memory of `memory`. `out` has a row for each image; its first
+    rows are written if some are left out. `numbers` are the rows' numbers in messages, if the images are a part of a
+    batch.
+    """
+
+    keys: Keys = None
+    epoch: int | None = None
+    out: Operand | None = None
+    memory: Memory | None = None
+    numbers: Sequence[int] | None = None
 
 
 class Worker:
@@ -95,188 +97,147 @@ class Worker:
         self.device = chosen_device(step.device)
         self._memory = RecycledMemory()
         self._element = element_type(step.dtype)
-        self._batch_dims = canonical_axes(step.dims)
         self._moves_windows = step.moves_windows or step.colours or bool(step.annotations)
-        self._rule = ResizeRule(interpolation_named(step.chosen_interpolation), step.chosen_passes)
-        self._image_axes = step.dims.replace("N", "")
-        self._conversion = lru_cache(maxsize=256)(self._checked_conversion)
+        rule = ResizeRule(interpolation_named(step.chosen_interpolation), step.chosen_passes)
+        self._rule = rule if step.resizes else None
+        self.conversion_and_fill = lru_cache(maxsize=256)(self._conversion_and_fill)
+        self._still = lru_cache(maxsize=256)(self._checked_placement)
         self._allocation = lru_cache(maxsize=256)(self._result_allocation)
-        self._still = lru_cache(maxsize=256)(lambda sizes: placement_of(step, sizes, None))
-        self._checked = lru_cache(maxsize=256)(self._check)
-        self._fill = lru_cache(maxsize=256)(self._border)
-        self._resizes, self._colours = step.resizes, step.colours
         self._counting = Lock()
         self.skipped = 0
 
-    def batch(
-        self,
-        given: TensorLike,
-        keys: Keys,
-        *,
-        epoch: int | None = None,
-        out: Operand | None = None,
-        memory: Memory | None = None,
-    ) -> Made:
-        """Images of one size in one array: one operand, whose rows are checked once.
-
-        `epoch` is the shared one where it is None. The result goes into `out`, axes N, C, H, W, or into memory of
-        `memory`.
-        """
+    def batch(self, given: TensorLike, call: Call) -> BatchResult:
+        """Images of one size in one array: one operand, whose rows are checked once."""
         step = self._step
         batch = batch_operand(step, given)
         count, *sizes = batch.layout.sizes
-        if keys is not None:
-            _check_keys(keys, count)
-        call = _Call(keys, epoch, out, memory)
+        _check_keys(call.keys, count)
         if not self._moves_windows:
-            return Made(self._whole(batch, self._batch_dims, step.layout, call), list(range(count)))
+            return BatchResult(self._whole(batch, canonical_axes(step.dims), step.layout, call), list(range(count)))
+        if count > MOST_IMAGES:
+            raise LayoutError(f"The batch has {count} pictures, more than there is memory to list them.")
         channels, height, width = sizes
-        rows = self._alike_rows(count, keys, batch.element, (channels, height, width))
+        rows = list(range(count))
+        still: list[Placement] = []
+        try:
+            if count:
+                still = [self._still(batch.element, (channels, height, width))] * count
+        except StridedGpuError as problem:
+            for row in rows:
+                self.refuse(row, None if call.keys is None else call.keys[row], problem)
+            rows = []
         window = step.window or padded_sizes(step, (height, width))
         target = self._empty((len(rows), step.output_channels(channels), *window), step.layout, call, [batch])
         placements: Sequence[Placement] = ()
         if rows:
             sources = CropSources.of_batch(batch)
-            chances = None if step.seed is None else self._chances(sources.images, rows, call)
-            alike = [(height, width)] * count
-            placements = list(map(self._still, alike)) if chances is None else self._placements(alike, chances)
-            self._written(sources, placements, chances, target)
-        return Made(StridedTensor.over(target, "NCHW"), rows, placements)
+            chances = self._chances(sources.images, rows, call)
+            placements = self._placements(still, chances)
+            self._write(sources, placements, chances, target)
+        return BatchResult(StridedTensor.over(target, "NCHW"), rows, placements)
 
-    def images(
-        self,
-        given: Sequence[TensorLike],
-        keys: Keys,
-        *,
-        stacked: bool = False,
-        epoch: int | None = None,
-        out: Operand | None = None,
-        memory: Memory | None = None,
-        numbers: Sequence[int] | None = None,
-    ) -> Made:
-        """Images as separate objects, of any sizes: one batch with a window or `stacked`, which needs one size.
-
-        The arguments are those of `batch`. `out` has a row for each image; its first rows are written if some are left
-        out. `numbers` are the rows' numbers in messages, if these images are a part of a batch.
-        """
-        step = self._step
-        _check_keys(keys, len(given))
-        call = _Call(keys, epoch, out, memory)
+    def images(self, given: Sequence[TensorLike], call: Call, *, stacked: bool = False) -> BatchResult:
+        """Images as separate objects, of any sizes: one batch with a window or `stacked`, which needs one size."""
+        step, out = self._step, call.out
+        _check_keys(call.keys, len(given))
         stacked = stacked or step.window is not None
-        window, channel_count = step.window, step.channel_count
-        if out is not None and not step.chooses_channels:
-            channel_count = out.layout.sizes[1]
-        found: dict[int, Image] = {}
-
-        def check(row: int) -> None:
-            nonlocal window, channel_count
-            image = image_operand(step, given[row], self.device)
-            sizes = image.layout.sizes
-            self._check(image.element, sizes)
-            size, count = padded_sizes(step, (sizes[-2], sizes[-1])), sizes[0]
-            if stacked and step.window is None and size != (window or size):
-                raise LayoutError(f"it is {_by(size)} (height x width) and others {window}; crop= makes them alike.")
-            if stacked and not step.chooses_channels and count != (channel_count or count):
-                raise LayoutError(f"it has {count} channels and others {channel_count}; channels= picks from each.")
-            window, channel_count, found[row] = window or size, channel_count or count, image
-
-        rows = self._good_rows(len(given), keys, check, numbers)
-        images = [found[row] for row in rows]
-        if out is not None and len(rows) < len(given):
-            call = call._replace(out=out.with_layout(out.layout.sliced(slice(len(rows)))))
-        if not stacked and out is not None:
+        window = step.window
+        channels = step.channel_count if out is None or step.chooses_channels else out.layout.sizes[1]
+        images: list[Image] = []
+        still: list[Placement] = []
+        rows: list[int] = []
+        for row, one in enumerate(given):
+            try:
+                image = image_operand(step, one, self.device)
+                sizes = image.layout.sizes
+                placed = self._still(image.element, sizes)
+                size = padded_sizes(step, (sizes[-2], sizes[-1]))
+                if stacked and step.window is None and size != (window or size):
+                    raise LayoutError(
+                        f"it is {_by(size)} (height x width) and others {window}; crop= makes them alike."
+                    )
+                if stacked and not step.chooses_channels and sizes[0] != (channels or sizes[0]):
+                    raise LayoutError(f"it has {sizes[0]} channels and others {channels}; channels= picks from each.")
+            except StridedGpuError as problem:
+                number = row if call.numbers is None else call.numbers[row]
+                self.refuse(number, None if call.keys is None else call.keys[row], problem)
+                continue
+            window, channels = window or size, channels or sizes[0]
+            images.append(image)
+            still.append(placed)
+            rows.append(row)
+        if out is not None and not stacked:
             raise LayoutError("out= holds results of one size: declare crop=, letterbox= or resize= to both sides.")
         if not stacked and not self._moves_windows:
-            image_dims, order = canonical_axes(self._image_axes), step.layout.replace("N", "")
-            return Made([self._whole_image(image, image_dims, order, call) for image in images], rows)
+            dims, order = canonical_axes(step.image_axes), step.layout.replace("N", "")
+            return BatchResult([self._whole(image, dims, order, call) for image in images], rows)
         chances = self._chances(lambda: pixels_in(images), rows, call)
-        placements = self._placements([(image.layout.sizes[-2], image.layout.sizes[-1]) for image in images], chances)
+        placements = self._placements(still, chances)
         if stacked:
-            target = self.batch_of(len(images), channel_count or _USUAL_CHANNELS, window or (0, 0), call, images)
-            self._crops(images, placements, chances, target)
-            return Made(StridedTensor.over(target, "NCHW"), rows, placements)
+            if out is not None and len(rows) < len(given):
+                call = call._replace(out=out.with_layout(out.layout.sliced(slice(len(rows)))))
+            target = self.batch_of(len(images), channels or _USUAL_CHANNELS, window or (0, 0), call, images)
+            self._write_images(images, placements, chances, target)
+            return BatchResult(StridedTensor.over(target, "NCHW"), rows, placements)
         single = []
         for row, (image, placed) in enumerate(zip(images, placements, strict=True)):
             target = self.batch_of(1, image.layout.sizes[0], placed.size, call, [image])
             chance = None if chances is None else chances[row : row + 1]
-            self._written(sources_of([image]), [placed], chance, target)
+            self._write(sources_of([image]), [placed], chance, target)
             single.append(StridedTensor.over(target.with_layout(target.layout.sliced(0)), "CHW"))
-        return Made(single, rows, placements)
+        return BatchResult(single, rows, placements)
 
-    def masks(self, given: Sequence[Any] | Mapping[int, Any], made: Made) -> StridedTensor | list[StridedTensor]:
-        """The masks of a result's rows, moved as their images: nearest pixels, in the masks' own type."""
+    def annotations(
+        self, result: BatchResult, column_of: Callable[[str | int], Column]
+    ) -> dict[str | int, StridedTensor | list[Any]]:
+        """The declared columns of a result's rows: masks as one tensor or a list of them, boxes and points as arrays.
+
+        Raises `LayoutError` for a value that does not fit its image, with its row.
+        """
         step = self._step
-        assert made.placements is not None, "a step with masks moves windows"
-        named = "" if step.mask is None else f" of column {step.mask!r}"
-        masks = []
-        for row, placed in zip(made.rows, made.placements, strict=True):
-            try:
-                masks.append(mask_operand(given[row], placed.source, turns=step.exif))
-            except StridedGpuError as problem:
-                raise LayoutError(f"row {row}{named}: {problem}") from problem
-        if len({mask.element for mask in masks}) > 1:
-            raise LayoutError(f"the masks{named} are of several types; one batch has one.")
-        if isinstance(made.images, StridedTensor):
-            size = made.images.sizes[-2], made.images.sizes[-1]
-            return StridedTensor.over(self._masks(masks, made.placements, size), "NHW")
-        alone = [
-            self._masks([mask], [placed], placed.size) for mask, placed in zip(masks, made.placements, strict=True)
-        ]
-        return [StridedTensor.over(mask.with_layout(mask.layout.sliced(0)), "HW") for mask in alone]
 
-    def _masks(self, masks: list[Operand], placements: Sequence[Placement], size: tuple[int, int]) -> Operand:
+        def moved_boxes(placed: Placement, value: Any) -> Any:
+            return moved_numbers(value, lambda boxes: placed.boxes(boxes, step.box_format))
+
+        def moved_points(placed: Placement, value: Any) -> Any:
+            return moved_numbers(value, placed.points)
+
+        moved: dict[str | int, StridedTensor | list[Any]] = {}
+        if step.mask is not None:
+            moved[step.mask] = self._masks(result, step.mask, column_of(step.mask))
+        for name, move in ((step.boxes, moved_boxes), (step.points, moved_points)):
+            if name is not None:
+                moved[name] = _of_rows(result, name, column_of(name), move)
+        return moved
+
+    def _masks(self, result: BatchResult, name: str | int, column: Column) -> StridedTensor | list[StridedTensor]:
+        """The masks of a result's rows, moved as their images: nearest pixels, in the masks' own type."""
+        turns = self._step.exif
+        masks = _of_rows(result, name, column, lambda placed, value: mask_operand(value, placed.source, turns=turns))
+        if len({mask.element for mask in masks}) > 1:
+            raise LayoutError(f"the masks of column {name!r} are of several types; one batch has one.")
+        placements = result.placements or ()
+        if isinstance(result.images, StridedTensor):
+            size = result.images.sizes[-2], result.images.sizes[-1]
+            return StridedTensor.over(self._moved_masks(masks, placements, size), "NHW")
+        single = [
+            self._moved_masks([mask], [placed], placed.size) for mask, placed in zip(masks, placements, strict=True)
+        ]
+        return [StridedTensor.over(mask.with_layout(mask.layout.sliced(0)), "HW") for mask in single]
+
+    def _moved_masks(self, masks: list[Operand], placements: Sequence[Placement], size: tuple[int, int]) -> Operand:
         """Masks with axes C (1), H, W as a batch with axes N, H, W."""
         element = masks[0].element if masks else element_type("uint8")
         spec = MemoryOptions().allocation((len(masks), 1, *size), ("N", "C", "H", "W"), element)
         target = spec.allocate(device_named(self.device))
         if masks:
-            nearest = "pillow-nearest" if self._rule.interpolation.is_pillow else "opencv-nearest"
-            rule = ResizeRule(interpolation_named(nearest)) if self._step.resizes else None
+            rule = None
+            if self._rule is not None:
+                nearest = "pillow-nearest" if self._rule.interpolation.is_pillow else "opencv-nearest"
+                rule = ResizeRule(interpolation_named(nearest))
             fill = fill_bytes(self._step.mask_fill, element, 1, "mask_fill")
             write_placed(CropSources.of_images(masks), placements, rule, conversion(element, element), fill, target)
         return target.with_layout(target.layout.squeezed(1))
-
-    def _check(self, element: ElementType, sizes: tuple[int, ...]) -> None:
-        """Raise unless the step can process an image of this type and these sizes."""
-        step = self._step
-        self._conversion(element, sizes[0] if "C" in self._image_axes else None)
-        if step.pad is not None or step.letterbox is not None:
-            self._fill(element, sizes[0])
-        if step.resizes:
-            if 0 in sizes:
-                raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
-            arithmetic_of(self._rule.interpolation, element)
-        if step.crop is not None and step.random_resized_crop is None:
-            height, width = padded_sizes(step, (sizes[-2], sizes[-1]))
-            if height < step.crop[0] or width < step.crop[1]:
-                how = " and ".join(word for word, given in (("resized", step.resize), ("padded", step.pad)) if given)
-                after = f", {height} x {width} when {how}," if how else ","
-                raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
-
-    def _alike_rows(self, count: int, keys: Keys, element: ElementType, sizes: tuple[int, ...]) -> list[int]:
-        """The rows of a batch: all if its images are usable, otherwise none."""
-        if count > MOST_IMAGES:
-            raise LayoutError(f"The batch has {count} pictures, more than there is memory to list them.")
-        try:
-            if count:
-                self._checked(element, sizes)
-        except StridedGpuError:
-            return self._good_rows(count, keys, lambda _: self._check(element, sizes))
-        return list(range(count))
-
-    def _good_rows(
-        self, count: int, keys: Keys, check: Callable[[int], None], numbers: Sequence[int] | None = None
-    ) -> list[int]:
-        """The rows that `check` accepts; a bad one is raised with its number, or counted and left out."""
-        rows = []
-        for row in range(count):
-            try:
-                check(row)
-            except StridedGpuError as problem:
-                self.refuse(row if numbers is None else numbers[row], None if keys is None else keys[row], problem)
-            else:
-                rows.append(row)
-        return rows
 
     def refuse(self, row: int, key: object, problem: StridedGpuError) -> None:
         """Raise the problem with the number of its row, or count the row as left out, as the step declares."""
@@ -289,124 +250,27 @@ class Worker:
             self.skipped += 1
         _log.warning("skipped %s: %s", named, problem)
 
-    def _chances(
-        self, images: Callable[[], Sequence[Operand]], rows: Sequence[int], call: _Call
-    ) -> list[Chance] | None:
-        """The chance of each row: by its key, or without keys by a hash of some pixels; None without a seed.
-
-        `images` makes the operands, which only a hash needs.
-        """
-        seed, shared = self._step.seed, self._epochs
-        if seed is None:
-            return None
-        keys = [pixel_key(image, self._image_axes) for image in images()] if call.keys is None else None
-        epoch = call.epoch if call.epoch is not None else 0 if shared is None else shared.epoch
-        chosen = keys if keys is not None else [call.keys[row] for row in rows]  # type: ignore[index]
-        chances = [Chance.of(seed, epoch, key) for key in chosen]
-        if call.epoch is None and shared is not None:
-            shared.watch([chance.drawn.row for chance in chances])
-        return chances
-
-    def _placements(self, sizes: Sequence[tuple[int, int]], chances: list[Chance] | None) -> list[Placement]:
-        """Where each image of these sizes goes."""
-        if chances is None:
-            return list(map(self._still, sizes))
-        return [placement_of(self._step, size, chance) for size, chance in zip(sizes, chances, strict=True)]
-
-    def _crops(
-        self, images: list[Image], placements: Sequence[Placement], chances: list[Chance] | None, batch: Operand
-    ) -> None:
-        """Each image into its row of a batch; images of several kinds, types or channel counts go one by one."""
-        alike = len({(type(image), image.element, image.layout.sizes[0]) for image in images}) == 1
-        groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(images))]
-        for group in groups:
-            target = batch if alike else batch.with_layout(batch.layout.sliced(group))
-            drawn = None if chances is None else chances[group]
-            self._written(sources_of(images[group]), placements[group], drawn, target)
-
-    def _written(
-        self, sources: CropSources, placements: Sequence[Placement], chances: list[Chance] | None, target: Operand
-    ) -> None:
-        """Images of one type and channel count into a batch with axes N, C, H, W: moved, coloured and converted."""
-        step, element, channels = self._step, sources.element, sources.channels
-        made, rule = self._conversion(element, channels), self._rule if self._resizes else None
-        fill = self._fill(element, channels)
-        if not self._colours:
-            write_placed(sources, placements, rule, made, fill, target)
-            return
-        assert chances is not None, "gain and offset need a seed"
-        labels = ("N", "C", "H", "W")
-        spec = MemoryOptions(step.layout).allocation(target.layout.sizes, labels, element)
-        moved = spec.allocate(self._memory if self.device == "cpu" else device_named(self.device))
-        unchanged = conversion(element, element, channels=step.channels, source_channels=channels)
-        write_placed(sources, placements, rule, unchanged, fill, moved)
-        write_coloured(moved, drawn_colours(step, chances, element, channels), target)
-
-    def _whole(self, source: Operand, dims: str, layout: str, call: _Call) -> StridedTensor:
-        """Every pixel of a batch or of an image."""
+    def _checked_placement(self, element: ElementType, sizes: tuple[int, ...]) -> Placement:
+        """Where an image goes without chance. Raises unless the step can process its type and sizes."""
         step = self._step
-        sizes, channel_axis = list(source.layout.sizes), dims.find("C")
-        made = self._conversion(source.element, sizes[channel_axis] if channel_axis >= 0 else None)
-        if channel_axis >= 0:
-            sizes[channel_axis] = step.output_channels(sizes[channel_axis])
-        target = self._empty(tuple(sizes), layout, call, [source])
-        move_elements(source, target, made, channel_axis if channel_axis >= 0 else None)
-        return StridedTensor.over(target, dims)
+        self.conversion_and_fill(element, sizes[0] if "C" in step.dims else None)
+        if self._rule is not None:
+            if 0 in sizes:
+                raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
+            arithmetic_of(self._rule.interpolation, element)
+        if step.crop is not None and step.random_resized_crop is None:
+            height, width = padded_sizes(step, (sizes[-2], sizes[-1]))
+            if height < step.crop[0] or width < step.crop[1]:
+                how = " and ".join(word for word, given in (("resized", step.resize), ("padded", step.pad)) if given)
+                after = f", {height} x {width} when {how}," if how else ","
+                raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
+        return placement_of(step, (sizes[-2], sizes[-1]), None)
 
-    def _whole_image(self, image: Image, dims: str, layout: str, call: _Call) -> StridedTensor:
-        """Every pixel of an image; those of a frame are converted as they are read."""
-        if not isinstance(image, FrameOperand):
-            return self._whole(image, dims, layout, call)
-        sizes = (self._step.output_channels(image.layout.sizes[0]), *image.sizes)
-        target = self._empty(sizes, layout, call, [image])
-        batch, made = target.with_layout(target.layout.unsqueezed(0)), self._conversion(image.element, CHANNELS)
-        write_frame_crops([image], np.zeros((1, 2), np.int64), [False], made, b"", batch, None)
-        return StridedTensor.over(target, dims)
+    def _conversion_and_fill(self, element: ElementType, source_channels: int | None) -> tuple[Conversion, bytes]:
+        """The conversion of images of a type, and one pixel of what surrounds them.
 
-    def batch_of(
-        self,
-        count: int,
-        source_channels: int,
-        window: tuple[int, int],
-        call: _Call | None = None,
-        images: Sequence[Image] = (),
-    ) -> Operand:
-        """Memory for `count` windows of images with so many channels, which it does not share."""
-        sizes = (count, self._step.output_channels(source_channels), *window)
-        return self._empty(sizes, self._step.layout, call, images)
-
-    def _empty(self, sizes: tuple[int, ...], layout: str, call: _Call | None, images: Sequence[Image]) -> Operand:
-        """Memory for a result: the call's, else on the CPU recycled from a released result, or the device's pool."""
-        if call is not None and call.out is not None:
-            check_output(call.out, sizes, self._element, self.device, memory_of(images))
-            return call.out
-        spec = self._allocation(sizes, layout)
-        own = self._memory if self.device == "cpu" else device_named(self.device)
-        return spec.allocate(own if call is None or call.memory is None else call.memory)
-
-    def _result_allocation(self, sizes: tuple[int, ...], layout: str) -> AllocationSpec:
-        """What to allocate for a result."""
-        memory = MemoryOptions(layout, self._step.row_pitch_bytes, self._step.alignment)
-        return memory.allocation(sizes, labels_of(canonical_axes(layout), len(sizes)), self._element)
-
-    def array(self, images: StridedTensor) -> NDArray[Any]:
-        """A result as a NumPy array with its axes in the declared order, copied to the CPU if necessary."""
-        made, dims = images.operand, images.dims or ""
-        turned = Operand(made.buffer, _in_order(made.layout, dims, self._step.layout), made.element)
-        if turned.buffer.device == "cpu":
-            return array_of_operand(turned)
-        host = allocate_operand(
-            Layout(turned.layout.sizes), turned.element, DEFAULT_ALIGNMENT, "cpu", memory=self._memory
-        )
-        assign_operand(turned, host)
-        return array_of_operand(host)
-
-    def _border(self, element: ElementType, channels: int) -> bytes:
-        """One pixel around images of a type."""
-        return fill_bytes(border_values(self._step, element), element, channels)
-
-    def _checked_conversion(self, element: ElementType, source_channels: int | None) -> Conversion:
-        """The conversion of images of a type. Raises if the step does not fit the type or the number of channels."""
+        Raises if the step does not fit the type or the number of channels.
+        """
         step = self._step
         scale, bias, unit = scale_and_bias(step, element, source_channels)
         outputs = step.output_channels(source_channels or 0)
@@ -417,7 +281,7 @@ class Worker:
             and len(scale) not in (1, outputs or len(scale))
         ):
             raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
-        return conversion(
+        converted = conversion(
             element,
             self._element,
             scale=scale,
@@ -427,6 +291,114 @@ class Worker:
             matrix=None if step.matrix is None else matrix_rows(step.matrix),
             unit=unit,
         )
+        if step.pad is None and step.letterbox is None:
+            return converted, bytes(element.itemsize * (source_channels or 1))
+        return converted, fill_bytes(border_values(step, element), element, source_channels or 1)
+
+    def _chances(self, images: Callable[[], Sequence[Operand]], rows: Sequence[int], call: Call) -> list[Chance] | None:
+        """The chance of each row: by its key, or without keys by a hash of some pixels; None without a seed.
+
+        `images` makes the operands, which only a hash needs.
+        """
+        step, shared = self._step, self._epochs
+        if step.seed is None:
+            return None
+        if call.keys is None:
+            keys: list[object] = [pixel_key(image, step.image_axes) for image in images()]
+        else:
+            keys = [call.keys[row] for row in rows]
+        epoch = call.epoch if call.epoch is not None else 0 if shared is None else shared.epoch
+        chances = [Chance.of(step.seed, epoch, key) for key in keys]
+        if call.epoch is None and shared is not None:
+            shared.watch([chance.drawn.row for chance in chances])
+        return chances
+
+    def _placements(self, still: list[Placement], chances: list[Chance] | None) -> list[Placement]:
+        """Where images go by their chances, or without chance."""
+        if chances is None:
+            return still
+        return [placement_of(self._step, one.source, chance) for one, chance in zip(still, chances, strict=True)]
+
+    def _write_images(
+        self, images: list[Image], placements: Sequence[Placement], chances: list[Chance] | None, batch: Operand
+    ) -> None:
+        """Each image into its row of a batch; images of several kinds, types or channel counts go one by one."""
+        alike = len({(type(image), image.element, image.layout.sizes[0]) for image in images}) == 1
+        groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(images))]
+        for group in groups:
+            target = batch if alike else batch.with_layout(batch.layout.sliced(group))
+            drawn = None if chances is None else chances[group]
+            self._write(sources_of(images[group]), placements[group], drawn, target)
+
+    def _write(
+        self, sources: CropSources, placements: Sequence[Placement], chances: list[Chance] | None, target: Operand
+    ) -> None:
+        """Images of one type and channel count into a batch with axes N, C, H, W: moved, coloured and converted."""
+        step, element, channels = self._step, sources.element, sources.channels
+        converted, fill = self.conversion_and_fill(element, channels)
+        if not step.colours:
+            write_placed(sources, placements, self._rule, converted, fill, target)
+            return
+        assert chances is not None, "gain and offset need a seed"
+        spec = MemoryOptions(step.layout).allocation(target.layout.sizes, ("N", "C", "H", "W"), element)
+        moved = spec.allocate(self._own_memory)
+        unchanged = conversion(element, element, channels=step.channels, source_channels=channels)
+        write_placed(sources, placements, self._rule, unchanged, fill, moved)
+        write_coloured(moved, drawn_colours(step, chances, element, channels), target)
+
+    def _whole(self, source: Image, dims: str, layout: str, call: Call) -> StridedTensor:
+        """Every pixel of a batch or of an image; those of a frame are converted as they are read."""
+        sizes, axis = list(source.layout.sizes), dims.find("C") if "C" in dims else None
+        converted, _ = self.conversion_and_fill(source.element, None if axis is None else sizes[axis])
+        if axis is not None:
+            sizes[axis] = self._step.output_channels(sizes[axis])
+        target = self._empty(tuple(sizes), layout, call, [source])
+        if isinstance(source, FrameOperand):
+            batch = target.with_layout(target.layout.unsqueezed(0))
+            write_frame_crops([source], np.zeros((1, 2), np.int64), [False], converted, b"", batch, None)
+        else:
+            move_elements(source, target, converted, axis)
+        return StridedTensor.over(target, dims)
+
+    def batch_of(
+        self,
+        count: int,
+        source_channels: int,
+        window: tuple[int, int],
+        call: Call | None = None,
+        images: Sequence[Image] = (),
+    ) -> Operand:
+        """Memory for `count` windows of images with so many channels, which it does not share."""
+        sizes = (count, self._step.output_channels(source_channels), *window)
+        return self._empty(sizes, self._step.layout, call or Call(), images)
+
+    def _empty(self, sizes: tuple[int, ...], layout: str, call: Call, images: Sequence[Image]) -> Operand:
+        """Memory for a result: the call's, else on the CPU recycled from a released result, or the device's pool."""
+        if call.out is not None:
+            check_output(call.out, sizes, self._element, self.device, memory_of(images))
+            return call.out
+        return self._allocation(sizes, layout).allocate(call.memory or self._own_memory)
+
+    def _result_allocation(self, sizes: tuple[int, ...], layout: str) -> AllocationSpec:
+        """What to allocate for a result."""
+        memory = MemoryOptions(layout, self._step.row_pitch_bytes, self._step.alignment)
+        return memory.allocation(sizes, labels_of(canonical_axes(layout), len(sizes)), self._element)
+
+    @property
+    def _own_memory(self) -> Memory:
+        return self._memory if self.device == "cpu" else device_named(self.device)
+
+    def array(self, images: StridedTensor) -> np.ndarray[Any, np.dtype[Any]]:
+        """A result as a NumPy array with its axes in the declared order, copied to the CPU if necessary."""
+        operand = images.operand
+        layout = _in_order(operand.layout, images.dims or "", self._step.layout)
+        turned = Operand(operand.buffer, layout, operand.element)
+        if turned.buffer.device != "cpu":
+            sizes, near = Layout(layout.sizes), self._memory
+            host = allocate_operand(sizes, operand.element, DEFAULT_ALIGNMENT, "cpu", memory=near)
+            assign_operand(turned, host)
+            turned = host
+        return array_of_operand(turned)
 
 
 @lru_cache(maxsize=256)
@@ -434,6 +406,20 @@ def _in_order(layout: Layout, dims: str, order: str) -> Layout:
     """A layout with its labelled axes in another order, of which it may have some alone."""
     present = "".join(letter for letter in order if letter in dims)
     return layout.permuted(memory_axes(present, labels_of(dims, layout.ndim)))
+
+
+def _of_rows(
+    result: BatchResult, name: str | int, values: Column, move: Callable[[Placement, Any], Result]
+) -> list[Result]:
+    """`move` of each row's placement and value in a column. Raises `LayoutError` that names the row."""
+    assert result.placements is not None, "a step with annotations moves windows"
+    moved = []
+    for row, placed in zip(result.rows, result.placements, strict=True):
+        try:
+            moved.append(move(placed, values[row]))
+        except StridedGpuError as problem:
+            raise LayoutError(f"row {row} of column {name!r}: {problem}") from problem
+    return moved
 
 
 def _is_sequence(values: object) -> bool:

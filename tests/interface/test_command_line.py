@@ -21,8 +21,7 @@ from stridedgpu.__main__ import main
 from stridedgpu.commands import job_images
 from stridedgpu.commands.batch_job import BatchFile
 from stridedgpu.commands.console import progress
-from stridedgpu.devices.cpu.thread_count import usable_cores
-from stridedgpu.preprocess.sample_keys import draw
+from stridedgpu.preprocess.epochs import draw
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 
@@ -374,13 +373,6 @@ def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
     assert not Path("o.npy").exists()
 
 
-def test_pillow_keeps_the_memory_of_as_many_images_as_threads_decode(folder, monkeypatch):
-    kept = []
-    monkeypatch.setattr(Image.core, "set_blocks_max", kept.append)
-    assert run("preprocess", "a.png", "--size", "32", "--out", "o.npy") == 0
-    assert kept == [8 * usable_cores(), Image.core.get_blocks_max()]
-
-
 # ---- refusals
 
 
@@ -562,7 +554,7 @@ def test_missing_scikit_image_says_what_to_install(folder, monkeypatch, capsys):
 
 
 def test_out_of_memory_while_decoding(folder, monkeypatch, capsys):
-    def exhausted(*_arguments: object) -> None:
+    def exhausted(*_arguments: object, **_options: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr("stridedgpu.preprocess.decoding._by_pillow", exhausted)
@@ -643,7 +635,7 @@ def test_a_signal_in_the_middle_of_writing_leaves_the_old_file(folder, prelude, 
     assert listing(folder) == before
 
 
-@pytest.mark.parametrize("name", ["stridedgpu.commands.preprocess", "numpy", "stridedgpu.preprocess.npy"])
+@pytest.mark.parametrize("name", ["stridedgpu.commands.preprocess", "numpy", "stridedgpu.preprocess.files"])
 def test_an_interrupt_while_modules_are_imported_is_one_line(folder, name):
     program = (
         "import os, signal, sys\n"

@@ -18,7 +18,7 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu.planning.index_rule import Mode
-from stridedgpu.preprocess.normalisation import NORMALISATIONS, Normalization
+from stridedgpu.preprocess.declaration import NORMALISATIONS, Normalization
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.interpolation import INTERPOLATIONS
 

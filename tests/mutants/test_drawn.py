@@ -73,7 +73,7 @@ def test_annotations_and_what_changes_no_result_are_left_as_they_are():
 @pytest.mark.slow
 def test_a_seed_draws_the_same_mutants_each_of_another_line_and_they_are_python():
     pytest.importorskip("cosmic_ray")
-    lines = drawn.all_lines(["stridedgpu/preprocess/geometry.py", "stridedgpu/preprocess/collate.py"])
+    lines = drawn.all_lines(["stridedgpu/preprocess/geometry.py", "stridedgpu/preprocess/torch_loader.py"])
     mutants = drawn.draw_mutants(8, "a commit", lines)
     assert mutants == drawn.draw_mutants(8, "a commit", lines)
     assert mutants != drawn.draw_mutants(8, "another", lines)

@@ -8,7 +8,7 @@ from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.preprocess.placement import Placement
+from stridedgpu.preprocess.geometry import Placement
 
 GEOMETRIES = {
     "crop": {"crop": (20, 24), "seed": 1},
@@ -178,3 +178,9 @@ def test_without_columns_nothing_could_move():
         sg.Preprocess("image", boxes="box", device="cpu")([np.zeros((9, 9, 3), np.uint8)])
     with pytest.raises(sg.LayoutError, match="placements by chance need keys="):
         sg.Preprocess(crop=3, seed=1).placements([(9, 9)])
+
+
+def test_an_unknown_format_of_boxes_is_refused():
+    placed = sg.Preprocess(crop=2).placements([(4, 6)])[0]
+    with pytest.raises(sg.LayoutError, match="box_format='yolo' is unknown; it is 'xyxy', 'xywh', 'cxcywh' or 'tlbr'"):
+        placed.boxes([[1, 2, 3, 4]], "yolo")

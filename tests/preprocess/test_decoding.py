@@ -8,9 +8,9 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from stridedgpu.preprocess.arrow_pixels import shared_pixels
 from stridedgpu.preprocess.decoding import DECODERS, Decoder
-from stridedgpu.preprocess.image_files import ImageError
+from stridedgpu.preprocess.files import ImageError
+from stridedgpu.preprocess.images import shared_pixels
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 ImageOps = pytest.importorskip("PIL.ImageOps", reason="Pillow decodes the images: pip install stridedgpu[cli]")

@@ -23,8 +23,7 @@ import stridedgpu as sg
 from benchmarks.suite.records import read_results
 from stridedgpu.commands.folder_job import FolderJob, Shard, ShardRecord, read_record, start, write_shard
 from stridedgpu.preprocess.decoding import Decoder, opened_mask
-from stridedgpu.preprocess.image_files import ImageError
-from stridedgpu.preprocess.npy import FileError, read_array
+from stridedgpu.preprocess.files import FileError, ImageError, read_array
 
 PACKAGE = Path(sg.__file__).parent
 
@@ -101,7 +100,7 @@ from pathlib import Path
 import stridedgpu as sg
 from stridedgpu.commands.folder_job import FolderJob, Shard, read_record, start
 from stridedgpu.preprocess.decoding import Decoder, opened_mask
-from stridedgpu.preprocess.npy import read_array
+from stridedgpu.preprocess.files import read_array
 
 folder = Path(sys.argv[1])
 

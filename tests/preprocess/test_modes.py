@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
-from stridedgpu.preprocess.modes import pixels_of
+from stridedgpu.preprocess.images import pixels_of
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow makes the pictures: pip install stridedgpu[cli]")
 

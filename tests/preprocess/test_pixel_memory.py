@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.preprocess.decoding import Decoder
-from stridedgpu.preprocess.image_files import ImageError
-from stridedgpu.preprocess.pixel_memory import PixelMemory
+from stridedgpu.preprocess.decoding import Decoder, PixelMemory
+from stridedgpu.preprocess.files import ImageError
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 ImageFile = pytest.importorskip("PIL.ImageFile", reason="Pillow decodes the images: pip install stridedgpu[cli]")
@@ -63,9 +62,9 @@ def test_memory_is_used_again_once_no_view_refers_to_it(decoder):
 
 def test_memory_that_is_too_small_is_replaced():
     memory = PixelMemory()
-    small = memory.allocate(2, 2)
+    small = memory.allocate(2, 2, 4)
     del small
-    large = memory.allocate(30, 20)
+    large = memory.allocate(30, 20, 4)
     large[...] = 7
     assert large.shape == (30, 20, 4)
     assert large.flags.c_contiguous

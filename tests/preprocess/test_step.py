@@ -18,7 +18,7 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.preprocess.sample_keys import pixel_key
+from stridedgpu.preprocess.epochs import pixel_key
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

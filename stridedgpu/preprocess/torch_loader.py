@@ -1,23 +1,79 @@
-"""Samples of a PyTorch data set as a batch, for `Preprocess.collate`. The first call imports PyTorch."""
+"""PyTorch's loaders: samples as a batch, data sets whose samples have their indices, and its worker processes.
+
+PyTorch is imported by the first batch of samples alone.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.thread_count import suggest_num_threads
 from stridedgpu.values.errors import LayoutError
 
-from .annotations import moved_annotations
 from .declaration import Declaration
-from .loaders import IndexedSample, in_torch_worker
-from .worker import Worker
+from .worker import Call, Worker
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["collated"]
+
+@dataclass(frozen=True, slots=True)
+class IndexedSample:
+    """A sample with its index in the data set, for `Preprocess.collate`, whose key it is.
+
+    It is not a tuple: another collate function would take a tuple's index for data, but rejects this type.
+    """
+
+    index: int
+    sample: Any
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDataset:
+    """A data set of PyTorch's map style whose samples are `IndexedSample`s; see `Preprocess.dataset`."""
+
+    source: Any
+
+    def __len__(self) -> int:
+        """The samples of the source."""
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> IndexedSample:
+        """A sample of the source, with its index."""
+        return IndexedSample(index, self.source[index])
+
+    def __getitems__(self, indices: Sequence[int]) -> list[IndexedSample]:
+        """Several samples, by the source's own `__getitems__` if it has one: PyTorch's protocol."""
+        several = getattr(self.source, "__getitems__", None)
+        samples = [self.source[index] for index in indices] if several is None else several(list(indices))
+        return [IndexedSample(index, sample) for index, sample in zip(indices, samples, strict=True)]
+
+
+def indexed(dataset: Any) -> IndexedDataset:
+    """A data set whose samples have their indices. Raises `LayoutError` for one without indices."""
+    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+        raise LayoutError(
+            f"a {type(dataset).__name__} has no indices to hand on: dataset() takes a data set with a length; without "
+            "one, name a column with key=, or let the pixels be the key."
+        )
+    return IndexedDataset(dataset)
+
+
+def _in_torch_worker() -> bool:
+    """True in a worker process of PyTorch's DataLoader; PyTorch is not imported."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and data.get_worker_info() is not None
+
+
+def share_cores() -> None:
+    """Use one thread in a worker process of PyTorch's, unless a number was set: its siblings use the other cores."""
+    if _in_torch_worker():
+        suggest_num_threads(1)
 
 
 def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
@@ -35,28 +91,30 @@ def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
     bare = not isinstance(first, (Mapping, tuple, list))
     names: list[Any] = [] if bare else list(first if isinstance(first, Mapping) else range(len(first)))
     place = 0 if step.column is None else step.column
-    for field, name in (("column", None if bare else place), ("key", step.key), *_annotated(step)):
+    named = [(field, getattr(step, field)) for field in ("key", "mask", "boxes", "points")]
+    for field, name in (("column", None if bare else place), *named):
         if name is not None and name not in names:
             raise LayoutError(
                 f"{field}={name!r} is not in the samples, which have {', '.join(map(repr, names)) or 'no parts'}."
             )
     columns = {name: _column(samples, name) for name in names}
     keys = keys if step.key is None else columns[step.key]
-    shared = _SharedMemory() if in_torch_worker() and worker.device == "cpu" else None
-    made = worker.images(list(samples) if bare else columns[place], keys, stacked=True, memory=shared)
-    assert isinstance(made.images, StridedTensor)
-    images = torch.utils.dlpack.from_dlpack(made.images) if shared is None else shared.tensor(made.images)
+    shared = _SharedMemory() if _in_torch_worker() and worker.device == "cpu" else None
+    call = Call(keys, memory=shared)
+    result = worker.images(list(samples) if bare else columns[place], call, stacked=True)
+    assert isinstance(result.images, StridedTensor)
+    images = torch.utils.dlpack.from_dlpack(result.images) if shared is None else shared.tensor(result.images)
     if bare:
         return images
-    moved = moved_annotations(step, worker, made, columns.__getitem__)
+    moved = worker.annotations(result, columns.__getitem__)
     parts = {}
     for name, values in columns.items():
         if name == place:
             parts[name] = images
         elif name in moved:
             parts[name] = _tensors(moved[name])
-        elif made.rows:
-            parts[name] = default_collate([values[row] for row in made.rows])
+        elif result.rows:
+            parts[name] = default_collate([values[row] for row in result.rows])
         else:
             parts[name] = _without_rows(values[0], default_collate(values))
     return parts if isinstance(first, Mapping) else tuple(parts.values())
@@ -85,14 +143,9 @@ class _SharedMemory:
         import torch
 
         assert self._storage is not None, "the batch was allocated here"
-        operand, layout = images.operand, images.layout
-        empty = torch.empty(0, dtype=getattr(torch, operand.element.name))
+        layout = images.layout
+        empty = torch.empty(0, dtype=getattr(torch, images.operand.element.name))
         return empty.set_(self._storage, layout.offset, layout.sizes, layout.strides)
-
-
-def _annotated(step: Declaration) -> list[tuple[str, Any]]:
-    """The fields that name columns which move with the images."""
-    return [(field, getattr(step, field)) for field in ("mask", "boxes", "points")]
 
 
 def _tensors(moved: Any) -> Any:
@@ -115,10 +168,10 @@ def _column(samples: Sequence[Any], name: Any) -> list[Any]:
     return values
 
 
-def _without_rows(value: Any, collated: Any) -> Any:
-    """The empty batch of samples such as `value`, whose batch is `collated`: PyTorch does not collate zero samples."""
+def _without_rows(value: Any, batch: Any) -> Any:
+    """The empty batch of samples such as `value`, whose batch is `batch`: PyTorch does not collate zero samples."""
     if isinstance(value, Mapping):
-        return {name: _without_rows(part, collated[name]) for name, part in value.items()}
+        return {name: _without_rows(part, batch[name]) for name, part in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_without_rows(part, made) for part, made in zip(value, collated, strict=True)]
-    return collated[:0]
+        return [_without_rows(part, whole) for part, whole in zip(value, batch, strict=True)]
+    return batch[:0]

@@ -1,6 +1,7 @@
-"""Files: opened if they are ordinary ones, `.npy` files mapped without pickle, and written completely or not at all.
+"""Files: images listed in folders, `.npy` files mapped without pickle, and files written completely or not at all.
 
-Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+Only ordinary files are opened: a pipe or a device might never end. Format of arrays:
+https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import os
 import secrets
 import stat
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any, BinaryIO, Final
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -22,14 +24,16 @@ from stridedgpu.values.errors import StridedGpuError
 
 from .declaration import Declaration
 
-CHUNK_BYTES = 1 << 24
+SUFFIXES: Final = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+"""The suffixes of the files that are taken from folders."""
+
+CHUNK_BYTES: Final = 1 << 24
 """Bytes of an array that are copied and written at once: 16 MB, NumPy's own number for `.npy` files."""
 
-_REASON_LETTERS = 200
+_REASON_LETTERS: Final = 200
 
-_ONE_HEADER = threading.Lock()
+_ONE_HEADER: Final = threading.Lock()
 """Python until 3.11.8 and 3.12.2 may raise `SystemError` where two threads parse a literal (its issue 106905)."""
-
 
 _HEADERS: Final = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -37,9 +41,93 @@ _HEADERS: Final = {
 }
 """The versions of the format. A third one is for names of fields, which no array here has."""
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
 
 class FileError(StridedGpuError):
     """A file that cannot be read or written, with the reason in one sentence."""
+
+
+class ImageError(StridedGpuError):
+    """An unusable image, with its name and the reason in one sentence."""
+
+
+class ImageFile(NamedTuple):
+    """An image's file, and its name: relative to the given folder, or the file's own."""
+
+    path: Path
+    name: str
+
+
+def find_images(given: Iterable[Path]) -> list[ImageFile]:
+    """The images that `given` names: a file as itself, a folder as the image files in it and below, by name."""
+    images: list[ImageFile] = []
+    for path in given:
+        if path.is_dir():
+            images += (ImageFile(path / name, name) for name in image_names(path))
+        elif path.is_file():
+            images.append(ImageFile(path, path.name))
+        elif path.exists():
+            raise ImageError(f"{str(path)!r} is not an ordinary file; save the picture to one first.")
+        else:
+            raise ImageError(f"there is no file or folder {str(path)!r}.")
+    return images
+
+
+def sample_keys(names: Iterable[str]) -> Iterator[str]:
+    """A key for each image: its name, with a number added to repeated names.
+
+    >>> list(sample_keys(["cat.png", "dog.png", "cat.png"]))
+    ['cat.png', 'dog.png', 'cat.png 2']
+    """
+    seen: Counter[str] = Counter()
+    for name in names:
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} {seen[name]}"
+
+
+def image_names(folder: Path) -> Iterator[str]:
+    """The images in a folder and below: their relative paths, with "/", in order. One directory is in memory at a time.
+
+    Raises `ImageError` if there are none, and for a directory that cannot be read.
+    """
+    names = _names_below(str(folder), "")
+    first = next(names, None)
+    if first is None:
+        raise ImageError(
+            f"folder {str(folder)!r} holds no pictures; files that end in {', '.join(sorted(SUFFIXES))} are read."
+        )
+    yield first
+    yield from names
+
+
+def _names_below(folder: str, prefix: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            wanted = sorted((entry.name, _is_folder(entry)) for entry in entries if _is_wanted(entry))
+    except OSError as problem:
+        raise ImageError(f"folder {folder!r} cannot be read: {problem.strerror or problem}.") from None
+    for name, is_folder in wanted:
+        if is_folder:
+            yield from _names_below(f"{folder}{os.sep}{name}", f"{prefix}{name}/")
+        else:
+            yield prefix + name
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)  # a linked folder could lead back here
+
+
+def _is_wanted(entry: os.DirEntry[str]) -> bool:
+    """True for a folder to descend into, or an image's file."""
+    if entry.name.startswith("."):
+        return False
+    if _is_folder(entry):
+        return True
+    try:
+        return PurePath(entry.name).suffix.lower() in SUFFIXES and entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def opened_file(path: Path, content: str, buffering: int = -1) -> BinaryIO:
@@ -58,10 +146,10 @@ def opened_file(path: Path, content: str, buffering: int = -1) -> BinaryIO:
     raise FileError(f"{str(path)!r} is not an ordinary file; save the {content} to one first.")
 
 
-def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
+def read_array(path: Path) -> Array:
     """The array in the `.npy` file at `path`, mapped read-only: no byte is copied and nothing is unpickled.
 
-    Raises `FileError` for anything else, a pipe included: reading one might never end.
+    Raises `FileError` for anything else.
     """
     try:
         with opened_file(path, "array") as file:
@@ -76,7 +164,7 @@ def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
         raise FileError(f"{str(path)!r} is not a readable .npy file: {reason}.") from None
 
 
-def _mapped(file: BinaryIO) -> np.ndarray[Any, np.dtype[Any]]:
+def _mapped(file: BinaryIO) -> Array:
     """The array of an opened `.npy` file, as `numpy.lib.format.open_memmap` maps that of a path."""
     with _ONE_HEADER:
         version = np.lib.format.read_magic(file)
@@ -88,21 +176,24 @@ def _mapped(file: BinaryIO) -> np.ndarray[Any, np.dtype[Any]]:
     return np.memmap(file, dtype, "r", file.tell(), sizes, "F" if is_fortran else "C")
 
 
-def write_array(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:
+def write_array(file: BinaryIO, array: Array) -> None:
     """Write `array` to `file` in the `.npy` format, in C order for any strides, without pickle or a whole copy."""
-    descr = np.lib.format.dtype_to_descr(array.dtype)
-    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": array.shape})
+    _write_header(file, array.dtype, array.shape)
     write_elements(file, array)
 
 
 def write_header(file: BinaryIO, step: Declaration, shape: tuple[int, ...]) -> None:
     """Write the `.npy` header of a step's results. NumPy leaves room for the first size to grow: it can be replaced."""
-    descr = np.lib.format.dtype_to_descr(numpy_dtype(element_type(step.dtype)))
     file.seek(0)
+    _write_header(file, numpy_dtype(element_type(step.dtype)), shape)
+
+
+def _write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    descr = np.lib.format.dtype_to_descr(dtype)
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
 
 
-def write_elements(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:
+def write_elements(file: BinaryIO, array: Array) -> None:
     """Write the elements of `array` in C order, some megabytes at a time.
 
     `ndarray.tofile` would lose the operating system's reason when a write fails.

@@ -1,0 +1,373 @@
+"""A step's inputs as operands: a batch, one image of a list, a frame, or a mask; in the declared mode and clipped.
+
+Pillow's images have a mode, arrays have channels:
+
+| a Pillow image of mode | as "rgb" | as "gray" |
+|---|---|---|
+| RGB, RGBX, YCbCr, HSV, CMYK | Pillow's conversion | then luma |
+| L, 1 (0 and 255) | the sample three times | the sample |
+| LA, PA, RGBA, La, RGBa | alpha is dropped; premultiplied colours are divided by it first | likewise |
+| P | the palette's colours | their luma |
+| I;16 and its byte orders, I, F | the sample three times, as uint16, int32 or float32 | the sample |
+
+Samples of 16 bits keep their depth: Pillow's own conversion to 8 bits would cut off all above 255. Luma is Pillow's
+and ITU-R BT.601's: `(19595 R + 38470 G + 7471 B + 32768) >> 16`. The camera's orientation (EXIF) is applied before.
+
+The channels of an array state its mode: 1 is grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha. A frame has the luma of
+its RGB pixels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from stridedgpu.api.frames import Frame
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.operand import Operand
+from stridedgpu.exchange.array_like import operand_of, operand_of_array, with_canonical_axes
+from stridedgpu.exchange.exports import array_of_operand
+from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.frame_sources import FrameSources
+from stridedgpu.operations.frames import moved_frame, relayout_frames, rgb_image
+from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.typing import TensorLike
+from stridedgpu.values.conversion import conversion_options
+from stridedgpu.values.errors import BindingError, LayoutError, StridedGpuError
+from stridedgpu.values.strides import canonical_axes
+
+from .declaration import Declaration, Mode, clip_bounds
+from .files import ImageError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
+
+Image: TypeAlias = Operand | FrameOperand
+"""One image of a list: its pixels with axes C, H, W, or a frame of luma and chroma that is converted as it is read."""
+
+Pixels = np.ndarray[Any, np.dtype[Any]]
+Result = TypeVar("Result")
+
+ORIENTATION: Final = 0x0112
+"""The EXIF tag of the camera's orientation."""
+
+DEEP_MODES: Final = frozenset(("I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
+"""Pillow's modes with samples of more than 8 bits, all of them grey."""
+
+_UNMULTIPLIED: Final = {"La": "LA", "RGBa": "RGBA"}
+
+_LUMA: Final = (19595, 38470, 7471)
+_LUMA_BITS: Final = 16
+
+_LUMA_VALUES: Final = conversion_options(
+    matrix=(tuple(weight / (1 << _LUMA_BITS) for weight in _LUMA),), bias=0.5, rounding="truncate"
+)
+"""`_luma` of 8 bits in float32, exactly: every sum has at most 24 bits, half a level included."""
+
+_FEW: Final = 4
+"""The most channels, or rows, of an image whose axes may be mistaken for others."""
+
+_IMAGE_AXES: Final = len("CHW")
+
+
+# ---- Pillow
+
+
+def is_pillow_image(given: object) -> bool:
+    """True for an image of Pillow, which is not imported."""
+    return not isinstance(given, np.ndarray) and any(
+        kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(given).__mro__
+    )
+
+
+def decoded(subject: str, decode: Callable[[], Result]) -> Result:
+    """The result of `decode`; every failure becomes an `ImageError` of one sentence, which begins with `subject`."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ModuleNotFoundError:
+        raise ImageError(
+            f'{subject} needs Pillow to be read, which is not installed: pip install "stridedgpu[cli]".'
+        ) from None
+    try:
+        return decode()
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ImageError(
+            f"{subject} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
+        ) from None
+    except UnidentifiedImageError:
+        raise ImageError(f"{subject} is not a picture in a format that Pillow reads.") from None
+    except StridedGpuError:
+        raise
+    except MemoryError:  # a damaged file may say that it needs more than there is
+        raise ImageError(f"{subject} cannot be read as a picture: out of memory for its pixels.") from None
+    except Exception as problem:  # noqa: BLE001 - damaged files make decoders raise errors of any type
+        reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+        raise ImageError(f"{subject} cannot be read as a picture: {reason}.") from None
+
+
+def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> Pixels:
+    """A Pillow image as pixels: axes H, W, C for "rgb", and H, W for "gray", by the rules above.
+
+    With `turns` the EXIF orientation is applied. RGB shares the image's memory where Pillow can. Raises `LayoutError`
+    for a mode that Pillow does not convert.
+    """
+    turned = _upright(image) if turns else image
+    if turned.mode in DEEP_MODES:
+        samples = np.asarray(turned)
+        return samples if mode == "gray" else np.broadcast_to(samples[..., None], (*samples.shape, 3))
+    if mode == "rgb" and turned.mode == "RGB":
+        turned.load()
+        return shared_pixels(turned)
+    wanted = "RGB" if mode == "rgb" else "L"
+    try:
+        if turned.mode in _UNMULTIPLIED:
+            turned = turned.convert(_UNMULTIPLIED[turned.mode])
+        if mode == "gray" and turned.mode not in ("1", "L", "LA"):
+            turned = turned.convert("RGB")
+        return np.asarray(turned if turned.mode == wanted else turned.convert(wanted))
+    except ValueError as problem:
+        raise LayoutError(f"it has Pillow's mode {image.mode!r}, which does not become {mode!r}: {problem}.") from None
+
+
+def _upright(image: PillowImage) -> PillowImage:
+    """The image rotated and mirrored by its EXIF orientation; the image itself if it is upright."""
+    if image.getexif().get(ORIENTATION, 1) == 1:
+        return image
+    from PIL.ImageOps import exif_transpose
+
+    return exif_transpose(image)
+
+
+class _ArrowArray(ctypes.Structure):
+    """`struct ArrowArray` of https://arrow.apache.org/docs/format/CDataInterface.html."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
+        *((name, ctypes.POINTER(ctypes.c_void_p)) for name in ("buffers", "children")),
+        *((name, ctypes.c_void_p) for name in ("dictionary", "release", "private_data")),
+    )
+
+
+_pointer_of: Final = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+class _SharedPixels:
+    """The memory of an image as NumPy's array interface; the capsule keeps the memory alive."""
+
+    def __init__(self, capsule: object, address: int, shape: tuple[int, int, int]) -> None:
+        self._capsule = capsule
+        self.__array_interface__ = {"version": 3, "data": (address, True), "shape": shape, "typestr": "|u1"}
+
+
+def shared_pixels(image: PillowImage) -> Pixels:
+    """The pixels of a loaded image of mode RGB, axes HWC: read-only and shared if Pillow can, otherwise a copy.
+
+    Pillow stores RGB in 4 bytes a pixel. `numpy.asarray(image)` packs them through a chain of byte strings: a step of
+    loaded images of 500 x 375 pixels took 0.22 ms an image with it and 0.14 without (one core of Zen 5).
+    """
+    export: Any = getattr(image, "__arrow_c_array__", None)
+    if export is None:  # Pillow before 11.2
+        return np.asarray(image)
+    try:
+        _, capsule = export()
+    except ValueError:  # the image lies in several blocks of memory, as one of more than 4 megapixels may
+        return np.asarray(image)
+    array = _ArrowArray.from_address(_pointer_of(capsule, b"arrow_array"))
+    pixels = _ArrowArray.from_address(array.children[0]) if array.n_children else array
+    shape = image.height, image.width, 4
+    if pixels.length != image.height * image.width * 4 or pixels.n_buffers < 2 or array.offset or pixels.offset:
+        return np.asarray(image)
+    return np.asarray(_SharedPixels(capsule, pixels.buffers[1], shape))[..., :3]
+
+
+# ---- modes and values
+
+
+def _in_mode(image: Operand, mode: Mode) -> Operand:
+    """An image with the axes (N,) C, H, W as RGB or grey: a view, except that colours on the CPU become grey in a copy.
+
+    Raises `LayoutError` for more than 4 channels, and `BindingError` for colours on a GPU that would become grey.
+    """
+    layout, axis = image.layout, image.layout.ndim - 3
+    count = layout.sizes[axis]
+    if count not in (1, 2, 3, 4):
+        raise LayoutError(f"it has {count} channels, and mode={mode!r} is for 1 (grey) to 4 (RGB and alpha).")
+    before = (slice(None),) * axis
+    if count <= 2:
+        grey = layout.sliced((*before, slice(0, 1)))
+        sizes = (*grey.sizes[:axis], 3, *grey.sizes[axis + 1 :])
+        return image.with_layout(grey if mode == "gray" else grey.broadcast_to(sizes))
+    if mode == "rgb":
+        return image if count == 3 else image.with_layout(layout.sliced((*before, slice(0, 3))))
+    if image.buffer.device != "cpu":
+        raise BindingError(f"it is on {image.buffer.device}, where colours do not become grey: bring it with .numpy().")
+    return operand_of_array(_luma(np.moveaxis(array_of_operand(image), axis, 0))[(*before, None)])
+
+
+def _luma(colours: Pixels) -> Pixels:
+    """The luma of colours whose first axis is the channels: rounded for integers, exact weights for floats."""
+    floats = colours.dtype.kind == "f"
+    wide: np.dtype[Any] = colours.dtype if floats else np.dtype(np.uint32 if colours.dtype.itemsize == 1 else np.int64)
+    weights: Any = np.array(_LUMA, wide)  # 0-d arrays of one type: every product stays in it
+    red, green, blue = colours[:3].astype(wide)
+    luma: Pixels = red * weights[0] + green * weights[1] + blue * weights[2]
+    luma = luma / wide.type(1 << _LUMA_BITS) if floats else luma + (1 << _LUMA_BITS - 1) >> _LUMA_BITS
+    return luma.astype(colours.dtype)
+
+
+def _adapted(step: Declaration, image: Operand) -> Operand:
+    """An image or a batch in the declared mode, and clipped."""
+    return _clipped(step, _in_mode(image, step.mode) if step.mode is not None and "C" in step.dims else image)
+
+
+def _clipped(step: Declaration, image: Operand) -> Operand:
+    """A copy of an image clamped to the bounds, if there are. Raises for a GPU, and for bounds that no value fits."""
+    if step.clip is None:
+        return image
+    if image.buffer.device != "cpu":
+        raise BindingError(
+            f"it is on {image.buffer.device}, and clip= is for images on the CPU: bring it with .numpy()."
+        )
+    low, high = clip_bounds(step.clip, image.element)
+    array = array_of_operand(image)
+    return operand_of_array(np.clip(array, array.dtype.type(low), array.dtype.type(high)))
+
+
+# ---- operands
+
+
+def batch_operand(step: Declaration, given: TensorLike) -> Operand:
+    """Images of one size in one array, with axes in canonical order. Raises `LayoutError` for other ranks."""
+    shape = getattr(given, "shape", None)
+    if not hasattr(shape, "__len__"):  # of a class or a module
+        shape = None
+    if shape is not None and len(shape) != len(step.dims):  # in the order of the given axes
+        raise _wrong_rank(shape, step.dims)
+    named = getattr(given, "dims", None)
+    if isinstance(named, str) and named == canonical_axes(step.dims):  # the batch names its axes
+        return _adapted(step, operand_of(given)[0])
+    batch, _ = operand_of(given, step.dims)
+    if shape is None and len(batch.layout.sizes) != len(step.dims):
+        raise _wrong_rank(batch.layout.sizes, step.dims)
+    _refuse_planes(step, batch.layout.sizes)
+    return _adapted(step, batch)
+
+
+def image_operand(step: Declaration, given: Any, device: str) -> Image:
+    """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else.
+
+    A frame of luma and chroma is moved to `device`, where its planes are smaller than its pixels, and stays a frame
+    unless its pixels are needed for `clip`. For grey it becomes its luma.
+    """
+    if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
+        raise LayoutError(
+            f"it is of type {type(given).__name__}, which has no element type; pictures are arrays, as "
+            "with_format('numpy') makes them."
+        )
+    if isinstance(given, Frame):
+        return _of_frame(step, given.operand, device)
+    axes = step.image_axes
+    if is_pillow_image(given):
+        return _clipped(step, _of_pillow(step, given, axes))
+    image, labels = operand_of(given)
+    if labels is not None and labels == canonical_axes(axes):  # the image names its axes
+        return _adapted(step, image)
+    if step.mode is not None and image.layout.ndim == 2 and len(axes) == 3:  # grey, without an axis of one channel
+        return _adapted(step, image.with_layout(image.layout.unsqueezed(0)))
+    if image.layout.ndim != len(axes):
+        raise LayoutError(f"it has sizes {image.layout.sizes}; a picture here has the axes {axes}.")
+    ordered = with_canonical_axes(image, axes)[0]
+    _refuse_planes(step, ordered.layout.sizes)
+    return _adapted(step, ordered)
+
+
+def sources_of(images: Sequence[Image]) -> CropSources:
+    """Images of one type and channel count, either all frames or none, as the sources of crops and resizes."""
+    frames = [image for image in images if isinstance(image, FrameOperand)]
+    return FrameSources.of_frames(frames) if frames else CropSources.of_images(pixels_in(images))
+
+
+def pixels_in(images: Sequence[Image]) -> list[Operand]:
+    """The pixels of each image; those of frames in new memory."""
+    return [rgb_image(image, None) if isinstance(image, FrameOperand) else image for image in images]
+
+
+def memory_of(images: Sequence[Image]) -> dict[str, Operand]:
+    """The memory that images are read from, by the name that messages have for it."""
+    named: dict[str, Operand] = {}
+    for row, image in enumerate(images):
+        if isinstance(image, FrameOperand):
+            named.update({f"plane {number} of image {row}": plane for number, plane in enumerate(image.planes)})
+        else:
+            named[f"image {row}"] = image
+    return named
+
+
+def mask_operand(given: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
+    """A mask with the axes C (1), H, W: an array (H, W) of any type, or a Pillow image, whose palette is left out.
+
+    Raises `LayoutError` unless it has the sizes of its image.
+    """
+    if is_pillow_image(given):
+        pixels: Pixels = decoded("the mask", lambda: np.asarray(_upright(given) if turns else given))
+        mask = operand_of_array(pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels)
+    else:
+        mask, _ = operand_of(given)
+    if mask.layout.sizes != sizes:
+        raise LayoutError(f"the mask has sizes {mask.layout.sizes}, and its image {sizes} (height, width).")
+    return mask.with_layout(mask.layout.unsqueezed(0))
+
+
+def _of_frame(step: Declaration, frame: FrameOperand, device: str) -> Image:
+    """A frame as it is, as its luma, or as RGB pixels."""
+    if step.image_mode == "gray":
+        image = _gray_frame(moved_frame(frame, device))
+        return _clipped(step, image if "C" in step.dims else image.with_layout(image.layout.sliced(0)))
+    if frame.colours is None and step.clip is None:
+        return moved_frame(frame, device)
+    return _clipped(step, rgb_image(frame, None))
+
+
+def _gray_frame(frame: FrameOperand) -> Operand:
+    """A frame's luma with the axes C (1), H, W: the plane of a gray frame itself, or new memory.
+
+    Samples of 8 bits become luma in one pass. Luma of deeper ones, whose sums need 64 bits, is that of an RGB image.
+    """
+    if frame.samples.kind == "gray":
+        (plane,) = frame.planes
+        return plane.with_layout(plane.layout.unsqueezed(0))
+    if frame.element.itemsize > 1:
+        return _in_mode(rgb_image(frame, None), "gray")
+    return relayout_frames([frame], _LUMA_VALUES, MemoryOptions(), None, None, is_batch=False)
+
+
+def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:
+    """A Pillow image, upright and in the declared mode. One that was opened and not loaded is decoded here."""
+    if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
+        raise LayoutError(f"it is a picture of Pillow, with height and width, and an image here has the axes {axes}.")
+    pixels = decoded("it", lambda: pixels_of(image, step.image_mode, turns=step.exif))
+    if len(axes) == 2:
+        return operand_of(pixels)[0]
+    return operand_of(pixels[..., None] if pixels.ndim == 2 else pixels, "HWC")[0]
+
+
+def _refuse_planes(step: Declaration, sizes: Sequence[int]) -> None:
+    """Raise `LayoutError` for an image of few rows and many channels in the order NHWC: it looks like NCHW."""
+    if step.dims != "NHWC":
+        return
+    channels, height, width = sizes[-_IMAGE_AXES:]
+    if height <= _FEW < channels and width > _FEW:
+        raise LayoutError(
+            f"it has sizes {(height, width, channels)} along H, W, C, which look like channels that come first: "
+            "declare dims='NCHW' if they do; if not, name the axes, by sg.asarray(image, dims='HWC')."
+        )
+
+
+def _wrong_rank(sizes: Sequence[int], dims: str) -> LayoutError:
+    """What is wrong with a batch that has more or fewer axes than `dims`."""
+    return LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes.")
