@@ -52,20 +52,20 @@ class ChannelMatrixProblem:
     @property
     def bytes_moved(self) -> int:
         """The bytes that must be read and written, each element once."""
-        made, matrix = self.conversion, self.matrix
+        conversion, matrix = self.conversion, self.matrix
         read = prod(size for size, stride in zip(self.sizes, self.source_strides, strict=True) if stride != 0)
         channels = len(matrix[0]) if self.channel_strides[1] else 1
-        written = self.pixel_count * len(matrix) * made.target.itemsize
-        return read * channels * made.source.itemsize + written
+        written = self.pixel_count * len(matrix) * conversion.target.itemsize
+        return read * channels * conversion.source.itemsize + written
 
     def in_words(self) -> list[str]:
         """The lines that `explain()` prints for the problem."""
-        made, (across, source_across) = self.conversion, self.channel_strides
+        conversion, (across, source_across) = self.conversion, self.channel_strides
         return [
             f"loops over pixels {self.sizes}",
-            f"writes {made.target} in steps of {self.target_strides} elements, channels {across} apart",
-            f"reads {made.source} in steps of {self.source_strides} elements, channels {source_across} apart",
-            f"{made}: products and sums in {made.compute}, from the first channel to the last",
+            f"writes {conversion.target} in steps of {self.target_strides} elements, channels {across} apart",
+            f"reads {conversion.source} in steps of {self.source_strides} elements, channels {source_across} apart",
+            f"{conversion}: products and sums in {conversion.compute}, from the first channel to the last",
             f"{self.bytes_moved} bytes must move",
         ]
 

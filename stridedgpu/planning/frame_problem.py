@@ -53,8 +53,8 @@ class FrameSurface:
     def window(self, height: int, width: int) -> FrameProblem:
         """The problem of a window as packed RGB pixels of the samples' type."""
         element = self.samples.element
-        target, made = TensorSpec(_packed(height, width), element, element.itemsize), Conversion(element, element)
-        return FrameProblem(self.samples, self.sizes, self.plane_strides, self.matrix, self.chroma, target, made)
+        target, conversion = TensorSpec(_packed(height, width), element, element.itemsize), Conversion(element, element)
+        return FrameProblem(self.samples, self.sizes, self.plane_strides, self.matrix, self.chroma, target, conversion)
 
     def __str__(self) -> str:
         """The format and the upsampling of chroma: "nv12 frames, chroma repeated"."""

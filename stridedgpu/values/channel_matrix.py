@@ -32,11 +32,11 @@ def matrix_rows(matrix: object) -> MatrixRows:
             f"matrix={matrix!r} must be rows of numbers, one row for each output channel, such as "
             "[[0.299, 0.587, 0.114]]."
         )
-    made = tuple(doubles(f"matrix[{number}]", row) for number, row in enumerate(rows) if row is not None)
-    lengths = [len(row) // 8 for row in made]
+    checked = tuple(doubles(f"matrix[{number}]", row) for number, row in enumerate(rows) if row is not None)
+    lengths = [len(row) // 8 for row in checked]
     if len(set(lengths)) > 1:
         raise LayoutError(f"matrix has rows of {lengths} numbers; each has one number for each source channel.")
-    return made
+    return checked
 
 
 def check_rows(matrix: MatrixRows, channels: Sequence[int] | None, source_channels: int | None) -> None:

@@ -89,10 +89,10 @@ class PixelFormat:
 
 def pixel_format(name: object) -> PixelFormat:
     """The format of this name. Raises `LayoutError` for an unknown name."""
-    found = PIXEL_FORMATS.get(name) if isinstance(name, str) else None
-    if found is None:
+    known = PIXEL_FORMATS.get(name) if isinstance(name, str) else None
+    if known is None:
         raise LayoutError(f"format={name!r} is unknown; the formats are {', '.join(PIXEL_FORMATS)}.")
-    return found
+    return known
 
 
 _WHOLE: Final = Plane(1, 1, 1)
@@ -126,8 +126,8 @@ def _colours(name: str) -> PixelFormat:
 
 
 PIXEL_FORMATS: Final[dict[str, PixelFormat]] = {
-    made.name: made
-    for made in (
+    row.name: row
+    for row in (
         _semi_planar("nv12", "uint8", 8, 0),
         _semi_planar("nv21", "uint8", 8, 0, (1, 0)),
         _planar("i420", "uint8", 8, 0),

@@ -47,10 +47,10 @@ class RawFormat:
 
 def raw_format(name: object) -> RawFormat:
     """The format of this name. Raises `LayoutError` for an unknown name."""
-    found = RAW_FORMATS.get(name) if isinstance(name, str) else None
-    if found is None:
+    known = RAW_FORMATS.get(name) if isinstance(name, str) else None
+    if known is None:
         raise LayoutError(f"format={name!r} is unknown; the packed formats are {', '.join(RAW_FORMATS)}.")
-    return found
+    return known
 
 
 def _mipi(name: str, bits: int) -> RawFormat:
@@ -80,8 +80,8 @@ _TWELVE_PACKED: Final = RawFormat(
 )
 
 RAW_FORMATS: Final[dict[str, RawFormat]] = {
-    made.name: made
-    for made in (
+    row.name: row
+    for row in (
         _mipi("mipi-raw10", 10),
         _mipi("mipi-raw12", 12),
         _from_lowest("mono10p", 10),

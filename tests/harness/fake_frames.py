@@ -11,8 +11,7 @@ import pytest
 from harness.fake_gpus import forget
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.numpy_loops.frame_samples import write_samples
-from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
+from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops, write_samples
 from stridedgpu.devices.cuda import plan as cuda_plan
 from stridedgpu.devices.cuda.frames import FramePixelsChoice
 from stridedgpu.devices.operand import Operand

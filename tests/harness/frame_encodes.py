@@ -11,7 +11,7 @@ from harness.emulator.runner import Buffer, Job, Pointer, Record
 from harness.frame_cases import surface
 
 from stridedgpu.api.creation import asarray
-from stridedgpu.devices.cpu.numpy_loops.frame_samples import write_samples
+from stridedgpu.devices.cpu.numpy_loops.frames import write_samples
 from stridedgpu.devices.cuda.frames import FrameEncodeChoice, choose_frame_encode, frame_encode_launch, sample_addresses
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand

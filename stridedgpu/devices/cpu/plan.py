@@ -54,21 +54,21 @@ class CpuKernel:
 class CpuOperation:
     """How the CPU does one type of problem: both ways of planning it, and of running what was planned.
 
-    `compiled` returns None where a problem is left to NumPy, and `run_compiled` where this processor cannot run it.
+    `compiled` returns None, or the reason in words, where a problem is left to NumPy; `run_compiled` returns None where
+    this processor cannot run it.
     What runs takes so many `arguments`: those of the launch without the stream. `by_address`: compiled loops take an
     address for each of its buffers and their starts instead. `at_once_bytes` are the bytes
-    moved from which on compiled loops do the first call. `why_numpy` says in words why a problem has none although this
-    processor compiles, where that is worth telling.
+    moved from which on compiled loops do the first call. `tells_why`: plans say why there are no compiled loops.
     """
 
     numpy: Callable[[Any], CpuKernel]
     run_numpy: Callable[[Any], Callable[..., None]]
-    compiled: Callable[[Any], CpuKernel | None]
+    compiled: Callable[[Any], CpuKernel | str | None]
     run_compiled: Callable[[CpuPlan], Callable[..., object] | None]
     arguments: int = 3
     by_address: bool = False
     at_once_bytes: Callable[[], int] | None = None
-    why_numpy: Callable[[Any], str | None] | None = None
+    tells_why: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class CpuPlan:
     operation: CpuOperation = field(repr=False, compare=False)
     compiled_from: int | None
     shared: bool
-    _kernels: list[CpuKernel | None] = field(default_factory=list, init=False, repr=False, compare=False)
+    _kernels: list[CpuKernel | str | None] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the problem only: the receiving process plans for its own processor."""
@@ -107,7 +107,8 @@ class CpuPlan:
             return None
         if not self._kernels:
             self._kernels.append(self.operation.compiled(self.problem))
-        return self._kernels[0]
+        kernel = self._kernels[0]
+        return None if isinstance(kernel, str) else kernel
 
     @property
     def settled(self) -> CpuKernel:
@@ -158,8 +159,9 @@ class CpuPlan:
     def explain(self) -> str:
         """The plan in plain words: loops, the call that they run from, widths and their limits, tile and threads."""
         settled, first, nbytes = self.settled, self.first, self.bytes_moved
-        why = self.operation.why_numpy
-        reason = None if why is None or self.compiled is not None else why_unavailable() or why(self.problem)
+        reason = None
+        if self.operation.tells_why and self.compiled is None:
+            reason = why_unavailable() or next(iter(self._kernels), None)
         name = f"{settled.name} on {self.device}" + (f" ({reason})" if reason else "")
         lines = [name, *self.problem.in_words(), *settled.in_words(nbytes)]
         lines.append(f"{self.index_bits}-bit offsets")

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from math import prod
 from struct import pack
 from typing import NamedTuple
@@ -23,7 +24,6 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dtypes import ElementType
 
 from .conversion import Affine, can_compile, converted, storage_type
 from .ir import Code, Value, vector_type
@@ -32,12 +32,16 @@ from .shuffles import gathered
 from .worker_pool import run_shared
 
 __all__ = [
+    "Constants",
     "MixingLoop",
     "channel_matrix_kernel",
     "compiled_channel_matrix",
+    "constant_fields",
+    "kernel_conversion",
     "mixed_vectors",
+    "mixing_kernel",
     "mixing_loop",
-    "why_numpy",
+    "store_pixels",
 ]
 
 
@@ -65,26 +69,136 @@ class MatrixKernel:
     @property
     def name(self) -> str:
         """What it does, in a word."""
-        sides = "_".join(
+        source, target = (
             f"{element}{f'x{pixel}' if pixel else '_planes'}"
             for element, pixel in (
                 (self.conversion.source, self.source_pixel),
                 (self.conversion.target, self.target_pixel),
             )
         )
-        return f"channel_matrix_{self.rows}x{self.columns}_{sides}"
+        return f"channel_matrix_{self.rows}x{self.columns}_{source}_{target}"
 
     def text(self, name: str) -> str:
-        """The module."""
-        return _Text(self).text(name)
+        """The module: items, and the steps of each."""
+        code, conversion, lanes = Code(), self.conversion, self.lanes
+        channel, target_channel, row, item_pixels, pieces = (code.parameter(place) for place in range(5))
+        outer = [[code.parameter(5 + 3 * loop + place) for place in range(3)] for loop in range(self.outer)]
+        constants = Constants.loaded(code, conversion, self.rows, 5 + 3 * self.outer, lanes)
+        source_step = max(self.source_pixel, 1) * conversion.source.itemsize
+        target_step = max(self.target_pixel, 1) * conversion.target.itemsize
+        last = code.binary("sub", row, lanes)
+        with code.loop(code.first, code.last) as item:
+            number, piece = code.binary("udiv", item, pieces), code.binary("urem", item, pieces)
+            source, target = code.source, code.target
+            for size, source_stride, stride in outer:
+                place, number = code.binary("urem", number, size), code.binary("udiv", number, size)
+                source = code.at(source, code.multiply(place, source_stride))
+                target = code.at(target, code.multiply(place, stride))
+            begin = code.multiply(piece, item_pixels)
+            with code.loop(begin, code.smaller(code.add(begin, item_pixels), row), lanes) as step:
+                at = code.smaller(step, last)
+                vectors = self._channels(code, code.at(source, code.multiply(at, source_step)), channel)
+                mixed = mixed_vectors(code, vectors, conversion, constants)
+                written = code.at(target, code.multiply(at, target_step))
+                # A pixel of one element is a plane's.
+                store_pixels(code, mixed, written, self.target_pixel if self.target_pixel > 1 else 0, target_channel)
+        return code.text(name)
+
+    def _channels(self, code: Code, address: Value, channel: Value) -> list[Value]:
+        """One vector of each channel of the source."""
+        stored, pixel = storage_type(self.conversion.source, opaque=False), self.source_pixel
+        if pixel < 2:
+            starts = [code.at(address, code.multiply(channel, number)) for number in range(self.columns)]
+            return [code.load(vector_type(self.lanes, stored), start, 1) for start in starts]
+        whole = code.load(vector_type(self.lanes * pixel, stored), address, 1)
+        return [code.shuffle(whole, None, range(number, self.lanes * pixel, pixel)) for number in range(self.columns)]
 
 
-def _kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:
+def kernel_conversion(conversion: Conversion) -> Conversion:
+    """The conversion of a kernel, whose constants are parameters: those that differ only in them share one."""
+    return replace(
+        conversion,
+        scale=None if conversion.scale is None else (1.0,),
+        bias=None if conversion.bias is None else (0.0,),
+        matrix=None if conversion.matrix is None else tuple((1.0,) * len(row) for row in conversion.matrix),
+    )
+
+
+def constant_fields(conversion: Conversion, channels: int) -> list[int]:
+    """The constants as parameters: the matrix, then the scale and the bias of each output channel."""
+    numbers = [number for row in conversion.matrix or () for number in row]
+    for values in (conversion.scale, conversion.bias):
+        if values is not None:
+            numbers += values if len(values) > 1 else values * channels
+    return [_bits(number, "d" if conversion.compute.itemsize == 8 else "f") for number in numbers]
+
+
+def _bits(number: float, kind: str) -> int:
+    """A constant's bits as a signed number; what float32 cannot hold is infinite there."""
+    if kind == "f" and abs(number) > 3.4028235677973366e38:
+        number = float("inf") if number > 0 else float("-inf")
+    return int.from_bytes(pack(kind, number).ljust(8, b"\0"), "little", signed=True)
+
+
+class Constants(NamedTuple):
+    """The rows of a matrix, and the scale and bias of each output channel, each in every lane."""
+
+    matrix: list[list[Value]]
+    affines: list[Affine]
+
+    @classmethod
+    def loaded(cls, code: Code, conversion: Conversion, channels: int, place: int, lanes: int) -> Constants:
+        """Those of `constant_fields`, from a parameter on."""
+        compute, places = conversion.compute, count(place)
+
+        def constant() -> Value:
+            address = code.at(Value("ptr", "%parameters"), 8 * next(places))
+            number = code.load(storage_type(compute, opaque=False), address, compute.itemsize)
+            return code.splat(number, lanes)
+
+        matrix = [[constant() for _ in row] for row in conversion.matrix or ()]
+        scales, biases = (
+            [None if values is None else constant() for _ in range(channels)]
+            for values in (conversion.scale, conversion.bias)
+        )
+        return cls(matrix, [Affine(scale, bias) for scale, bias in zip(scales, biases, strict=True)])
+
+
+def mixed_vectors(code: Code, channels: Sequence[Value], conversion: Conversion, constants: Constants) -> list[Value]:
+    """Each output channel of some pixels: vectors of the target, from vectors of all channels of the source."""
+    decode = Conversion(conversion.source, conversion.compute)
+    numbers = [converted(code, channel, decode, Affine(), finite=True) for channel in channels]
+    last = replace(conversion, source=conversion.compute, channels=None, matrix=None)
+    vectors = []
+    for row, affine in zip(constants.matrix, constants.affines, strict=True):
+        total = code.binary("fmul", numbers[0], row[0])
+        for number, weight in zip(numbers[1:], row[1:], strict=True):
+            total = code.binary("fadd", total, code.binary("fmul", number, weight))
+        quiet = code.full(total.type, "0x7FF8000000000000")
+        total = code.select(code.compare("fcmp uno", total, total), quiet, total)
+        vectors.append(converted(code, total, last, affine, finite=False))
+    return vectors
+
+
+def store_pixels(code: Code, channels: Sequence[Value], address: Value, pixel: int, channel: Value) -> None:
+    """Write pixels as rows of planes, `channel` bytes apart, or interleaved if `pixel` elements have one each."""
+    if not pixel:
+        for number, vector in enumerate(channels):
+            code.store(vector, code.at(address, code.multiply(channel, number)), 1)
+        return
+    lanes = channels[0].lanes
+    places = [number * lanes + at for at in range(lanes) for number in range(pixel)]
+    for first in range(0, len(places), lanes):
+        vector = gathered(code, channels, places[first : first + lanes])
+        code.store(vector, code.at(address, first * vector.nbytes // lanes), 1)
+
+
+def mixing_kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:
     """The kernel of a problem, or why there is none."""
-    made, limits = problem.conversion, policy().channel_matrix
+    conversion, limits = problem.conversion, policy().channel_matrix
     rows, columns = len(problem.matrix), len(problem.matrix[0])
-    if not can_compile(made):
-        return f"{made} is left to NumPy"
+    if not can_compile(conversion):
+        return f"{conversion} is left to NumPy"
     if max(rows, columns) > limits.most_channels:
         return f"matrices of {rows} x {columns} are left to NumPy"
     if not problem.sizes or problem.is_empty or problem.sizes[-1] < limits.least_lanes:
@@ -92,48 +206,33 @@ def _kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:
     across, source_across = problem.channel_strides
     pixels = []
     # Whole pixels are loaded: memory must be there behind the last one's channels.
-    behind = problem.source.slack_bytes // made.source.itemsize
-    for channel, pixel, count, most in (
+    behind = problem.source.slack_bytes // conversion.source.itemsize
+    for channel, pixel, channels, most in (
         (source_across, problem.source_strides[-1], columns, min(columns + behind, limits.most_channels)),
         (across, problem.target_strides[-1], rows, rows),
     ):
-        if pixel == 1 and count > 0:
+        if pixel == 1 and channels > 0:
             pixels.append(0)
-        elif channel == 1 and count <= pixel <= most:
+        elif channel == 1 and channels <= pixel <= most:
             pixels.append(pixel)
         else:
             return f"pixels {pixel} elements apart, with channels {channel} apart, are left to NumPy"
-    widest = max(made.compute.itemsize, made.source.itemsize, made.target.itemsize)
+    widest = max(conversion.compute.itemsize, conversion.source.itemsize, conversion.target.itemsize)
     lanes = min(limits.step_bytes // widest, 1 << (problem.sizes[-1].bit_length() - 1))
-    shape = Conversion(
-        made.source,
-        made.target,
-        None if made.scale is None else (1.0,),
-        None if made.bias is None else (0.0,),
-        None,
-        made.rounding,
-        ((1.0,) * columns,) * rows,
-    )
-    return MatrixKernel(shape, columns, lanes, len(problem.sizes) - 1, *pixels)
+    return MatrixKernel(kernel_conversion(conversion), columns, lanes, len(problem.sizes) - 1, *pixels)
 
 
-def why_numpy(problem: ChannelMatrixProblem) -> str | None:
-    """Why a problem has no compiled loops; None where it has."""
-    kernel = _kernel(problem)
-    return kernel if isinstance(kernel, str) else None
-
-
-def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | None:
-    """The compiled loops of a problem; None where it is left to NumPy."""
-    kernel = _kernel(problem)
+def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | str:
+    """The compiled loops of a problem, or why it is left to NumPy."""
+    kernel = mixing_kernel(problem)
     if isinstance(kernel, str):
-        return None
-    limits, made = policy().channel_matrix, problem.conversion
+        return kernel
+    limits, conversion = policy().channel_matrix, problem.conversion
     return CpuKernel(
         kernel.name,
         f"steps of {kernel.lanes} pixels, mixed in registers",
-        Width(kernel.lanes * (kernel.source_pixel or 1) * made.source.itemsize),
-        Width(kernel.lanes * made.target.itemsize),
+        Width(kernel.lanes * (kernel.source_pixel or 1) * conversion.source.itemsize),
+        Width(kernel.lanes * conversion.target.itemsize),
         items=prod(problem.sizes[:-1]) * -(-problem.sizes[-1] // limits.item_pixels),
         shared_bytes=limits.shared_bytes,
     )
@@ -151,29 +250,23 @@ class MixingLoop(NamedTuple):
 
 def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
     """The compiled loop of a problem; None where the problem is left to NumPy."""
-    kernel = _kernel(problem)
+    kernel = mixing_kernel(problem)
     if isinstance(kernel, str):
         return None
-    loop = loop_of(kernel)
-    limits, made = policy().channel_matrix, problem.conversion
-    read, written = made.source.itemsize, made.target.itemsize
+    item_pixels, conversion = policy().channel_matrix.item_pixels, problem.conversion
+    read, written = conversion.source.itemsize, conversion.target.itemsize
     across, source_across = problem.channel_strides
     *outer, row = problem.sizes
-    pieces = -(-row // limits.item_pixels)
-    fields = [source_across * read, across * written, row, limits.item_pixels, pieces]
+    pieces = -(-row // item_pixels)
+    fields = [source_across * read, across * written, row, item_pixels, pieces]
     for size, source_stride, stride in zip(
         reversed(outer), reversed(problem.source_strides[:-1]), reversed(problem.target_strides[:-1]), strict=True
     ):
         fields += [size, source_stride * read, stride * written]
-    kind = "d" if made.compute.itemsize == 8 else "f"
-    numbers = [number for row_of in problem.matrix for number in row_of]
-    for values in (made.scale, made.bias):
-        if values is not None:
-            numbers += values if len(values) > 1 else values * len(problem.matrix)
-    fields += [_bits(number, kind) for number in numbers]
+    fields += constant_fields(conversion, kernel.rows)
     parameters = (ctypes.c_int64 * len(fields))(*fields)
     offsets = problem.source_offset * read, problem.target_offset * written
-    return MixingLoop(loop, parameters, prod(outer) * pieces, *offsets)
+    return MixingLoop(loop_of(kernel), parameters, prod(outer) * pieces, *offsets)
 
 
 def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
@@ -195,114 +288,3 @@ def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int
             run_shared(loop, first, into, address, items, nbytes=nbytes)
 
     return move
-
-
-def _bits(number: float, kind: str) -> int:
-    """A constant's bits as a signed number; what float32 cannot hold is infinite there."""
-    if kind == "f" and abs(number) > 3.4028235677973366e38:
-        number = float("inf") if number > 0 else float("-inf")
-    return int.from_bytes(pack(kind, number).ljust(8, b"\0"), "little", signed=True)
-
-
-def mixed_vectors(
-    code: Code, channels: Sequence[Value], made: Conversion, rows: Sequence[Sequence[Value]], affines: Sequence[Affine]
-) -> list[Value]:
-    """Each output channel of some pixels: vectors of the target, from vectors of all channels of the source.
-
-    `rows` are the matrix, each number in every lane.
-    """
-    decode = Conversion(made.source, made.compute)
-    numbers = [converted(code, channel, decode, Affine(), finite=True) for channel in channels]
-    last = Conversion(made.compute, made.target, made.scale, made.bias, None, made.rounding)
-    vectors = []
-    for row, affine in zip(rows, affines, strict=True):
-        total = code.binary("fmul", numbers[0], row[0])
-        for number, weight in zip(numbers[1:], row[1:], strict=True):
-            total = code.binary("fadd", total, code.binary("fmul", number, weight))
-        quiet = code.full(total.type, "0x7FF8000000000000")
-        total = code.select(code.compare("fcmp uno", total, total), quiet, total)
-        vectors.append(converted(code, total, last, affine, finite=False))
-    return vectors
-
-
-class _Text:
-    """One kernel's code while it is written."""
-
-    def __init__(self, kernel: MatrixKernel) -> None:
-        """Read the parameters."""
-        self._kernel, self._code = kernel, Code()
-        code = self._code
-        self._channel, self._target_channel, self._row, self._item, self._pieces = (
-            code.parameter(place) for place in range(5)
-        )
-        self._outer = [[code.parameter(5 + 3 * loop + place) for place in range(3)] for loop in range(kernel.outer)]
-        self._place = 5 + 3 * kernel.outer
-        self._matrix = [[self._constant() for _ in range(kernel.columns)] for _ in range(kernel.rows)]
-        made = kernel.conversion
-        scales = [None if made.scale is None else self._constant() for _ in range(kernel.rows)]
-        biases = [None if made.bias is None else self._constant() for _ in range(kernel.rows)]
-        self._affines = [Affine(scale, bias) for scale, bias in zip(scales, biases, strict=True)]
-
-    def text(self, name: str) -> str:
-        """The module: items, and the steps of each."""
-        code, kernel = self._code, self._kernel
-        source_step, target_step = (
-            max(pixel, 1) * element.itemsize
-            for pixel, element in (
-                (kernel.source_pixel, kernel.conversion.source),
-                (kernel.target_pixel, kernel.conversion.target),
-            )
-        )
-        last = code.binary("sub", self._row, kernel.lanes)
-        with code.loop(code.first, code.last) as item:
-            number, piece = code.binary("udiv", item, self._pieces), code.binary("urem", item, self._pieces)
-            source, target = code.source, code.target
-            for size, source_stride, stride in self._outer:
-                place, number = code.binary("urem", number, size), code.binary("udiv", number, size)
-                source = code.at(source, code.multiply(place, source_stride))
-                target = code.at(target, code.multiply(place, stride))
-            begin = code.multiply(piece, self._item)
-            end = code.smaller(code.add(begin, self._item), self._row)
-            with code.loop(begin, end, kernel.lanes) as step:
-                at = code.smaller(step, last)
-                vectors = self._channels(code.at(source, code.multiply(at, source_step)))
-                made = mixed_vectors(code, vectors, kernel.conversion, self._matrix, self._affines)
-                self._store(made, code.at(target, code.multiply(at, target_step)))
-        return code.text(name)
-
-    def _constant(self) -> Value:
-        """The next constant, in every lane."""
-        code, compute = self._code, self._kernel.conversion.compute
-        address = code.at(Value("ptr", "%parameters"), 8 * self._place)
-        self._place += 1
-        number = code.load(storage_type(compute, opaque=False), address, compute.itemsize)
-        return code.splat(number, self._kernel.lanes)
-
-    def _channels(self, address: Value) -> list[Value]:
-        """One vector of each channel of the source."""
-        code, kernel = self._code, self._kernel
-        element: ElementType = kernel.conversion.source
-        stored, pixel = storage_type(element, opaque=False), kernel.source_pixel
-        if pixel < 2:
-            return [
-                code.load(vector_type(kernel.lanes, stored), code.at(address, code.multiply(self._channel, number)), 1)
-                for number in range(kernel.columns)
-            ]
-        whole = code.load(vector_type(kernel.lanes * pixel, stored), address, 1)
-        return [
-            code.shuffle(whole, None, [pixel * lane + channel for lane in range(kernel.lanes)])
-            for channel in range(kernel.columns)
-        ]
-
-    def _store(self, channels: list[Value], address: Value) -> None:
-        """Write the pixels as rows of planes, or interleaved."""
-        code, kernel = self._code, self._kernel
-        lanes, pixel, itemsize = kernel.lanes, kernel.target_pixel, kernel.conversion.target.itemsize
-        if pixel < 2:
-            for number, vector in enumerate(channels):
-                code.store(vector, code.at(address, code.multiply(self._target_channel, number)), 1)
-            return
-        places = [channel * lanes + at for at in range(lanes) for channel in range(pixel)]
-        for piece, first in enumerate(range(0, len(places), lanes)):
-            vector = gathered(code, channels, places[first : first + lanes])
-            code.store(vector, code.at(address, piece * lanes * itemsize), 1)

@@ -27,7 +27,7 @@ from .jit import loop_of
 from .shuffles import gathered
 from .worker_pool import run_shared
 
-__all__ = ["compiled_samples", "samples_kernel", "why_numpy"]
+__all__ = ["compiled_samples", "samples_kernel"]
 
 _PLANES_AT: Final = 4
 """The first parameter of the planes, behind the addresses of the colours and the row stride that they share."""
@@ -169,17 +169,11 @@ def _kernel(problem: SamplesProblem) -> SamplesKernel | str:
     return SamplesKernel(problem.samples, problem.matrix, places if right == {3} else None, lanes)
 
 
-def why_numpy(problem: SamplesProblem) -> str | None:
-    """Why a problem has no compiled loops; None where it has."""
-    kernel = _kernel(problem)
-    return kernel if isinstance(kernel, str) else None
-
-
-def samples_kernel(problem: SamplesProblem) -> CpuKernel | None:
-    """The compiled loops of a problem; None where it is left to NumPy."""
+def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
+    """The compiled loops of a problem, or why it is left to NumPy."""
     kernel = _kernel(problem)
     if isinstance(kernel, str):
-        return None
+        return kernel
     nbytes = kernel.lanes * problem.samples.element.itemsize
     return CpuKernel(
         kernel.name,

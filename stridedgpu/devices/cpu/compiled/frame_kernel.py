@@ -21,10 +21,9 @@ from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.pixel_formats import PixelFormat, Samples
 
-from .channel_matrix import mixed_vectors
-from .conversion import Affine, converted, storage_type
+from .channel_matrix import Constants, mixed_vectors, store_pixels
+from .conversion import converted
 from .ir import Code, Value, vector_type
-from .shuffles import gathered
 
 __all__ = ["FrameKernel"]
 
@@ -92,12 +91,11 @@ class _Text:
         self._planes = [(code.pointer(code.parameter(2 * n)), code.parameter(2 * n + 1)) for n in range(planes)]
         fields = [code.parameter(2 * planes + n) for n in range(len(_FIELDS))]
         self._target_row, self._target_channel, self._width, self._parity, self._phase = fields
-        place, rows = 2 * planes + len(_FIELDS), len(kernel.conversion.matrix or ())
+        place = 2 * planes + len(_FIELDS)
         if kernel.linear:
             self._edges = [code.parameter(place + n) for n in range(len(_EDGES))]
             place += len(_EDGES)
-        self._matrix = [[self._constant(place + 3 * row + colour) for colour in range(3)] for row in range(rows)]
-        self._affines = self._constants(place + 3 * rows)
+        self._constants = Constants.loaded(code, kernel.conversion, kernel.count, place, kernel.lanes)
 
     def text(self, name: str) -> str:
         """The LLVM module: a loop over rows, the steps of a row, and the odd last step."""
@@ -125,25 +123,6 @@ class _Text:
                 self._step(rows, target, code.binary("sub", self._width, lanes), 1 - kernel.phase)
         return code.text(name)
 
-    def _constants(self, place: int) -> list[Affine]:
-        """Each output channel's scale and bias, in every lane."""
-        made, count = self._kernel.conversion, self._kernel.count
-        columns: list[list[Value | None]] = []
-        for values in (made.scale, made.bias):
-            if values is None:
-                columns.append([None] * count)
-                continue
-            columns.append([self._constant(place + number) for number in range(count)])
-            place += count
-        return [Affine(scale, bias) for scale, bias in zip(*columns, strict=True)]
-
-    def _constant(self, place: int) -> Value:
-        """One parameter in the compute type, in every lane."""
-        code, compute = self._code, self._kernel.conversion.compute
-        address = code.at(Value("ptr", "%parameters"), 8 * place)
-        number = code.load(storage_type(compute, opaque=False), address, compute.itemsize)
-        return code.splat(number, self._kernel.lanes)
-
     def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
         """Write `lanes` pixels from a column on; `phase` 1: the first one is the second column of its chroma sample."""
         code, kernel = self._code, self._kernel
@@ -153,15 +132,17 @@ class _Text:
         else:
             colours = self._colours(self._luma(rows, at), *self._chromas(rows, at, phase))
         if kernel.conversion.matrix is not None:
-            made = mixed_vectors(code, colours, kernel.conversion, self._matrix, self._affines)
+            pixels = mixed_vectors(code, colours, kernel.conversion, self._constants)
         else:
-            made = [
+            pixels = [
                 converted(code, colours[channel], kernel.conversion, affine, finite=kernel.finite)
-                for channel, affine in zip(kernel.order, self._affines, strict=True)
+                for channel, affine in zip(kernel.order, self._constants.affines, strict=True)
             ]
-        if kernel.mirrored:
-            made = [code.shuffle(vector, None, range(kernel.lanes)[::-1]) for vector in made]
-        self._store(made, target, at)
+        step = kernel.conversion.target.itemsize * (kernel.pixel or 1)
+        if kernel.mirrored:  # the last pixel of the step has the lowest address
+            pixels = [code.shuffle(vector, None, range(kernel.lanes)[::-1]) for vector in pixels]
+            at, step = code.add(at, kernel.lanes - 1), -step
+        store_pixels(code, pixels, code.at(target, code.multiply(at, step)), kernel.pixel, self._target_channel)
 
     def _luma(self, rows: Sequence[Value], at: Value) -> Value:
         """Samples of luma above black, in 32 or 64 bits."""
@@ -205,7 +186,7 @@ class _Text:
     def _chroma(self, rows: Sequence[Value], place: Value) -> tuple[Value, Value]:
         """Samples of both kinds from a chroma column on, one for two pixels, with the centre subtracted."""
         code, kernel = self._code, self._kernel
-        made = [
+        chroma = [
             code.binary(
                 "sub",
                 self._samples(rows[samples.plane], place, samples, kernel.lanes // 2),
@@ -213,7 +194,7 @@ class _Text:
             )
             for samples in kernel.samples.channels[1:]
         ]
-        return made[0], made[1]
+        return chroma[0], chroma[1]
 
     def _linear_chroma(self, rows: Sequence[Value], place: Value, samples: Samples, phase: int) -> list[Value]:
         """One kind of chroma for the first and the second of every two pixels, with the centre subtracted.
@@ -228,9 +209,10 @@ class _Text:
         behind = self._sums(rows, code.smaller(code.add(place, half), self._edges[2]), samples, 1)
         far = code.shuffle(near, code.splat(code.extract(behind, 0), half), range(1, half + 1))
         own, mean = far if phase else near, code.add(near, far)
-        made = [code.binary("lshr", code.add(own, 2), 2), code.binary("lshr", code.add(mean, 4), 3)]
+        values = [code.binary("lshr", code.add(own, 2), 2), code.binary("lshr", code.add(mean, 4), 3)]
         return [
-            code.binary("sub", value, self._kernel.matrix.chroma_centre) for value in (made[::-1] if phase else made)
+            code.binary("sub", value, self._kernel.matrix.chroma_centre)
+            for value in (values[::-1] if phase else values)
         ]
 
     def _sums(self, rows: Sequence[Value], place: Value, samples: Samples, count: int) -> Value:
@@ -269,13 +251,13 @@ class _Text:
         products = [self._products(*chroma) for chroma in chromas]
         even, odd = products[0], products[-1]
         places = [lane // 2 + (lane % 2) * (lanes // 2) for lane in range(lanes)]
-        made = []
+        colours = []
         for first, second in zip(even, odd, strict=True):
             total = code.add(y, code.shuffle(first, second, places))
             shifted = code.binary("ashr", total, FRACTION_BITS)
             clamped = self._bounded("smin", self._bounded("smax", shifted, 0), matrix.most)
-            made.append(code.cast("trunc", clamped, self._element))
-        return made
+            colours.append(code.cast("trunc", clamped, self._element))
+        return colours
 
     @property
     def _goes_by_words(self) -> bool:
@@ -382,22 +364,3 @@ class _Text:
         code = self._code
         name = f"llvm.{operation}.v{vector.lanes}{vector.element}"
         return code.call(name, vector.type, vector, code.full(vector.type, bound))
-
-    def _store(self, planes: list[Value], target: Value, at: Value) -> None:
-        """Write the pixels as rows of planes, or interleaved."""
-        code, kernel = self._code, self._kernel
-        itemsize, lanes = kernel.conversion.target.itemsize, kernel.lanes
-        step = itemsize * (kernel.pixel or 1)
-        if kernel.mirrored:
-            # The last pixel of the step has the lowest address.
-            start = code.at(target, code.multiply(code.add(at, lanes - 1), -step))
-        else:
-            start = code.at(target, code.multiply(at, step))
-        if not kernel.pixel:
-            for channel, vector in enumerate(planes):
-                code.store(vector, code.at(start, code.multiply(self._target_channel, channel)), itemsize)
-            return
-        places = [channel * lanes + pixel for pixel in range(lanes) for channel in range(kernel.pixel)]
-        for piece, first in enumerate(range(0, len(places), lanes)):
-            vector = gathered(code, planes, places[first : first + lanes])
-            code.store(vector, code.at(start, piece * lanes * itemsize), itemsize)

@@ -13,23 +13,23 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
-from stridedgpu.values.conversion import Conversion
 
+from .channel_matrix import constant_fields, kernel_conversion
 from .conversion import can_compile
 from .frame_kernel import FrameKernel
 from .jit import CompiledFunction, loop_of
 from .worker_pool import run_shared
 
-__all__ = ["RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop", "why_numpy"]
+__all__ = ["RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop"]
 
 
 def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
     """The kernel of a problem for windows that begin at an even (`phase` 0) or odd column (1), or why there is none."""
-    made, layout, limits = problem.conversion, problem.target.layout, policy().frames
+    conversion, layout, limits = problem.conversion, problem.target.layout, policy().frames
     channels, height, width = layout.sizes
     across, _, right = layout.strides
-    if not can_compile(made):
-        return f"{made} is left to NumPy"
+    if not can_compile(conversion):
+        return f"{conversion} is left to NumPy"
     if not height or width < limits.least_lanes:
         return f"windows narrower than {limits.least_lanes} pixels are left to NumPy"
     for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
@@ -41,39 +41,23 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
         pixel = channels
     else:
         return f"targets with steps of {layout.strides} elements along C, H, W are left to NumPy"
-    widest = max(made.target.itemsize, problem.samples.element.itemsize)
+    widest = max(conversion.target.itemsize, problem.samples.element.itemsize)
     lanes = min(max(limits.step_bytes // widest, limits.least_lanes), 1 << (width.bit_length() - 1))
-    if made.matrix is not None and len(made.matrix) > policy().channel_matrix.most_channels:
-        return f"{made} is left to NumPy"
-    constants = (*(made.scale or ()), *(made.bias or ()))
-    # Constants are parameters: conversions that differ only in them share a kernel.
-    shape = Conversion(
-        made.source,
-        made.target,
-        None if made.scale is None else (1.0,),
-        None if made.bias is None else (0.0,),
-        made.channels,
-        made.rounding,
-        None if made.matrix is None else ((1.0,) * 3,) * len(made.matrix),
-        made.unit,
-    )
+    if conversion.matrix is not None and len(conversion.matrix) > policy().channel_matrix.most_channels:
+        return f"{conversion} is left to NumPy"
+    constants = (*(conversion.scale or ()), *(conversion.bias or ()))
     finite = all(isfinite(unpack("f", pack("f", value))[0]) if abs(value) < 3e38 else False for value in constants)
+    shape = kernel_conversion(conversion)
     odd = bool(width % 2) and problem.samples.chroma_step[1] == 2
     linear = problem.chroma == "linear"
     return FrameKernel(problem.samples, problem.matrix, shape, finite, lanes, pixel, right < 0, odd, phase, linear)
 
 
-def why_numpy(problem: FrameProblem) -> str | None:
-    """The reason why a problem has no compiled loops, or None."""
-    kernel = frame_kernel(problem)
-    return kernel if isinstance(kernel, str) else None
-
-
-def frames_kernel(problem: FrameProblem) -> CpuKernel | None:
-    """The compiled kernel of a problem, or None for NumPy."""
+def frames_kernel(problem: FrameProblem) -> CpuKernel | str:
+    """The compiled loops of a problem, or why it is left to NumPy."""
     kernel = frame_kernel(problem)
     if isinstance(kernel, str):
-        return None
+        return kernel
     return CpuKernel(
         kernel.name,
         f"rows in steps of {kernel.lanes} pixels, from samples to elements of the target in registers",
@@ -131,14 +115,7 @@ class _Windows:
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
         across, down, _ = layout.strides
         self._steps = (down * itemsize, across * itemsize, layout.sizes[2])
-        made = problem.conversion
-        kind = "d" if made.compute.itemsize == 8 else "f"
-        count = layout.sizes[0]
-        numbers = [number for row in made.matrix or () for number in row]
-        for values in (made.scale, made.bias):
-            if values is not None:
-                numbers += values if len(values) > 1 else values * count
-        self._constants = [int.from_bytes(pack(kind, _narrowed(number, kind)), "little") for number in numbers]
+        self._constants = constant_fields(problem.conversion, layout.sizes[0])
         limits = policy().frames
         self._alone = problem.bytes_moved < limits.shared_bytes
         self._work = limits.arithmetic * problem.bytes_moved
@@ -168,16 +145,4 @@ class _Windows:
             (height, width), above, before = self._problem.sizes, top // rows_of_chroma, left // columns_of_chroma
             fields += [-above, height // rows_of_chroma - 1 - above, width // columns_of_chroma - 1 - before]
         fields += self._constants
-        return (ctypes.c_int64 * len(fields))(*(_signed(field) for field in fields))
-
-
-def _narrowed(value: float, kind: str) -> float:
-    """A constant as its type stores it: beyond the range of float32 it is infinite."""
-    if kind == "f" and abs(value) > 3.4028235677973366e38:
-        return float("inf") if value > 0 else float("-inf")
-    return value
-
-
-def _signed(field: int) -> int:
-    """The same 64 bits as a signed number."""
-    return field - 2**64 if field >= 2**63 else field
+        return (ctypes.c_int64 * len(fields))(*fields)

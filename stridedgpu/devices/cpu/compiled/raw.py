@@ -25,7 +25,7 @@ from .ir import Code, Value, vector_type
 from .jit import loop_of
 from .worker_pool import run_shared
 
-__all__ = ["compiled_raw", "raw_kernel", "why_numpy"]
+__all__ = ["compiled_raw", "raw_kernel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,11 @@ def _kernel(problem: RawProblem) -> RawKernel | str:
     return RawKernel(samples, groups)
 
 
-def why_numpy(problem: RawProblem) -> str | None:
-    """Why a problem has no compiled loops; None where it has."""
-    kernel = _kernel(problem)
-    return kernel if isinstance(kernel, str) else None
-
-
-def raw_kernel(problem: RawProblem) -> CpuKernel | None:
-    """The compiled loops of a problem; None where it is left to NumPy."""
+def raw_kernel(problem: RawProblem) -> CpuKernel | str:
+    """The compiled loops of a problem, or why it is left to NumPy."""
     kernel = _kernel(problem)
     if isinstance(kernel, str):
-        return None
+        return kernel
     step = kernel.groups * problem.samples.count
     return CpuKernel(
         kernel.name,

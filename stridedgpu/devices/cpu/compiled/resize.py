@@ -37,14 +37,15 @@ ResizeMove = Callable[[Sequence[ResizeWindow], Sequence[ResizeSource], Located],
 """What resizes all of them."""
 
 
-def resize_kernel(problem: ResizeProblem) -> CpuKernel | None:
-    """The compiled loops of a problem; None where it is left to NumPy.
+def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
+    """The compiled loops of a problem; None, or the reason, where it is left to NumPy.
 
     Where windows come with every call, those that have no compiled loops are left to NumPy one by one.
     """
     conversion, (count, _, height, _) = problem.conversion, problem.target.layout.sizes
-    if not can_compile(conversion) or (problem.window is not None and why_numpy(problem, problem.window) is not None):
-        return None
+    why = None if problem.window is None else why_numpy(problem, problem.window)
+    if why is not None or not can_compile(conversion):
+        return why
     rows = f"{ROWS} source rows a vector"
     if problem.rule.interpolation.sampling in _BY_ROWS and conversion.source.name == "uint8":
         rows = f"source rows one by one where pixels lie close, else {ROWS} a vector"

@@ -21,7 +21,7 @@ from stridedgpu.values.interpolation import Arithmetic, Finish
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from . import channel_matrix
+from .channel_matrix import mixing_kernel, mixing_loop
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
 from .jit import CompiledFunction, LoopError, compiled, loop_of
@@ -108,9 +108,9 @@ def _why_numpy(
     if conversion.matrix is not None:
         for rows in sorted({min(height, BAND_ROWS), height % BAND_ROWS} - {0}):
             band = _band_problem(problem, rows, width, (2 * rows * width, 2 * width, 1))
-            why = channel_matrix.why_numpy(band) if isinstance(band, ChannelMatrixProblem) else None
-            if why is not None:
-                return why
+            kernel = mixing_kernel(band) if isinstance(band, ChannelMatrixProblem) else None
+            if isinstance(kernel, str):
+                return kernel
     return None
 
 
@@ -248,7 +248,7 @@ def _band_move(problem: ResizeProblem, kind: str, rows: int, width: int, step: i
     band = _band_problem(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
     first = _placed(problem, rows, width).first_offset * problem.conversion.target.itemsize
     if isinstance(band, ChannelMatrixProblem):
-        mixing = channel_matrix.mixing_loop(band)
+        mixing = mixing_loop(band)
         assert mixing is not None, "bands that no compiled loop mixes are left to NumPy"
         address = ctypes.addressof(mixing.parameters)
         numbers = mixing.loop.address, address, mixing.items, mixing.source_offset, first + mixing.target_offset

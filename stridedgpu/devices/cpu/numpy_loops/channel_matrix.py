@@ -60,19 +60,22 @@ def mix_channels(
     for place in _blocks(problem.sizes):
         # The dots make an array of a single pixel.
         block = [read[(channel, *place, ...)] for channel in range(columns)]
-        for channel, made in enumerate(mixed(block, problem.conversion)):
-            written[(channel, *place, ...)] = made
+        for channel, numbers in enumerate(mixed(block, problem.conversion)):
+            written[(channel, *place, ...)] = numbers
 
 
-def mixed(channels: Sequence[Array], made: Conversion) -> Iterator[Array]:
+def mixed(channels: Sequence[Array], conversion: Conversion) -> Iterator[Array]:
     """Each output channel of some pixels, given all their channels in the source's storage type."""
-    assert made.matrix is not None, "there is a matrix"
-    compute, rows = made.compute, [constants(row, made.compute) for row in made.matrix]
-    decoded, last = Conversion(made.source, compute), Conversion(compute, made.target, rounding=made.rounding)
+    assert conversion.matrix is not None, "there is a matrix"
+    compute, rows = conversion.compute, [constants(row, conversion.compute) for row in conversion.matrix]
+    decoded, last = (
+        Conversion(conversion.source, compute),
+        Conversion(compute, conversion.target, rounding=conversion.rounding),
+    )
     numbers = [convert_block(channel, decoded) for channel in channels]
     scales, biases = (
         None if values is None else np.broadcast_to(constants(values, compute), (len(rows),))
-        for values in (made.scale, made.bias)
+        for values in (conversion.scale, conversion.bias)
     )
     for number, row in enumerate(rows):
         with np.errstate(all="ignore"):  # infinities and NaN are numbers like others

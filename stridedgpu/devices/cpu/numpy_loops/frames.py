@@ -1,4 +1,4 @@
-"""Frames on NumPy, a band of rows at a time: from samples through RGB to target elements."""
+"""Frames on NumPy, a band of rows at a time: from samples through RGB to target elements, and from RGB to samples."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
-from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
+from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface, SamplesProblem
+from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix, LumaMatrix
 from stridedgpu.values.strides import byte_strides
 
 from .channel_matrix import mixed
 from .conversion import constants, convert_block, storage_dtype
 
-__all__ = ["colours_of", "frame_loops", "frame_rows", "numpy_frames_kernel", "operand_array", "sample_arrays"]
+__all__ = [
+    "colours_of",
+    "frame_loops",
+    "frame_rows",
+    "numpy_frames_kernel",
+    "numpy_samples_kernel",
+    "operand_array",
+    "sample_arrays",
+    "write_samples",
+]
 
 
 def numpy_frames_kernel(problem: FrameProblem) -> CpuKernel:
@@ -31,30 +40,30 @@ def numpy_frames_kernel(problem: FrameProblem) -> CpuKernel:
 
 def frame_loops(problem: FrameProblem, planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
     """Write a window, whose first pixel is at `origin` of the frame, into `target` with axes C, H, W."""
-    made, order = problem.conversion, problem.order
+    conversion, order = problem.conversion, problem.order
     into = operand_array(target)
-    if made.matrix is not None:  # which scales its own channels
+    if conversion.matrix is not None:  # which scales its own channels
         for rows, colours in _bands(problem, planes, origin):
-            for channel, numbers in enumerate(mixed(colours, made)):
+            for channel, numbers in enumerate(mixed(colours, conversion)):
                 into[channel, rows] = numbers
         return
     scale, bias = (
-        None if values is None else np.broadcast_to(constants(values, made.compute), (len(order),))
-        for values in (made.scale, made.bias)
+        None if values is None else np.broadcast_to(constants(values, conversion.compute), (len(order),))
+        for values in (conversion.scale, conversion.bias)
     )
     for rows, colours in _bands(problem, planes, origin):
         for channel, colour in enumerate(order):
             affine = (None if values is None else values[channel] for values in (scale, bias))
-            into[channel, rows] = convert_block(colours[colour], made, *affine)
+            into[channel, rows] = convert_block(colours[colour], conversion, *affine)
 
 
 def frame_rows(surface: FrameSurface, planes: Sequence[Operand], top: int, bottom: int) -> NDArray[Any]:
     """Red, green and blue of some rows of a frame, with axes C, H, W."""
     height, width = bottom - top, surface.sizes[1]
-    made = np.empty((3, height, width), surface.samples.element.name)
+    pixels = np.empty((3, height, width), surface.samples.element.name)
     for rows, colours in _bands(surface.window(height, width), planes, (top, 0)):
-        made[:, rows] = colours
-    return made
+        pixels[:, rows] = colours
+    return pixels
 
 
 def operand_array(operand: Operand) -> NDArray[Any]:
@@ -111,8 +120,8 @@ def _chroma(plane: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], prob
         sums = 4 * own
     place = columns // right
     near, far = sums[:, place], sums[:, np.minimum(place + 1, last_column)]
-    made: NDArray[Any] = np.where(columns % 2, near + far + 4 >> 3, near + 2 >> 2)
-    return made
+    chroma: NDArray[Any] = np.where(columns % 2, near + far + 4 >> 3, near + 2 >> 2)
+    return chroma
 
 
 def colours_of(luma: NDArray[Any], blue: NDArray[Any], red: NDArray[Any], matrix: ColourMatrix) -> list[NDArray[Any]]:
@@ -128,3 +137,55 @@ def colours_of(luma: NDArray[Any], blue: NDArray[Any], red: NDArray[Any], matrix
     )
     element = np.uint8 if matrix.most == 255 else np.uint16
     return [np.clip(total >> FRACTION_BITS, 0, matrix.most).astype(element) for total in sums]
+
+
+# From colours to samples
+
+
+def numpy_samples_kernel(problem: SamplesProblem) -> CpuKernel:
+    """NumPy's loops, which do every problem."""
+    width = Width(problem.samples.element.itemsize, NUMPY_DECIDES)
+    return CpuKernel("numpy_sample_bands", "NumPy, a band of rows at a time", width, width)
+
+
+def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequence[Operand]) -> None:
+    """Write red, green and blue, each (H, W), into the planes of a frame: gray, or luma and chroma.
+
+    Chroma is that of the upper left pixel of four, or of the mean of two, as in OpenCV.
+    """
+    colours, planes = [operand_array(colour) for colour in image], [operand_array(plane) for plane in frame]
+    matrix, (down, right) = problem.matrix, problem.samples.chroma_step
+    number = np.int32 if problem.samples.element.itemsize == 1 else np.int64
+    for rows, band in _sample_bands(colours, number):
+        sources = [band, band, band]
+        if right == 2:
+            fewer = [colour[::down, ::2] if down == 2 else colour[:, ::2] + colour[:, 1::2] for colour in band]
+            sources[1:] = fewer, fewer
+        weights = (matrix.y, matrix.u, matrix.v)
+        for samples, source, weight in zip(problem.samples.channels, sources, weights, strict=False):
+            plane = planes[samples.plane]
+            step = problem.samples.planes[samples.plane].rows
+            into = plane[rows.start // step : -(-rows.stop // step)]
+            if into.ndim == 3:
+                into = into[..., samples.first :: samples.step]
+            into[...] = _sample(source, weight, matrix).reshape(into.shape)
+
+
+def _sample_bands(colours: Sequence[NDArray[Any]], number: type[Any]) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+    """Rows, an even number of them, and their colours as wider numbers."""
+    height, width = colours[0].shape
+    step = max(1, policy().numpy.block_pixels // max(width, 1)) * 2
+    for first in range(0, height, step):
+        rows = slice(first, min(first + step, height))
+        yield rows, [colour[rows].astype(number) for colour in colours]
+
+
+def _sample(colours: list[NDArray[Any]], constants: tuple[int, int, int, int], matrix: LumaMatrix) -> NDArray[Any]:
+    """One kind of sample, as `stridedgpu.values.colour_matrix.LumaMatrix` states it."""
+    red, green, blue = colours
+    number = red.dtype.type
+    of_red, of_green, of_blue, added = map(number, constants)
+    half = number(1 << (matrix.bits - 1))
+    sums: NDArray[Any] = red * of_red + green * of_green + blue * of_blue + half + (added << number(matrix.bits))
+    clamped: NDArray[Any] = np.clip(sums >> number(matrix.bits), 0, matrix.most) << number(matrix.shift)
+    return clamped

@@ -31,12 +31,12 @@ __all__ = ["Borders", "numpy_resize_kernel", "resize_located", "resize_windows"]
 
 def numpy_resize_kernel(problem: ResizeProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""
-    made = problem.conversion
+    conversion = problem.conversion
     return CpuKernel(
-        f"numpy_resize_{problem.rule.interpolation}_{made.source}_{made.target}",
+        f"numpy_resize_{problem.rule.interpolation}_{conversion.source}_{conversion.target}",
         "NumPy, over bands of rows that the cache holds",
-        Width(made.source.itemsize, NUMPY_DECIDES),
-        Width(made.target.itemsize, NUMPY_DECIDES),
+        Width(conversion.source.itemsize, NUMPY_DECIDES),
+        Width(conversion.target.itemsize, NUMPY_DECIDES),
     )
 
 
@@ -82,25 +82,25 @@ class _Converted:
 
     def __init__(self, problem: ResizeProblem) -> None:
         """Store the constants, shaped for blocks with axes C, H, W."""
-        made = self._made = problem.conversion
+        conversion = self._conversion = problem.conversion
         self._constants = [
-            None if values is None else constants(values, made.compute).reshape(-1, 1, 1)
-            for values in (made.scale, made.bias)
+            None if values is None else constants(values, conversion.compute).reshape(-1, 1, 1)
+            for values in (conversion.scale, conversion.bias)
         ]
-        self._channels = slice(None) if made.channels is None else list(made.channels)
+        self._channels = slice(None) if conversion.channels is None else list(conversion.channels)
 
     def block(self, block: Array) -> Array:
         """Convert one block of the source's storage type."""
-        if self._made.matrix is not None:
-            return np.stack(list(mixed(list(block), self._made)))
+        if self._conversion.matrix is not None:
+            return np.stack(list(mixed(list(block), self._conversion)))
         chosen: Array = block[self._channels]
-        return chosen if self._made.is_bitwise_copy else convert_block(chosen, self._made, *self._constants)
+        return chosen if self._conversion.is_bitwise_copy else convert_block(chosen, self._conversion, *self._constants)
 
 
 def _stored(problem: ResizeProblem) -> np.dtype[Any]:
     """The dtype of the images' elements in NumPy: unsigned bits if they are only copied."""
-    made = problem.conversion
-    return storage_dtype(made.source, opaque=made.is_bitwise_copy and problem.rule.interpolation.is_nearest)
+    conversion = problem.conversion
+    return storage_dtype(conversion.source, opaque=conversion.is_bitwise_copy and problem.rule.interpolation.is_nearest)
 
 
 def resize_windows(
@@ -114,9 +114,11 @@ def resize_windows(
 
     `target` and each of `sources` that is no frame are bytes from the lowest element on.
     """
-    made, element = problem.conversion, _stored(problem)
+    conversion, element = problem.conversion, _stored(problem)
     batch = _view(
-        target, problem.target.layout, element if made.is_bitwise_copy else storage_dtype(made.target, opaque=False)
+        target,
+        problem.target.layout,
+        element if conversion.is_bitwise_copy else storage_dtype(conversion.target, opaque=False),
     )
     converted, borders = _Converted(problem), Borders(problem)
     for number in range(len(windows)) if numbers is None else numbers:

@@ -17,7 +17,7 @@ def _run_numpy(problem: ChannelMatrixProblem) -> Callable[..., None]:
     return partial(mix_channels, problem)
 
 
-def _compiled(problem: ChannelMatrixProblem) -> CpuKernel | None:
+def _compiled(problem: ChannelMatrixProblem) -> CpuKernel | str:
     from stridedgpu.devices.cpu.compiled.channel_matrix import channel_matrix_kernel
 
     return channel_matrix_kernel(problem)
@@ -29,12 +29,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
     return compiled_channel_matrix(plan)
 
 
-def _why_numpy(problem: ChannelMatrixProblem) -> str | None:
-    from stridedgpu.devices.cpu.compiled.channel_matrix import why_numpy
-
-    return why_numpy(problem)
-
-
 OPERATION: Final = CpuOperation(
-    numpy_channel_matrix_kernel, _run_numpy, _compiled, _run_compiled, arguments=4, why_numpy=_why_numpy
+    numpy_channel_matrix_kernel, _run_numpy, _compiled, _run_compiled, arguments=4, tells_why=True
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from stridedgpu.devices.cpu.numpy_loops.frame_samples import numpy_samples_kernel, write_samples
+from stridedgpu.devices.cpu.numpy_loops.frames import numpy_samples_kernel, write_samples
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.frame_problem import SamplesProblem
@@ -18,7 +18,7 @@ def _run_numpy(problem: SamplesProblem) -> Callable[..., None]:
     return partial(write_samples, problem)
 
 
-def _compiled(problem: SamplesProblem) -> CpuKernel | None:
+def _compiled(problem: SamplesProblem) -> CpuKernel | str:
     from stridedgpu.devices.cpu.compiled.frame_encode import samples_kernel
 
     return samples_kernel(problem)
@@ -28,12 +28,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
     from stridedgpu.devices.cpu.compiled.frame_encode import compiled_samples
 
     return compiled_samples(plan)
-
-
-def _why_numpy(problem: SamplesProblem) -> str | None:
-    from stridedgpu.devices.cpu.compiled.frame_encode import why_numpy
-
-    return why_numpy(problem)
 
 
 def _at_once_bytes() -> int:
@@ -47,5 +41,5 @@ OPERATION: Final = CpuOperation(
     _run_compiled,
     arguments=2,
     at_once_bytes=_at_once_bytes,
-    why_numpy=_why_numpy,
+    tells_why=True,
 )

@@ -18,7 +18,7 @@ def _run_numpy(problem: FrameProblem) -> Callable[..., None]:
     return partial(frame_loops, problem)
 
 
-def _compiled(problem: FrameProblem) -> CpuKernel | None:
+def _compiled(problem: FrameProblem) -> CpuKernel | str:
     from stridedgpu.devices.cpu.compiled.frames import frames_kernel
 
     return frames_kernel(problem)
@@ -28,12 +28,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
     from stridedgpu.devices.cpu.compiled.frames import compiled_frames
 
     return compiled_frames(plan)
-
-
-def _why_numpy(problem: FrameProblem) -> str | None:
-    from stridedgpu.devices.cpu.compiled.frames import why_numpy
-
-    return why_numpy(problem)
 
 
 def _at_once_bytes() -> int:
@@ -47,5 +41,5 @@ OPERATION: Final = CpuOperation(
     _run_compiled,
     arguments=3,
     at_once_bytes=_at_once_bytes,
-    why_numpy=_why_numpy,
+    tells_why=True,
 )

@@ -18,7 +18,7 @@ def _run_numpy(problem: RawProblem) -> Callable[..., None]:
     return partial(unpack_samples, problem)
 
 
-def _compiled(problem: RawProblem) -> CpuKernel | None:
+def _compiled(problem: RawProblem) -> CpuKernel | str:
     from stridedgpu.devices.cpu.compiled.raw import raw_kernel
 
     return raw_kernel(problem)
@@ -28,12 +28,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
     from stridedgpu.devices.cpu.compiled.raw import compiled_raw
 
     return compiled_raw(plan)
-
-
-def _why_numpy(problem: RawProblem) -> str | None:
-    from stridedgpu.devices.cpu.compiled.raw import why_numpy
-
-    return why_numpy(problem)
 
 
 def _at_once_bytes() -> int:
@@ -47,5 +41,5 @@ OPERATION: Final = CpuOperation(
     _run_compiled,
     arguments=4,
     at_once_bytes=_at_once_bytes,
-    why_numpy=_why_numpy,
+    tells_why=True,
 )

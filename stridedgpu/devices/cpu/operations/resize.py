@@ -18,7 +18,7 @@ def _run_numpy(problem: ResizeProblem) -> Callable[..., None]:
     return lambda windows, sources, target: resize_located(problem, range(len(windows)), windows, sources, target)
 
 
-def _compiled(problem: ResizeProblem) -> CpuKernel | None:
+def _compiled(problem: ResizeProblem) -> CpuKernel | str | None:
     from stridedgpu.devices.cpu.compiled.resize import resize_kernel
 
     return resize_kernel(problem)
@@ -28,14 +28,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
     from stridedgpu.devices.cpu.compiled.resize import compiled_resize
 
     return compiled_resize(plan.problem, partial(resize_located, plan.problem))
-
-
-def _why_numpy(problem: ResizeProblem) -> str | None:
-    if problem.window is None:
-        return None
-    from stridedgpu.devices.cpu.compiled.resize_recipes import why_numpy
-
-    return why_numpy(problem, problem.window)
 
 
 def _at_once_bytes() -> int:
@@ -48,5 +40,5 @@ OPERATION: Final = CpuOperation(
     _compiled,
     _run_compiled,
     at_once_bytes=_at_once_bytes,
-    why_numpy=_why_numpy,
+    tells_why=True,
 )
