@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from .preprocess.loader import Loader, load
     from .preprocess.prefetch import prefetch
     from .preprocess.step import Preprocess
-    from .values.bindings import Binding, check_bindings
-    from .values.descriptor import BufferTensorDesc
+    from .values.descriptor import Binding, BufferTensorDesc, check_bindings
     from .values.dtypes import DataType
     from .values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
     from .values.layout import Layout
@@ -124,7 +123,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES: Final = {
-    "Binding": "values.bindings",
+    "Binding": "values.descriptor",
     "BindingError": "values.errors",
     "BufferTensorDesc": "values.descriptor",
     "DataType": "values.dtypes",
@@ -147,7 +146,7 @@ _MODULES: Final = {
     "asarray": "api.creation",
     "calc_buffer_tensor_size": "values.strides",
     "calculate_strides": "values.strides",
-    "check_bindings": "values.bindings",
+    "check_bindings": "values.descriptor",
     "devices": "devices.selection",
     "empty": "api.creation",
     "emulated": "emulated",

@@ -228,8 +228,8 @@ class Layout(Drawn):
 
     def _window(self, index: Index | tuple[Index, ...]) -> _Window:
         """A window, worked out."""
-        sizes, strides, offset, extent, axes = windowed(index, self.sizes, self.strides, self.offset, self.extent)
-        return _fill(_new(Layout), sizes, strides, offset, extent), axes
+        sizes, strides, offset, axes = windowed(index, self.sizes, self.strides, self.offset)
+        return Layout.trusted(sizes, strides, offset), axes
 
     def broadcast_to(self, sizes: Sequence[int]) -> Layout:
         """The layout repeated to `sizes` with strides of 0; leading axes are added as NumPy does.
