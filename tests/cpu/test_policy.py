@@ -31,7 +31,6 @@ def test_thresholds_follow_the_sizes_of_the_caches_and_nothing_else(target):
         "gather": {
             "streamed_bytes": last // 2, "columns_bytes": target.l2_bytes // 4, "far_bytes": 2 * target.l2_bytes,
         },
-        "index_check": {"table_bytes": 24 << 10, "narrowed_bytes": target.l2_bytes * 3 // 16},
     }  # fmt: skip
     plain = Policy(target)
     for section in made._fields[1:]:

@@ -111,32 +111,8 @@ class IndexCheckPolicy(NamedTuple):
     shared_items: int = 8
     """Items, at least, of a check that threads share: three of 45,000 indices leave one thread waiting."""
 
-    names_of_index: int = 32
-    """Elements that each of some distinct indices could name, up to which these have a byte each that is marked; more
-    are looked up in a hash table. Always marks: 0.73 for a few rows of a large table, and memory without a bound; never
-    any: 0.02 to 0.2."""
-
-    most_bits: int = 256
-    """Elements that each of a row's distinct indices could name, up to which these have a bit each in registers.
-    Without: 0.7."""
-
-    table_bytes: int = 16 * _KB
-    """Bytes of a table that several positions share, half a first-level cache: 2 to 128 KB took the same time."""
-
-    least_columns: int = 64
-    """Positions beside one another whose indices, a row each, are checked together: 16 took up to 1.7 times as long,
-    since a cache line of indices was read again."""
-
-    narrowed_bytes: int = 192 * _KB
-    """Bytes of indices from which on their check writes their positions for the gather, which then reads one or two
-    bytes for each: 3 / 16 of the second-level cache. Never: 0.7 to 0.76, and 0.22 at worst; always: 0.43 at worst,
-    for few indices."""
-
-    narrowed_run: int = 8
-    """The most bytes that such an index stands for: 16 gained nothing."""
-
-    most_position_bytes: int = 31 * _MB
-    """The most bytes of positions: those of a larger allocation are zeroed by the system for each call."""
+    small_marks: int = 64 * _KB
+    """Bytes of a table of marks that is always used: it takes microseconds, and sorting by NumPy some ten."""
 
     def indices_of_item(self, count: int, nbytes: int) -> int:
         """Indices of one item, about, of so many in `nbytes`."""

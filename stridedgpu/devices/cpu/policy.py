@@ -254,7 +254,6 @@ class Policy(NamedTuple):
             target,
             relayout=RelayoutPolicy(streamed_bytes=shared * 5 // 8, cached_bytes=shared // 2),
             gather=GatherPolicy(streamed_bytes=shared // 2, columns_bytes=own // 4, far_bytes=2 * own),
-            index_check=IndexCheckPolicy(table_bytes=target.l1_bytes // 2, narrowed_bytes=own * 3 // 16),
         )
 
 

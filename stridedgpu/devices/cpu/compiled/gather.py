@@ -22,7 +22,6 @@ from .gather_indices import IndexKind, lanes_of
 from .gather_loop import Gather
 from .gather_rows import row_walk
 from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, nest_of, power_of_two
-from .index_check import narrowed
 from .ir import LINE_BYTES
 from .jit import compiled, moving_function, runs_alone
 from .worker_pool import share
@@ -36,8 +35,7 @@ that rows ahead of the last one do not wrap round."""
 
 def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     """The compiled loops of a problem; None if there is nothing to move."""
-    short = narrowed(problem)
-    walk = gather_walk(short or problem, problem.mode)
+    walk = gather_walk(problem, problem.mode)
     if walk is None:
         return None
     kernel, element = walk.kernel, problem.dense.element
@@ -59,8 +57,7 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     return CpuKernel(
         f"{'scatter' if problem.scatters else 'gather'}_{kind}_{element}x{written.nbytes}B_{problem.index.element}",
         f"compiled {words}, indices resolved {kernel.lanes} at once"
-        + (", past the caches" if kernel.streaming else "")
-        + (f"; their check writes positions of {kernel.index.nbytes} B" if short else ""),
+        + (", past the caches" if kernel.streaming else ""),
         read,
         written,
         items=walk.items,

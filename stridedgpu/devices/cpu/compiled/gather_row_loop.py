@@ -11,15 +11,13 @@ of these but one. Rows shorter than a vector are a group, where each lane adds t
 rows is read: the last register is loaded by a mask.
 
 `RowsInMemory` loads each element into its lane by itself, and meanwhile prefetches a row that comes soon, which nobody
-reads in order. `RowsAtPositions` does so by positions that the check of the indices has written: they are valid and
-nobody else changes them, so that each is loaded by itself, too, and used as it is.
+reads in order.
 
 The last step of a block is moved back to end with it, and the last group to end with the last row.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -32,7 +30,7 @@ from .gather_indices import positions_of, resolved, taken_out
 from .ir import LINE_BYTES, Code, Value, permuting, vector_type
 from .shuffles import joined
 
-__all__ = ["MOST_REPEATED", "STEP", "RowsAtPositions", "RowsInMemory", "RowsInRegisters"]
+__all__ = ["MOST_REPEATED", "STEP", "RowsInMemory", "RowsInRegisters"]
 
 _ONE: Final = {1: "permvar.qi", 2: "permvar.hi", 4: "permvar.si", 8: "permvar.di"}
 _TWO: Final = {1: "vpermi2var.qi", 2: "vpermi2var.hi", 4: "vpermi2var.d", 8: "vpermi2var.q"}
@@ -49,9 +47,6 @@ _INDICES: Final = 8
 
 MOST_REPEATED: Final = 1024
 """Indices of a group that are resolved once: at most 16 KB on the stack, with their positions."""
-
-_WORD_BYTES: Final = 8
-"""Bytes of the widest store of elements that were loaded to general registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +188,8 @@ class RowsInRegisters(GatherByRow):
 
 
 @dataclass(frozen=True, slots=True)
-class _RowsOfMemory(GatherByRow):
-    """Elements loaded one by one from memory; `adjacent`: the indexed axis is contiguous.
+class RowsInMemory(GatherByRow):
+    """Elements loaded one by one into the lanes of a vector; `adjacent`: the indexed axis is contiguous.
 
     `columns`: each element of a row is selected from a column of its own, beside that of the element before it. For
     each step `lines_ahead` cache lines are prefetched of the row that comes `rows_ahead` after this one. The kernel's
@@ -207,9 +202,19 @@ class _RowsOfMemory(GatherByRow):
     columns: bool = False
 
     @property
+    def words(self) -> str:
+        """How elements are gathered."""
+        return "loaded one by one to a vector"
+
+    @property
     def lanes(self) -> int:
         """Elements of a step."""
         return STEP
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return min(LINE_BYTES, STEP * self.run)
 
     def _mover(self, code: Code, size: Value, own: Value) -> Move:
         stride, along = self.run if self.adjacent else own, self.run if self.columns else 0
@@ -234,30 +239,8 @@ class _RowsOfMemory(GatherByRow):
 
         return move
 
-    @abstractmethod
     def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:
         """The positions of a step's elements, in 64 bits."""
-
-    @abstractmethod
-    def _store(self, code: Code, elements: Iterator[Value], written: Value) -> None:
-        """Store the elements of a step one after another."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowsInMemory(_RowsOfMemory):
-    """Elements loaded one by one into the lanes of a vector."""
-
-    @property
-    def words(self) -> str:
-        """How elements are gathered."""
-        return "loaded one by one to a vector"
-
-    @property
-    def store_bytes(self) -> int:
-        """Bytes of one store."""
-        return min(LINE_BYTES, STEP * self.run)
-
-    def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:
         nbytes = self.index.nbytes
         # Indices are read in bursts, which defeats the hardware prefetcher.
         for line in range(0, STEP * nbytes, LINE_BYTES):
@@ -267,40 +250,10 @@ class RowsInMemory(_RowsOfMemory):
             yield from taken_out(code, positions_of(code, self.index, numbers, size))
 
     def _store(self, code: Code, elements: Iterator[Value], written: Value) -> None:
+        """Store the elements of a step one after another."""
         lanes = self.store_bytes // self.run
         for first in range(0, STEP, lanes):
             vector = Value(vector_type(lanes, f"i{8 * self.run}"), "poison")
             for lane, element in enumerate(islice(elements, lanes)):
                 vector = code.insert(vector, element, lane)
             code.store(vector, code.at(written, first * self.run), 1)
-
-
-@dataclass(frozen=True, slots=True)
-class RowsAtPositions(_RowsOfMemory):
-    """Elements loaded one by one, at positions that the check of the indices has written."""
-
-    @property
-    def words(self) -> str:
-        """How elements are gathered."""
-        return "loaded one by one"
-
-    @property
-    def store_bytes(self) -> int:
-        """Bytes of one store."""
-        return _WORD_BYTES
-
-    def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:  # noqa: ARG002 - they are valid
-        for place in range(STEP):
-            position = code.load(f"i{8 * self.index.nbytes}", code.at(indices, place * self.index.nbytes), 1)
-            yield code.cast("zext", position, "i64")
-
-    def _store(self, code: Code, elements: Iterator[Value], written: Value) -> None:
-        each = _WORD_BYTES // self.run
-        for first in range(0, STEP, each):
-            word = next(elements)
-            if each > 1:
-                word = code.cast("zext", word, "i64")
-            for number, other in enumerate(islice(elements, each - 1), start=1):
-                shifted = code.binary("shl", code.cast("zext", other, "i64"), 8 * self.run * number)
-                word = code.binary("or", word, shifted)
-            code.store(word, code.at(written, first * self.run), 1)

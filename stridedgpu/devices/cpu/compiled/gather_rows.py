@@ -13,7 +13,7 @@ from stridedgpu.planning.index_rule import Mode
 
 from .gather_by_row import GatherByRow
 from .gather_indices import MOST_POSITIONS, IndexKind
-from .gather_row_loop import MOST_REPEATED, STEP, RowsAtPositions, RowsInMemory, RowsInRegisters
+from .gather_row_loop import MOST_REPEATED, STEP, RowsInMemory, RowsInRegisters
 from .gather_walk import GROUPED, ONCE, GatherWalk, Loop, Nest, power_of_two
 from .ir import LINE_BYTES, permuting
 from .scatter_row_loop import MOST_SCATTERED, SCATTERED, ScatterRows
@@ -22,9 +22,6 @@ __all__ = ["row_walk"]
 
 _LEAST_STEPS: Final = 4
 """Vectors of a row from which on little of it is gathered twice, where the last vector overlaps the one before it."""
-
-_LEAST_INDEX: Final = 4
-"""Bytes of the shortest index that a caller gives: shorter ones are positions that a check has written."""
 
 _MOST_STEPS: Final = 4
 """Vectors of a group of several rows: more pay off no better."""
@@ -55,7 +52,7 @@ class _Rows:
 class _Choice:
     """A kernel, the rows of a group, the kernel's own number, and the places of the elements' rows, in words."""
 
-    kernel: RowsInRegisters | RowsInMemory | RowsAtPositions | ScatterRows
+    kernel: RowsInRegisters | RowsInMemory | ScatterRows
     rows: int
     own: int
     places: list[int]
@@ -151,8 +148,7 @@ def _columns(problem: GatherProblem, mode: Mode, nest: Nest, loops: tuple[Loop, 
     blocks, parts = -(-width.size // block), -(-loop.size // many)
     kind = IndexKind(index.itemsize, index.kind == "i", packed=True, mode=mode)
     stride = entry.stride * itemsize
-    made = RowsInMemory if index.itemsize >= _LEAST_INDEX else RowsAtPositions
-    kernel = made(kind, len(nest.outer), run, stride == run, columns=True)
+    kernel = RowsInMemory(kind, len(nest.outer), run, stride == run, columns=True)
     rows = stride, 1, loop.size - 1, *loop.strides
     return _walk(problem, nest, kernel, rows, (width.size, block, blocks, many, parts))
 
@@ -183,11 +179,11 @@ def _in_memory(rows: _Rows, kind: IndexKind, rank: int, span: int) -> _Choice | 
     chosen, least = policy().gather, _LEAST_STEPS * min(STEP, LINE_BYTES // rows.run)
     if rows.width < least or rows.parts > 1 or rows.size > MOST_POSITIONS:
         return None
-    kernel = RowsInMemory if kind.nbytes >= _LEAST_INDEX else RowsAtPositions
     adjacent = rows.stride == rows.run
     ahead = _lines_ahead(rows) if adjacent and rows.is_apart and span >= chosen.far_bytes else 0
     later = power_of_two(-(-chosen.row_ahead_bytes // (rows.size * rows.run))) if ahead else 0
-    return _Choice(kernel(kind, rank, rows.run, adjacent, ahead, later), 1, rows.stride, [])
+    kernel = RowsInMemory(kind, rank, rows.run, adjacent, ahead, later)
+    return _Choice(kernel, 1, rows.stride, [])
 
 
 def _scattered(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:

@@ -1,77 +1,223 @@
-"""Check indices by compiled loops, on as many threads as the work pays for."""
+"""Check indices before anything is written: all are inside their axes and, with `unique=True`, all name other elements.
+
+One kernel does both, in vectors, on as many threads as the work pays for:
+
+    indices    2 -1  0 ...       each read once, and compared with the size of its axis
+    marks      1 0 1 ... 1       with `unique=True` a byte for each element that indices could name, which is set
+
+As many marks as indices: all are distinct. The kernel reports only that an index is wrong. NumPy then finds the first
+wrong index and words the error.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from math import prod
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.loop_nest import simplify
-from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import DeviceError
-from stridedgpu.values.tensor_spec import TensorSpec
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import round_up
 
-from .gather_indices import IndexKind, lanes_of
-from .index_check_loop import NARROWED_BYTES, IndexCheck, IndexNarrowing
-from .ir import LINE_BYTES
+from .gather_indices import IndexKind, lanes_of, load_indices, resolved
+from .ir import LINE_BYTES, Code, Value, vector_type
 from .jit import compiled, moving_function
+from .work_grid import places_of_items
 from .worker_pool import run_shared
 
-__all__ = ["IndicesWithin", "Positions", "compiled_index_check", "compiled_narrowing", "narrowed"]
+__all__ = ["IndexCheckCall", "compiled_index_check", "plan_index_check"]
 
-IndicesWithin = Callable[[int], bool]
-"""`within(indices)` is True if all indices, the lowest of which is at an address, are known to be inside their axes."""
-
-Positions = Callable[[int], tuple[bool, int, object]]
-"""`positions(indices)`: whether all indices at an address are known to be inside their axis, the address of their
-positions, and the memory that these are in; those of wrong indices are undefined."""
+_AXES_PLACE: Final = 10
+_FIELDS: Final = 3
+"""Fields of an indexed axis: its size, the pitch of its ids, the bytes to its number in a tuple. And of an outer loop:
+its size, its stride in bytes, the pitch of its ids."""
 
 
-def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
-    """Compile the check of a rule; None where the compiler is unavailable."""
-    layout = rule.index.layout
-    if rule.has_tuples:
-        whole = slice(None)
-        parts = [
-            (replace(rule.index, layout=layout.sliced((*(whole,) * (layout.ndim - 1), place))), size)
-            for place, (_, size) in enumerate(rule.axes)
-        ]
+@dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """A kernel over `rank` outer loops around `a` and `b`, which has `lanes` tuples or more of `components` indices.
+
+    Parameters: size, stride in bytes, pitch of ids, block and number of blocks of `a`, then of `b`; the fields of each
+    axis, and those of each outer loop, innermost first. A wrong index sets the target, a 64-bit number, to 1.
+    With `marks` each index sets the byte of its id, a cache line behind the target and on. Ids are clamped whatever the
+    indices hold, so that no other byte is written.
+    """
+
+    index: IndexKind
+    components: int
+    rank: int
+    lanes: int
+    marks: bool
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code, kind, lanes = Code(), self.index, self.lanes
+        a, b = ([code.parameter(first + field) for field in range(5)] for first in (0, 5))
+        _, stride, pitch, *_ = b
+        axes, outer = (
+            [[code.parameter(first + _FIELDS * number + field) for field in range(_FIELDS)] for number in range(count)]
+            for first, count in ((_AXES_PLACE, self.components), (_AXES_PLACE + _FIELDS * self.components, self.rank))
+        )
+        numbers = Value(vector_type(lanes, "i64"), "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">")
+        along, marks = code.multiply(numbers, code.splat(pitch, lanes)), code.at(code.target, LINE_BYTES)
+        sizes = [code.splat(extent, lanes) for extent, _, _ in axes]
+        with places_of_items(code, [b[4], a[4], *(count for count, *_ in outer)]) as (b_place, a_place, *places):
+            address, first = code.source, code.full("i64", 0)
+            for place, (_, step, ids) in zip(places, outer, strict=True):
+                address = code.at(address, code.multiply(place, step))
+                first = code.add(first, code.multiply(place, ids))
+            (a_start, a_end), (start, end) = _block(code, a_place, a), _block(code, b_place, b)
+            latest = code.add(end, -lanes)
+            steps = code.binary("udiv", code.add(code.binary("sub", end, start), lanes - 1), lanes)
+            rows = code.binary("sub", a_end, a_start)
+            # What is wrong is collected in a register, and looked at once for each item.
+            with code.fold(rows, [code.full(vector_type(lanes, "i1"), "false")]) as (number, wrong):
+                row = code.add(a_start, number)
+                at_row = code.at(address, code.multiply(row, a[1]))
+                ids_of_row = code.add(first, code.multiply(row, a[2]))
+                with code.fold(steps, wrong) as (step, found):
+                    here = code.smaller(code.add(start, code.multiply(step, lanes)), latest)
+                    at = code.at(at_row, code.multiply(here, stride))
+                    names = code.add(along, code.splat(code.add(ids_of_row, code.multiply(here, pitch)), lanes))
+                    for extent, (_, ids, offset) in zip(sizes, axes, strict=True):
+                        indices = load_indices(code, kind, code.at(at, offset), stride, lanes)
+                        # Adding the size to the range -size .. size - 1 leaves one unsigned comparison.
+                        shifted = code.add(indices, extent) if kind.signed else indices
+                        valid = code.multiply(extent, 2) if kind.signed else extent
+                        found[0] = code.binary("or", found[0], code.compare("icmp uge", shifted, valid))
+                        if self.marks:
+                            position = resolved(code, kind, indices, extent)
+                            # The last axis' pitch is 1.
+                            is_last = extent is sizes[-1]
+                            names = code.add(
+                                names, position if is_last else code.multiply(position, code.splat(ids, lanes))
+                            )
+                    for lane in range(lanes if self.marks else 0):
+                        code.store(Value("i8", "1"), code.at(marks, code.extract(names, lane)), 1)
+                wrong[:] = found
+            with code.when(code.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", wrong[0])):
+                code.store(Value("i64", "1"), code.target, 8)
+        return code.text(name)
+
+
+def _block(code: Code, place: Value, loop: list[Value]) -> tuple[Value, Value]:
+    """The first position of a loop's block, and the one behind its last."""
+    size, _, _, block, _ = loop
+    start = code.multiply(place, block)
+    return start, code.smaller(code.add(start, block), size)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheckCall:
+    """A kernel with its parameters. The first index lies `offset` bytes behind the lowest one; `nbytes` are all.
+
+    `marks` are the bytes that indices mark, 0 for a check of their range alone; `count` are the indices.
+    """
+
+    kernel: IndexCheck
+    items: int
+    offset: int
+    parameters: tuple[int, ...]
+    marks: int
+    count: int
+    nbytes: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the status and of the marks, in whole cache lines."""
+        return LINE_BYTES + round_up(self.marks, LINE_BYTES)
+
+
+class _Loop(NamedTuple):
+    """A loop over indices: its stride in bytes, and the pitch of the ids that its positions have; 0 if they share."""
+
+    size: int
+    stride: int
+    pitch: int
+
+
+def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
+    """Choose the kernel of a rule. None where duplicates are certain, or marks too many: NumPy sorts the indices then.
+
+    Indices with positions of their own in the result cannot meet those of other positions.
+    """
+    loops, offset = _loops(rule)
+    own, along = [loop for loop in loops if loop.pitch], [loop for loop in loops if not loop.pitch]
+    count, ids = prod(loop.size for loop in loops), prod(size for _, size in rule.axes)
+    has_marks = bool(rule.axis_pitches) and bool(along)
+    limits, itemsize = policy().index_check, rule.index.element.itemsize
+    marks = ids * prod(loop.size for loop in own) if has_marks else 0
+    if has_marks:
+        if marks < count or not all(loop.stride for loop in along):
+            return None
+        if marks > max(policy().numpy.flags_of_index * count, limits.small_marks):
+            return None
     else:
-        parts = [(rule.index, rule.axes[0][1])]
-    checks = [check for part in parts if (check := _of_axis(*part)) is not None]
-    if len(checks) < len(parts):
+        loops = [loop for loop in loops if loop.stride]  # each index is looked at once
+        count = prod(loop.size for loop in loops)
+    pitches, pitch = [], ids
+    for loop in reversed(loops):
+        pitches.append(pitch if loop.pitch else 0)
+        pitch *= loop.size if loop.pitch else 1
+    loops = [loop._replace(pitch=pitch) for loop, pitch in zip(loops, reversed(pitches), strict=True)]
+    b, a = (loops.pop() if loops else _Loop(1, 0, 0) for _ in range(2))
+    nbytes = count * len(rule.axes) * itemsize
+    wanted, parameters, items = limits.indices_of_item(count, nbytes), [], prod(loop.size for loop in loops)
+    for loop, most in ((a, wanted // b.size), (b, wanted)):
+        block = max(1, min(loop.size, most))
+        parameters += [*loop, block, -(-loop.size // block)]
+        items *= parameters[-1]
+    component = rule.index.layout.strides[-1] * itemsize if rule.has_tuples else 0
+    for place, (_, size) in enumerate(rule.axes):
+        parameters += [size, prod(size for _, size in rule.axes[place + 1 :]), place * component]
+    for loop in reversed(loops):
+        parameters += loop
+    kind = IndexKind(itemsize, rule.is_signed, b.stride == itemsize, "raise")
+    kernel = IndexCheck(kind, len(rule.axes), len(loops), lanes_of(b.size), has_marks)
+    return IndexCheckCall(kernel, items, offset, tuple(parameters), marks, count, nbytes)
+
+
+def _loops(rule: IndexRule) -> tuple[list[_Loop], int]:
+    """The loops over indices, outermost first, without those that repeat them for other ids; bytes to the first one."""
+    layout, nbytes = rule.index.layout, rule.index.element.itemsize
+    rank = layout.ndim - rule.has_tuples
+    sizes = layout.sizes[:rank]
+    own = Layout(sizes, rule.own_pitches or (0,) * rank)
+    nest = simplify([Layout(sizes, layout.strides[:rank], layout.offset), own])
+    loops = [_Loop(size, step * nbytes, pitch) for size, step, pitch in zip(nest.sizes, *nest.strides, strict=True)]
+    return [loop for loop in loops if loop.stride or not loop.pitch], nest.offsets[0] * nbytes
+
+
+def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
+    """Compile the check of a rule: from the address of the lowest index to whether all are known to be allowed.
+
+    None where NumPy does it. Raises `LoopError`.
+    """
+    call = plan_index_check(rule)
+    if call is None:
         return None
-    return checks[0] if len(checks) == 1 else lambda indices: all(check(indices) for check in checks)
-
-
-def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
-    """The check of indices into one axis of the given size."""
-    nbytes = side.element.itemsize
-    nest = simplify([side.layout])
-    # A broadcast index is checked once.
-    loops = [(count, step * nbytes) for count, step in zip(nest.sizes, nest.strides[0], strict=True) if step]
-    b = loops.pop() if loops else (1, 0)
-    kind = IndexKind(nbytes, side.element.kind == "i", b[1] == nbytes, "raise")
-    loop = compiled(IndexCheck(kind, len(loops), lanes_of(b[0])).text)
-    indices = prod(count for count, _ in (*loops, b))
-    looked_at = nbytes * indices
-    block = min(b[0], policy().index_check.indices_of_item(indices, looked_at))
-    blocks = -(-b[0] // block)
-    fields = [size, *b, block, blocks, *(field for entry in reversed(loops) for field in entry)]
-    parameters = (ctypes.c_int64 * len(fields))(*fields)
-    offset = nest.offsets[0] * nbytes
-    items = prod(count for count, _ in loops) * blocks
-    is_shared = looked_at >= policy().index_check.shared_bytes
+    loop = compiled(call.kernel.text)
+    items, offset, nbytes, count = call.items, call.offset, call.nbytes, call.count
+    parameters = (ctypes.c_int64 * len(call.parameters))(*call.parameters)
     place = ctypes.addressof(parameters)
-    brief = looked_at < policy().sharing.brief_bytes
+    is_shared = nbytes >= policy().index_check.shared_bytes
+    brief = nbytes < policy().sharing.brief_bytes
     alone = moving_function(loop, place, items, (offset, 0), held=parameters, keeps_lock=brief)
+
+    def run(indices: int, target: int) -> None:
+        if is_shared:
+            run_shared(loop, indices + offset, target, place, items, nbytes=nbytes)
+        else:
+            alone(indices, target)
+
     unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
 
     def within(indices: int) -> bool:
@@ -80,70 +226,20 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
         except IndexError:  # calls at the same time have a status each, which is read after the lock may have changed
             wrong = (ctypes.c_int64 * 1)()
             status = ctypes.addressof(wrong)
-        if is_shared:
-            run_shared(loop, indices + offset, status, place, items, nbytes=looked_at)
-        else:
-            alone(indices, status)
+        run(indices, status)
         if wrong[0]:
             return False
         unused.append((wrong, status))
         return True
 
-    return within
+    zeros, memory_bytes = np.zeros, call.memory_bytes
 
-
-def narrowed(problem: GatherProblem) -> GatherProblem | None:
-    """The problem with the positions that its check writes in place of its indices.
-
-    None where the gather reads the indices themselves: where they are not checked or not contiguous, and where that
-    takes no longer.
-    """
-    index = problem.index
-    if not problem.refuses_indices or problem.has_tuples or not index.layout.is_packed:
-        return None
-    (entry,) = problem.indexed_axes
-    nbytes = next((nbytes for nbytes in (1, 2) if entry.size <= 1 << 8 * nbytes), None)
-    if nbytes is None or not _pays(problem, index.layout.element_count, nbytes):
-        return None
-    return replace(problem, index=replace(index, element=element_type(f"uint{8 * nbytes}")))
-
-
-def _pays(problem: GatherProblem, count: int, nbytes: int) -> bool:
-    """Whether writing so many positions of `nbytes` each and reading them takes less time than reading indices twice.
-
-    Few indices are in the near caches, and long runs hide them.
-    """
-    limits = policy().index_check
-    if count * problem.index.element.itemsize < max(limits.narrowed_bytes, NARROWED_BYTES):
-        return False
-    run = problem.element_count * problem.dense.element.itemsize // count
-    return run <= limits.narrowed_run and count * nbytes <= limits.most_position_bytes
-
-
-def compiled_narrowing(problem: GatherProblem, nbytes: int) -> Positions | None:
-    """Compile the check of a problem's contiguous indices, which writes positions of `nbytes` each.
-
-    None where the compiler is unavailable.
-    """
-    index, (entry,) = problem.index, problem.indexed_axes
-    kind = IndexKind(index.element.itemsize, index.element.kind == "i", packed=True, mode="raise")
-    loop = compiled(IndexNarrowing(kind, nbytes).text)
-    count = index.layout.element_count
-    block = min(count, policy().index_check.indices_of_item(count, count * kind.nbytes))
-    items = -(-count // block)
-    fields = [entry.size, count, block, items]
-    parameters = (ctypes.c_int64 * len(fields))(*fields)
-    place, moved = ctypes.addressof(parameters), count * (kind.nbytes + nbytes)
-
-    def positions(indices: int, _held: ctypes.Array[ctypes.c_int64] = parameters) -> tuple[bool, int, object]:
+    def distinct(indices: int) -> bool:
         try:
-            memory = np.empty(LINE_BYTES + count * nbytes, np.uint8)
+            memory = zeros(memory_bytes, bool)
         except MemoryError as error:
-            raise DeviceError(f"The CPU has no {count * nbytes} bytes of memory left to check indices.") from error
-        target = address_of(memory)
-        wrong = ctypes.c_int64.from_address(target)
-        wrong.value = 0
-        run_shared(loop, indices, target, place, items, nbytes=moved)
-        return not wrong.value, target + LINE_BYTES, memory
+            raise DeviceError(f"The CPU has no {memory_bytes} bytes of memory left to check indices.") from error
+        run(indices, address_of(memory))
+        return not memory[0] and np.count_nonzero(memory) == count
 
-    return positions
+    return distinct if call.kernel.marks else within

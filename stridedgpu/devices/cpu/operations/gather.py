@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
@@ -13,9 +13,6 @@ from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
 from stridedgpu.devices.interface import DirectCheck, DirectLaunch, Located
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
-
-if TYPE_CHECKING:
-    from stridedgpu.devices.cpu.compiled.index_check import Positions
 
 __all__ = ["OPERATION", "check_by"]
 
@@ -42,10 +39,6 @@ def _look(rule: IndexRule) -> Promotion:
     """A quick look at indices, cached by rule: True if all are allowed. If not, NumPy finds the wrong one."""
 
     def compiled() -> Callable[[int], bool] | None:
-        if rule.axis_pitches:
-            from stridedgpu.devices.cpu.compiled.distinct_check import compiled_distinct_check
-
-            return compiled_distinct_check(rule)
         from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 
         return compiled_index_check(rule)
@@ -80,20 +73,6 @@ def _checked(problem: GatherProblem, move: DirectLaunch) -> DirectLaunch:
     return checked
 
 
-def _narrowed(problem: GatherProblem, positions: Positions, move: DirectLaunch) -> DirectLaunch:
-    """A move by the positions that the check of its indices writes into memory of its own."""
-    rule = problem.rule
-
-    def checked(dense: int, indexed: int, indices: int) -> None:
-        are_within, found, _held = positions(indices)
-        while not are_within:
-            _refuse(rule, indices)
-            are_within, found, _held = positions(indices)  # somebody has changed the wrong one
-        move(dense, indexed, found)
-
-    return checked
-
-
 def _run_numpy(problem: GatherProblem) -> Callable[..., None]:
     blocks, rule = NumpyGather(problem), problem.rule if problem.refuses_indices else None
 
@@ -115,16 +94,9 @@ def _compiled(problem: GatherProblem) -> CpuKernel | None:
 
 def _run_compiled(plan: CpuPlan) -> DirectLaunch | None:
     from stridedgpu.devices.cpu.compiled.gather import compiled_gather
-    from stridedgpu.devices.cpu.compiled.index_check import compiled_narrowing
 
     move = compiled_gather(plan)
-    if move is None or plan.compiled is None:
-        return None
-    nbytes = plan.compiled.walks[0].kernel.index.nbytes
-    if nbytes == plan.problem.index.element.itemsize:
-        return _checked(plan.problem, move)
-    positions = compiled_narrowing(plan.problem, nbytes)
-    return None if positions is None else _narrowed(plan.problem, positions, move)
+    return None if move is None else _checked(plan.problem, move)
 
 
 OPERATION: Final = CpuOperation(numpy_gather_kernel, _run_numpy, _compiled, _run_compiled, arguments=6, by_address=True)

@@ -1,4 +1,4 @@
-"""Checks that no two indices name one element: by marks, by hashing and on NumPy, against Python's sets."""
+"""Checks that no two indices name one element: by marks and on NumPy, against Python's sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, ordinary_policy, policy_with
+from harness.compiled_loops import needs_compiler, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.guarded_memory import seeds
@@ -19,9 +19,8 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.compiled import distinct_check, jit as machine_code
-from stridedgpu.devices.cpu.compiled.distinct_check import compiled_distinct_check, distinct_walk
-from stridedgpu.devices.cpu.compiled.distinct_check_loop import IndexMarks
+from stridedgpu.devices.cpu.compiled import index_check, jit as machine_code
+from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check, plan_index_check
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
 from stridedgpu.devices.cpu.operations import gather as cpu_gather
 from stridedgpu.operations.index_arguments import index_rule
@@ -30,20 +29,13 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
-KERNELS = {
+CHOICES = {
     "as chosen": {},
-    "bits": {"most_bits": 512, "item_indices": 8},
-    "marks": {"most_bits": 0, "names_of_index": 1 << 40, "item_indices": 8},
-    "marks in small tables": {"most_bits": 0, "names_of_index": 1 << 40, "table_bytes": 0, "least_columns": 8},
-    "marks in one table": {
-        "most_bits": 0,
-        "names_of_index": 1 << 40,
-        "table_bytes": 1 << 20,
-        "least_columns": 1 << 20,
-    },
-    "hashing": {"most_bits": 0, "names_of_index": 0},
+    "marks": {"numpy": {"flags_of_index": 1 << 40}},
+    "marks by many items": {"numpy": {"flags_of_index": 1 << 40}, "index_check": {"item_indices": 8}},
+    "NumPy, unless range alone": {"numpy": {"flags_of_index": 0}, "index_check": {"small_marks": 0}},
 }
-kernels = pytest.mark.parametrize("kernel", list(KERNELS))
+choices = pytest.mark.parametrize("choice", list(CHOICES))
 
 
 def elements_rule(layout, index_type, sizes, axis):
@@ -123,15 +115,15 @@ def threads(count):
 
 
 @needs_compiler
-@kernels
+@choices
 @pytest.mark.parametrize("count", [1, 2], ids=["1 thread", "2 threads"])
 @given(case=rules())
-def test_a_compiled_check_knows_whether_all_indices_are_distinct(kernel, count, case):
+def test_a_compiled_check_knows_whether_all_indices_are_distinct(choice, count, case):
     rule, numbers = case
     wanted = first_pair(names_of(rule, numbers)) is None
-    with policy_with(index_check=KERNELS[kernel]), threads(count):
-        distinct = compiled_distinct_check(rule)
-        assert not wanted if distinct is None else distinct(numbers.ctypes.data) == wanted
+    with policy_with(**CHOICES[choice]), threads(count):
+        distinct = compiled_index_check(rule)
+        assert distinct is None or distinct(numbers.ctypes.data) == wanted
 
 
 @pytest.mark.parametrize("flags", [0, 1 << 40], ids=["sorted", "flags"])
@@ -157,16 +149,19 @@ def square(index_type="int64", axis=1, sizes=(40, 100)):
 
 
 @needs_compiler
-@kernels
+@choices
 @index_types
 @pytest.mark.parametrize("axis", [0, 1])
-def test_one_duplicate_or_wrong_index_anywhere_is_found(kernel, index_type, axis):
+def test_one_duplicate_or_wrong_index_anywhere_is_found(choice, index_type, axis):
     rule, numbers = square(index_type, axis)
     count, info = numbers.shape[axis], np.iinfo(index_type)
     size = count + 1
     wrong = (size, info.max, *((-size - 1, info.min) if info.min else ()))
-    with policy_with(index_check=KERNELS[kernel]):
-        distinct = compiled_distinct_check(rule)
+    with policy_with(**CHOICES[choice]):
+        distinct = compiled_index_check(rule)
+    if distinct is None:
+        assert choice.startswith("NumPy")
+        return
     address = numbers.ctypes.data
     assert distinct(address)
     for place in ((0, 0), (0, 99), (7, 8), (20, 50), (39, 1), (39, 99)):
@@ -180,66 +175,54 @@ def test_one_duplicate_or_wrong_index_anywhere_is_found(kernel, index_type, axis
 
 
 @needs_compiler
-@kernels
+@choices
 @pytest.mark.parametrize("at_end", [False, True], ids=["fence before", "fence behind"])
 @given(case=rules(), seed=seeds)
-def test_whatever_indices_hold_no_memory_but_the_tables_is_touched(kernel, at_end, case, seed):
+def test_whatever_indices_hold_no_memory_but_the_marks_is_touched(choice, at_end, case, seed):
     """Another thread may change indices at any moment: they are as good as random bits."""
     rule, numbers = case
     rng = np.random.default_rng(seed)
-    with policy_with(index_check=KERNELS[kernel]):
-        meet = not all(loop.pitch for loop in distinct_check._loops(rule)[0])
-        walk = distinct_walk(rule) if meet else None
-    if walk is None:
+    with policy_with(**CHOICES[choice]):
+        call = plan_index_check(rule)
+    if call is None:
         return
-    indices, memory = Fenced(numbers.nbytes, rng, at_end=at_end), Fenced(walk.nbytes, rng, at_end=at_end)
+    indices, memory = Fenced(numbers.nbytes, rng, at_end=at_end), Fenced(call.memory_bytes, rng, at_end=at_end)
     memory.bytes[:] = 0
-    parameters = (ctypes.c_int64 * len(walk.parameters))(*walk.parameters)
-    run = machine_code.compiled(walk.kernel.text).alone
-    run(indices.address + walk.offset, memory.address, ctypes.addressof(parameters), 0, walk.items)
-    if isinstance(walk.kernel, IndexMarks):
-        assert set(memory.bytes.tolist()) <= {0, 1}
-        assert not (walk.kernel.counts and memory.bytes[8:].any())
+    parameters = (ctypes.c_int64 * len(call.parameters))(*call.parameters)
+    run = machine_code.compiled(call.kernel.text).alone
+    run(indices.address + call.offset, memory.address, ctypes.addressof(parameters), 0, call.items)
+    assert set(memory.bytes.tolist()) <= {0, 1}
+    assert call.kernel.marks or not memory.bytes[8:].any()
 
 
-@needs_compiler
-def test_what_each_kernel_is_for():
-    def kernel(layout, sizes, axis=None):
+def test_how_many_bytes_are_marked():
+    def marks(layout, sizes, axis=None):
         rule = tuples_rule(layout, "int64", sizes) if axis is None else elements_rule(layout, "int64", sizes, axis)
-        walk = distinct_walk(rule)
-        return walk and (type(walk.kernel).__name__, getattr(walk.kernel, "counts", False))
+        call = plan_index_check(rule)
+        return None if call is None else call.marks
 
-    assert kernel(Layout((100, 1)), (3200, 5)) == ("IndexMarks", False)
-    assert kernel(Layout((100, 1)), (3201, 5)) == ("IndexHash", False)
-    assert kernel(Layout((100, 50)), (100, 256), 1) == ("IndexBits", False)
-    assert kernel(Layout((100, 50)), (100, 257), 1) == ("IndexMarks", True)
-    assert kernel(Layout((100, 50)), (100, 1600), 1) == ("IndexMarks", True)
-    assert kernel(Layout((100, 50)), (100, 1601), 1) == ("IndexHash", False)
-    assert kernel(Layout((100, 50)), (100, 50), 0) == ("IndexMarks", True)
-    assert kernel(Layout((100,)), (100,), 0) == ("IndexMarks", False)
-    assert kernel(Layout((101,)), (100,), 0) is None  # more than there are elements
-    assert kernel(Layout((5, 3), (0, 1)), (5, 3), 0) is None  # each is repeated for one element
-    assert kernel(Layout((5, 3), (0, 1)), (5, 3), 1) == ("IndexMarks", False)  # and here for others: seen once
-
-
-@needs_compiler
-@pytest.mark.parametrize("cores", [1, 2, 64])
-def test_tables_are_small_and_shared(monkeypatch, cores):
-    """One for each thread that may work on a check: as many as there are cores, or as were set."""
-    monkeypatch.setattr(distinct_check, "usable_cores", lambda: cores)
-    rule, _ = square(sizes=(100_000, 300))
-    with ordinary_policy(), threads(1):
-        assert distinct_walk(rule).nbytes < 20_000
-    with ordinary_policy(), threads(2):
-        assert distinct_walk(rule).nbytes < 20_000 * max(cores, 2)
+    with policy_with(numpy={"flags_of_index": 32}, index_check={"small_marks": 0}):
+        assert marks(Layout((100, 1)), (3200, 5)) == 3200
+        assert marks(Layout((100, 1)), (3201, 5)) is None  # NumPy sorts them
+        assert marks(Layout((100, 50)), (100, 1600), 1) == 160_000
+        assert marks(Layout((100, 50)), (100, 1601), 1) is None
+        assert marks(Layout((100, 50)), (100, 50), 0) == 5000
+        assert marks(Layout((100,)), (100,), 0) == 100
+        assert marks(Layout((101,)), (100,), 0) is None  # more than there are elements
+        assert marks(Layout((5, 3), (0, 1)), (5, 3), 0) is None  # each is repeated for one element
+        assert marks(Layout((5, 3), (0, 1)), (5, 3), 1) == 3  # and here for others: seen once
+    with policy_with(index_check={"small_marks": 5000}):
+        assert [marks(Layout((2, 1)), (size, 5)) for size in (5000, 5001)] == [5000, None]
 
 
 @needs_compiler
-@kernels
-def test_callers_at_once_have_memory_of_their_own(kernel):
-    with policy_with(index_check=KERNELS[kernel]), threads(2):
+@choices
+def test_callers_at_once_have_memory_of_their_own(choice):
+    with policy_with(**CHOICES[choice]), threads(2):
         rule, numbers = square(sizes=(400, 100))
-        distinct = compiled_distinct_check(rule)
+        distinct = compiled_index_check(rule)
+        if distinct is None:
+            return
         wrong = numbers.copy()
         wrong[399, 98] = wrong[399, 99]
 
@@ -293,7 +276,26 @@ def test_without_memory_for_tables_nothing_is_written(monkeypatch):
     data, updates = sg.zeros((1000,), "float32"), sg.asarray(np.ones(1000, np.float32))
     numbers, out = sg.asarray(np.arange(1000)), sg.zeros((1000,), "float32")
     with picking_by("compiled, 1 thread"), monkeypatch.context() as patch:
-        patch.setattr(distinct_check.np, "zeros", zeros)
+        patch.setattr(index_check.np, "zeros", zeros)
         with pytest.raises(sg.DeviceError, match="no 1088 bytes of memory left to check indices"):
             sg.scatter_elements(data, numbers, updates, unique=True, out=out)
     assert not out.numpy().any()
+
+
+@needs_compiler
+def test_an_index_that_is_mended_during_the_check_is_looked_at_again(monkeypatch):
+    numbers = np.zeros(1000, np.int64)
+    numbers[500] = 2**40
+    looked = []
+
+    def mending(rule, memory):
+        assert rule.index.layout.span * 8 == memory.nbytes
+        looked.append(numbers[500])
+        numbers[500] = 3
+
+    monkeypatch.setattr(cpu_gather, "check_indices", mending)
+    table, out = np.arange(50, dtype=np.float32), sg.empty((1000,), "float32")
+    with picking_by("compiled, 1 thread"):
+        sg.gather(table, numbers, out=out)
+    assert looked == [2**40]
+    assert out.numpy()[[499, 500]].tolist() == [0, 3]
