@@ -154,6 +154,6 @@ def test_a_thread_holds_whole_pixels_as_one_vector_a_channel():
     for one in [*size_cases(), *conversion_cases()]:
         if one.plan.family is Family.PIXELS:
             shape = whole_pixels_of(one.plan.problem)
-            for group in (shape.source, shape.target):
+            for group in shape.groups:
                 assert group.length * group.itemsize <= 32
             assert one.launch.shared_bytes <= 48 * 1024

@@ -7,6 +7,7 @@ are funnel-shifted into place: `_shifted_widths`, the counterpart of `shifted_ro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -21,7 +22,7 @@ from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 from .choice import Family, RelayoutChoice, itemsizes_of, owns_gaps, pixel_axes, unit_axis
 from .generic import generic_launch
 from .packed_tile import packed_tile_launch, packed_tiles
-from .pixels import channels_launch, pixels_launch, pixels_of, shifted_channels_launch, whole_pixels_of
+from .pixels import Pixels, channels_launch, pixels_launch, pixels_of, shifted_channels_launch, whole_pixels_of
 from .rows import flat_launch, rows_launch, shifted_rows_launch
 from .transpose import transpose_launch
 from .turned_pixels import turned_pixels_launch, turned_pixels_of
@@ -86,6 +87,8 @@ def _interleaves(problem: RelayoutProblem) -> bool:
     return sizes[small] <= abs(strides[pixels]) <= 2 * max(sizes[small], 4)
 
 
+_OF_PIXELS: Final = (Family.CHANNELS, Family.PIXELS)
+
 _WORD_BYTES: Final = 4
 
 _VECTOR_BYTES: Final = 16
@@ -120,14 +123,14 @@ def width_of(problem: RelayoutProblem, family: Family, side: Literal["source", "
         bounds += more
     if family is Family.PIXELS:
         run = [len(sizes) - 1, len(sizes) - 2]
-    if family in (Family.CHANNELS, Family.PIXELS):
+    if family in _OF_PIXELS:
         cap = policy().pixels.widest_bytes
         bounds.append(Bound(cap, f"vectors of pixels above {cap} B cost resident blocks", is_cap=True))
     if family is Family.TRANSPOSE:
         cap = policy().transpose.widest_bytes
         bounds.append(Bound(cap, f"vectors of tiles above {cap} B cost resident blocks", is_cap=True))
     run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
-    if family in (Family.CHANNELS, Family.PIXELS, Family.TURNED_PIXELS, Family.TRANSPOSE):
+    if family in (*_OF_PIXELS, Family.TURNED_PIXELS, Family.TRANSPOSE):
         bounds.append(_length_bound(side, run_bytes))
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
@@ -153,17 +156,16 @@ def width_of(problem: RelayoutProblem, family: Family, side: Literal["source", "
 
 def _channels_run(problem: RelayoutProblem, side: str) -> tuple[list[int], list[Bound]]:
     """The axes inside a row of pixels or of a plane, innermost first, and further bounds of vectors of pixels."""
-    pixels = pixels_of(problem)
-    assert pixels is not None
-    if pixels.splits == (side == "source"):
-        return [pixels.small_axis, pixels.pixel_axis], []
-    pixel_bytes = pixels.pitch * pixels.interleaved_itemsize
-    bounds = [Bound(pixels.most_planar_bytes, f"a thread holds {pixels.group_bytes} B of pixels of {pixel_bytes} B")]
-    if problem.source_strides[pixels.pixel_axis] < 0:
+    shape = _pixels(problem, Family.CHANNELS)
+    if shape.splits == (side == "source"):
+        return list(shape.axes), []
+    pixel_bytes = prod(shape.interleaved)
+    bounds = [Bound(shape.most_planar_bytes, f"a thread holds {shape.group_bytes} B of pixels of {pixel_bytes} B")]
+    if shape.pixels.source_stride < 0:
         # Pixels are reversed in whole vectors.
-        run_bytes = pixels.pixels.size * pixels.planar_itemsize
+        run_bytes = shape.pixels.size * shape.planar_itemsize
         bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
-    return [pixels.pixel_axis], bounds
+    return [shape.axes[1]], bounds
 
 
 def _packed_bounds(problem: RelayoutProblem, side: str, widest: int) -> Iterator[Bound]:
@@ -206,7 +208,7 @@ def _moved_one_by_one(
         return f"the {side} has no contiguous run that the kernel could walk"
     if family is Family.GENERIC and problem.channel_axis == innermost:
         return "neighbours in the target belong to different channels"
-    if side == "target" and _leaves_gaps(problem, family):
+    if side == "target" and family in _OF_PIXELS and _pixels(problem, family).leaves_gaps:
         return "the gaps between the target's pixels are not ours"
     if family is Family.ROWS and side == "source" and problem.source_strides[innermost] == 0:
         return "one element of the source is repeated along each run"
@@ -215,12 +217,11 @@ def _moved_one_by_one(
     return None
 
 
-def _leaves_gaps(problem: RelayoutProblem, family: Family) -> bool:
-    """True if the target's pixels have gaps that may not be written."""
-    pixels = pixels_of(problem) if family is Family.CHANNELS else None
-    if family is Family.PIXELS:
-        return whole_pixels_of(problem).leaves_gaps
-    return pixels is not None and pixels.leaves_gaps
+def _pixels(problem: RelayoutProblem, family: Family) -> Pixels:
+    """The pixels of a problem of the family CHANNELS or PIXELS."""
+    shape = whole_pixels_of(problem) if family is Family.PIXELS else pixels_of(problem)
+    assert shape is not None
+    return shape
 
 
 def shifted_widths(
@@ -232,7 +233,7 @@ def shifted_widths(
     """
     if widest < _VECTOR_BYTES:
         return None
-    if family in (Family.CHANNELS, Family.PIXELS):
+    if family in _OF_PIXELS:
         return _shifted_pixels(problem, family, load, store, widest)
     if family not in (Family.FLAT, Family.ROWS) or not problem.sizes:
         return None
@@ -255,34 +256,18 @@ def _shifted_pixels(
     problem: RelayoutProblem, family: Family, load: Width, store: Width, widest: int
 ) -> tuple[Width, Width] | None:
     """`shifted_widths` of pixels that are split, joined or both: whole vectors on both sides, with shifts between."""
-    count, pitches, leaves_gaps, chooses = _pixels(problem, family)
-    itemsizes = itemsizes_of(problem)
-    is_narrow = min(load.nbytes, store.nbytes) <= _WORD_BYTES
+    shape, limits = _pixels(problem, family), policy().family
     if (
-        not is_narrow
-        or leaves_gaps
-        or chooses
-        or max(itemsizes) > _WORD_BYTES
-        or max(pitches) > policy().family.permuted_pitch
+        min(load.nbytes, store.nbytes) > _WORD_BYTES
+        or shape.leaves_gaps
+        or shape.chooses
+        or max(shape.itemsizes) > _WORD_BYTES
+        or max(shape.pitches) > limits.permuted_pitch
+        or shape.pixels.size * min(shape.itemsizes) < limits.peeled_run_bytes
     ):
-        return None
-    if count * min(itemsizes) < policy().family.peeled_run_bytes:
         return None
     width = Width(_VECTOR_BYTES, "vectors are put together from words" if widest > _VECTOR_BYTES else "")
     return width, width
-
-
-def _pixels(problem: RelayoutProblem, family: Family) -> tuple[int, tuple[int, ...], bool, bool]:
-    """The pixels of a row, their pitches, whether they leave gaps, and whether a channel table selects the source."""
-    has_table = problem.conversion.channels is not None
-    if family is Family.PIXELS:
-        whole = whole_pixels_of(problem)
-        pitches = (whole.source.pitch, whole.target.pitch)
-        return whole.pixels.size, pitches, whole.leaves_gaps, has_table and whole.small.is_channel
-    pixels = pixels_of(problem)
-    assert pixels is not None
-    chooses = has_table and pixels.small.is_channel and pixels.splits
-    return pixels.pixels.size, (pixels.pitch,), pixels.leaves_gaps, chooses
 
 
 def choose_relayout(problem: RelayoutProblem, widest: int = 16) -> RelayoutChoice:

@@ -59,44 +59,64 @@ class PixelGroup:
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """A problem's pixels, `pitch` elements apart on one side and planar on the other.
+    """A problem's pixels. Each pair is (source, target).
 
-    With `splits`, the source has the pixels. `used` elements of each are moved. With `fills`, the gaps between a
-    target's pixels are written too, and so are the first `last` elements of a row's last pixel. `filler` is the number
-    of zeros that may follow a run of the target.
+    `axes` are the axis inside a pixel and the axis over pixels, `small` and `pixels` their loops. `pitches` are the
+    distances between pixels in elements, 1 on a planar side: `planar` is 0 for the source, 1 for the target, or None.
+    With `fills`, the gaps between the target's pixels are written too. Of a row's last pixel, the first `lasts`
+    elements are moved or filled.
     """
 
-    small_axis: int
-    pixel_axis: int
+    planar: int | None
+    axes: tuple[int, int]
     small: LoopAxis
     pixels: LoopAxis
-    splits: bool
-    pitch: int
-    used: int
+    pitches: tuple[int, int]
+    itemsizes: tuple[int, int]
+    lasts: tuple[int, int]
     fills: bool
-    last: int
     filler: int
-    interleaved_itemsize: int
-    planar_itemsize: int
-    compute_itemsize: int
+    conversion: Conversion
+
+    @property
+    def splits(self) -> bool:
+        """True if the source has pixels, and the target planes."""
+        return self.planar == 1
+
+    @property
+    def interleaved(self) -> tuple[int, int]:
+        """Pitch and item size of the side that has pixels, where the other one is planar."""
+        side = 0 if self.splits else 1
+        return self.pitches[side], self.itemsizes[side]
+
+    @property
+    def planar_itemsize(self) -> int:
+        """Bytes of an element of a plane."""
+        return self.itemsizes[1 if self.splits else 0]
 
     @property
     def fit_registers(self) -> bool:
         """True if whole pixels, padding included, and the constants of all channels fit a thread's registers."""
-        limits = policy().family
-        filled = not self.filler or (not self.splits and self.pitch == self.small.size + self.filler)
+        limits, (pitch, _) = policy().family, self.interleaved
+        filled = not self.filler or (not self.splits and pitch == self.small.size + self.filler)
         most = limits.filled_pitch if self.filler else limits.pitch
-        return self.pitch <= most and self.small.size <= limits.pitch and not self.pixels.is_channel and filled
+        return pitch <= most and self.small.size <= limits.pitch and not self.pixels.is_channel and filled
 
     @property
     def leaves_gaps(self) -> bool:
         """True if the target's pixels have gaps that may not be written."""
-        return not self.splits and self.used < self.pitch and not self.fills
+        return self.small.size < self.pitches[1] and not self.fills
+
+    @property
+    def chooses(self) -> bool:
+        """True if a table selects the elements of a source pixel."""
+        return self.small.is_channel and self.conversion.channels is not None and self.planar != 0
 
     @property
     def group_bytes(self) -> int:
-        """The bytes of pixels that a thread may hold."""
-        return policy().pixels.split_bytes if self.pitch <= policy().family.pitch else policy().pixels.filled_bytes
+        """The bytes of pixels that a thread may hold, where one side is planar."""
+        limits = policy().pixels
+        return limits.split_bytes if self.interleaved[0] <= policy().family.pitch else limits.filled_bytes
 
     @property
     def most_planar_bytes(self) -> int:
@@ -104,12 +124,25 @@ class Pixels:
 
         While pixels are joined, the vectors of their planes occupy registers, too.
         """
-        pixel_bytes = self.pitch * self.interleaved_itemsize
+        pixel_bytes = prod(self.interleaved)
         length = max(1, self.group_bytes // pixel_bytes)
         if not self.splits:
-            room = policy().pixels.joined_bytes[self.compute_itemsize]
+            room = policy().pixels.joined_bytes[self.conversion.compute.itemsize]
             length = min(length, max(1, room // (pixel_bytes + self.small.size * self.planar_itemsize)))
         return (1 << (length.bit_length() - 1)) * self.planar_itemsize
+
+    @property
+    def groups(self) -> tuple[PixelGroup, PixelGroup]:
+        """The groups of a thread on both sides, where both have pixels."""
+        limits, sides = policy().pixels, list(zip(self.pitches, self.itemsizes, strict=True))
+        whole = max(1, limits.whole_bytes // sum(map(prod, sides)))
+        most = min(limits.whole_pixels, limits.plane_bytes // max(self.itemsizes), whole)
+        length = 1 << (most.bit_length() - 1)
+        if self.pixels.source_stride < 0 or self.pixels.target_stride < 0:
+            # Pixels are reversed in whole groups.
+            length = min(length, self.pixels.size & -self.pixels.size)
+        source, target = (PixelGroup(length, *side) for side in sides)
+        return source, target
 
 
 def pixels_of(problem: RelayoutProblem) -> Pixels | None:
@@ -117,81 +150,33 @@ def pixels_of(problem: RelayoutProblem) -> Pixels | None:
     axes = pixel_axes(problem)
     if axes is None:
         return None
-    splits = problem.target_strides[axes[0]] != 1
-    loops = loops_of(problem)
-    small, pixels = (loops[axis] for axis in axes)
-    pitch = abs(pixels.source_stride if splits else pixels.target_stride)
-    itemsizes = itemsizes_of(problem)
-    channels = problem.conversion.channels if splits and small.is_channel else None
-    used = small.size if channels is None else max(channels) + 1
-    fills = not splits and _fills(problem, pitch, used)
-    return Pixels(
-        *axes,
-        small,
-        pixels,
-        splits,
-        pitch,
-        used,
-        fills,
-        _last(problem, pitch, used, fills=fills),
-        problem.filler,
-        *(itemsizes if splits else itemsizes[::-1]),
-        problem.conversion.compute.itemsize,
-    )
+    small, pixels = (loops_of(problem)[axis] for axis in axes)
+    if small.target_stride != 1:
+        chooses = small.is_channel and problem.conversion.channels is not None
+        used = problem.source_extents[axes[0]] if chooses else small.size
+        pitch = abs(pixels.source_stride)
+        return _pixels(problem, 1, axes, (pitch, 1), (pitch if problem.filler else used, 1))
+    return _pixels(problem, 0, axes, (1, abs(pixels.target_stride)), (1, small.size))
 
 
-def _fills(problem: RelayoutProblem, pitch: int, used: int) -> bool:
-    """Whether the gaps between the target's pixels are written."""
-    return pitch > used and (problem.filler > 0 or owns_gaps(problem, pitch))
+def whole_pixels_of(problem: RelayoutProblem) -> Pixels:
+    """The pixels of a problem of the family PIXELS: the innermost loop is inside a pixel, the next one over pixels."""
+    inner = len(problem.sizes) - 1
+    pitches = abs(problem.source_strides[inner - 1]), problem.target_strides[inner - 1]
+    return _pixels(problem, None, (inner, inner - 1), pitches, (problem.source_extents[inner], problem.sizes[inner]))
 
 
-def _last(problem: RelayoutProblem, pitch: int, used: int, *, fills: bool) -> int:
-    """The elements of a row's last pixel that are moved or filled."""
-    return pitch if problem.filler or (fills and owns_last_gap(problem, pitch)) else used
-
-
-@dataclass(frozen=True, slots=True)
-class WholePixels:
-    """A problem's pixels: the innermost loop is inside a pixel, the next one is over the pixels.
-
-    With `fills`, the gaps between the target's pixels are written too, and so are the first `last` elements of a row's
-    last pixel. The first `used` elements of each source pixel are read.
-    """
-
-    small: LoopAxis
-    pixels: LoopAxis
-    used: int
-    fills: bool
-    last: int
-    source: PixelGroup
-    target: PixelGroup
-
-    @property
-    def leaves_gaps(self) -> bool:
-        """True if the target's pixels have gaps that may not be written."""
-        return self.small.size < self.target.pitch and not self.fills
-
-
-def whole_pixels_of(problem: RelayoutProblem) -> WholePixels:
-    """The pixels of a problem of the family PIXELS."""
-    *_, pixels, small = loops_of(problem)
-    pitches, itemsizes = (abs(pixels.source_stride), pixels.target_stride), itemsizes_of(problem)
-    pixel_bytes = sum(pitch * itemsize for pitch, itemsize in zip(pitches, itemsizes, strict=True))
-    limits = policy().pixels
-    most = min(limits.whole_pixels, limits.plane_bytes // max(itemsizes), max(1, limits.whole_bytes // pixel_bytes))
-    length = 1 << (most.bit_length() - 1)
-    if pixels.source_stride < 0:
-        # Pixels are reversed in whole groups.
-        length = min(length, pixels.size & -pixels.size)
-    fills = _fills(problem, pitches[1], small.size)
-    return WholePixels(
-        small,
-        pixels,
-        problem.source_extents[-1],
-        fills,
-        _last(problem, pitches[1], small.size, fills=fills),
-        *(PixelGroup(length, pitch, itemsize) for pitch, itemsize in zip(pitches, itemsizes, strict=True)),
-    )
+def _pixels(
+    problem: RelayoutProblem, planar: int | None, axes: tuple[int, int], pitches: tuple[int, int], used: tuple[int, int]
+) -> Pixels:
+    """The pixels along these axes, of which the first `used` elements are read and written."""
+    small, pixels = (loops_of(problem)[axis] for axis in axes)
+    (read, written), pitch = used, pitches[1]
+    fills = pitch > written and (problem.filler > 0 or owns_gaps(problem, pitch))
+    if pitch > 1 and (problem.filler or (fills and owns_last_gap(problem, pitch))):
+        written = pitch
+    itemsizes, conversion = itemsizes_of(problem), problem.conversion
+    return Pixels(planar, axes, small, pixels, pitches, itemsizes, (read, written), fills, problem.filler, conversion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,18 +200,12 @@ class _Tiles:
     block_tiles: int = 0
 
     def launch(
-        self,
-        block: ParameterBlock,
-        source: str,
-        name: str,
-        problem: RelayoutProblem,
-        axes: tuple[int, int],
-        length: int,
+        self, block: ParameterBlock, source: str, name: str, problem: RelayoutProblem, shape: Pixels, length: int
     ) -> KernelLaunch:
-        """The launch of a kernel; `axes` are the axis inside a pixel and the axis over pixels, `length` of a group."""
-        small, along = axes
+        """The launch of a kernel; a group has `length` pixels."""
+        small, along = shape.axes
         extents = {small: problem.sizes[small], along: (self.stage_tiles or 1) * self.groups * length}
-        outer = [axis for axis in range(len(problem.sizes)) if axis not in (*axes, problem.channel_axis)]
+        outer = [axis for axis in range(len(problem.sizes)) if axis not in (*shape.axes, problem.channel_axis)]
         if outer:
             extents[max(outer, key=problem.sizes.__getitem__)] = self.rows
         tile = tile_box(problem, extents)
@@ -249,7 +228,7 @@ def _bulk_tiles(
     for each block.
     """
     least, most = limits.capabilities
-    pixels, rows = loops.pixels.size, loops.rows.size * loops.count
+    pixels, rows = loops.shape.pixels.size, loops.rows.size * loops.count
     row_bytes = pixels * group.pitch * group.itemsize
     is_same = group.shared_bytes == group.nbytes and not row_bytes % _VECTOR_BYTES
     if (
@@ -299,7 +278,7 @@ def _tiles(
     wanted = (limits.shared_bytes if usual_bytes is None else usual_bytes) // sum(group_bytes)
     fewest, usual, largest = limits.groups
     groups = min(max(wanted, usual), largest, limits.most_shared_bytes // sum(group_bytes))
-    needed = -(-loops.pixels.size // length)
+    needed = -(-loops.shape.pixels.size // length)
     while True:
         row_groups = round_up(min(needed, max(groups // whole, 1) * whole), whole)
         # Tiles of equal size avoid a sliver as the last one.
@@ -319,27 +298,15 @@ def _tiles(
 class _PixelLoops:
     """How a kernel iterates over pixels: in the order of the interleaved side, the source's if both are interleaved.
 
-    `rows` is the largest of the other loops, `batch` the rest, and `channel` a channel axis among them. Each pair is
-    (source, target). `pitches` are the distances between pixels in elements, 1 on a planar side; of a row's last pixel,
-    the first `lasts` elements are moved. `turned`: the source's channels are in reverse order.
+    `rows` is the largest of the other loops, `batch` the rest, and `channel` a channel axis among them. `starts` are
+    the source's and the target's first elements.
     """
 
-    small: LoopAxis
-    pixels: LoopAxis
+    shape: Pixels
     rows: LoopAxis
     batch: tuple[LoopAxis, ...]
     channel: LoopAxis
     starts: tuple[int, int]
-    pitches: tuple[int, int]
-    lasts: tuple[int, int]
-    itemsizes: tuple[int, int]
-    conversion: Conversion
-    turned: bool = False
-
-    @property
-    def splits(self) -> bool:
-        """Whether pixels are split into planes."""
-        return self.pitches[1] == 1
 
     @property
     def count(self) -> int:
@@ -349,19 +316,19 @@ class _PixelLoops:
     @property
     def backwards(self) -> bool:
         """Whether the pixels of the two sides are in opposite directions."""
-        return (self.pixels.source_stride < 0) != (self.pixels.target_stride < 0)
-
-    @property
-    def chooses(self) -> bool:
-        """Whether a table selects the elements of a pixel that become planes."""
-        return self.splits and self.small.is_channel and self.conversion.channels is not None
+        return (self.shape.pixels.source_stride < 0) != (self.shape.pixels.target_stride < 0)
 
     @property
     def axis(self) -> str:
         """The `sg::ChannelAxis` of per-channel constants and offsets."""
-        if self.small.is_channel:
-            return f"sg::ChannelAxis::{'source' if self.splits else 'target'}"
+        if self.shape.small.is_channel:
+            return f"sg::ChannelAxis::{'source' if self.shape.splits else 'target'}"
         return f"sg::ChannelAxis::{'block' if self.channel.is_channel else 'none'}"
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a table selects the elements of a pixel that become planes."""
+        return self.shape.splits and self.shape.chooses
 
     def parameters(
         self, tiles: _Tiles, vectors: tuple[int, int], bits: int
@@ -370,86 +337,56 @@ class _PixelLoops:
 
         `vectors` is the number of vectors of a tile's row on each side.
         """
-        block, pixels, rows = ParameterBlock(bits), self.pixels, self.rows
+        shape, rows = self.shape, self.rows
+        small, count, block = shape.small, shape.pixels.size, ParameterBlock(bits)
         # Elements of a row on each side, up to the last element moved.
-        lengths = ((pixels.size - 1) * pitch + last for pitch, last in zip(self.pitches, self.lasts, strict=True))
-        block.add_indices(*self.starts, prod(tiles.counts) * self.count, pixels.size, rows.size, *lengths)
+        lengths = ((count - 1) * pitch + last for pitch, last in zip(shape.pitches, shape.lasts, strict=True))
+        block.add_indices(*self.starts, prod(tiles.counts) * self.count, count, rows.size, *lengths)
         block.add_indices(rows.source_stride, rows.target_stride)
-        block.add_divisors(*tiles.counts, self.small.size if self.chooses else self.channel.size)
-        plane_step = self.small.target_stride if self.splits else self.small.source_stride
+        block.add_divisors(*tiles.counts, small.size if self.chooses else self.channel.size)
+        plane_step = small.target_stride if shape.splits else small.source_stride
         block.add_indices(self.channel.target_stride, plane_step)
         block.add_divisors(*vectors, tiles.groups, bits=32)
         block.add_indices(tiles.rows, tiles.stage_tiles, tiles.block_tiles, bits=32)
         rank = add_loops(block, self.batch)
-        stride = self.small.source_stride if self.small.is_channel else self.channel.source_stride
-        order = block.add_order(self.conversion, stride)
-        return block, (rank, block.add_affines(self.conversion), order)
+        stride = small.source_stride if small.is_channel else self.channel.source_stride
+        order = block.add_order(shape.conversion, stride)
+        return block, (rank, block.add_affines(shape.conversion), order)
 
 
-def _outer_loops(loops: list[LoopAxis]) -> tuple[LoopAxis, tuple[LoopAxis, ...], LoopAxis]:
-    """Classify the loops outside pixels: the largest as rows, the rest, and a channel axis."""
-    others, channel = without_channel(loops)
+def _loops(problem: RelayoutProblem, shape: Pixels) -> _PixelLoops:
+    """The iteration of a problem of the family CHANNELS or PIXELS."""
+    starts = (problem.source_offset, 0)
+    outer = [loop for axis, loop in enumerate(loops_of(problem)) if axis not in shape.axes]
+    if shape.splits and shape.small.source_stride < 0:
+        small, starts = shape.small.reversed(starts)
+        conversion = reversed_channels(shape.conversion) if small.is_channel else shape.conversion
+        shape = replace(shape, small=small, conversion=conversion)
+    if shape.planar != 0 and shape.pixels.source_stride < 0:
+        pixels, starts = shape.pixels.reversed(starts)
+        shape = replace(shape, pixels=pixels)
+    if shape.planar != 0 and shape.small.source_stride < 0:
+        starts = starts[0] - (shape.small.size - 1), starts[1]
+    others, channel = without_channel(outer)
     rows = max(others, key=lambda loop: loop.size, default=NO_LOOP)
     if others:
         others.remove(rows)
-    return rows, tuple(others), channel
-
-
-def _split_loops(problem: RelayoutProblem, shape: Pixels) -> _PixelLoops:
-    """The iteration of a problem of the family CHANNELS."""
-    small, pixels, conversion = shape.small, shape.pixels, problem.conversion
-    starts = (problem.source_offset, 0)
-    if shape.splits and small.source_stride < 0:
-        small, starts = small.reversed(starts)
-        conversion = reversed_channels(conversion) if small.is_channel else conversion
-    if shape.splits and pixels.source_stride < 0:
-        pixels, starts = pixels.reversed(starts)
-    outer = [loop for axis, loop in enumerate(loops_of(problem)) if axis not in (shape.small_axis, shape.pixel_axis)]
-    pitches, lasts = (shape.pitch, 1), (shape.last, 1)
-    return _PixelLoops(
-        small,
-        pixels,
-        *_outer_loops(outer),
-        starts,
-        pitches if shape.splits else pitches[::-1],
-        lasts if shape.splits else lasts[::-1],
-        itemsizes_of(problem),
-        conversion,
-    )
-
-
-def _whole_loops(problem: RelayoutProblem, shape: WholePixels) -> _PixelLoops:
-    """The iteration of a problem of the family PIXELS."""
-    pixels, starts = shape.pixels, (problem.source_offset, 0)
-    if pixels.source_stride < 0:
-        pixels, starts = pixels.reversed(starts)
-    runs_back = shape.small.source_stride < 0
-    return _PixelLoops(
-        shape.small,
-        pixels,
-        *_outer_loops(loops_of(problem)[:-2]),
-        (starts[0] - (shape.small.size - 1 if runs_back else 0), starts[1]),
-        (shape.source.pitch, shape.target.pitch),
-        (shape.used, shape.last),
-        itemsizes_of(problem),
-        problem.conversion,
-        runs_back,
-    )
+    return _PixelLoops(shape, rows, tuple(others), channel, starts)
 
 
 def channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family CHANNELS: pixels split into planes, or planes joined to pixels."""
     shape, bits = pixels_of(plan.problem), plan.index_bits
     assert shape is not None
-    loops = _split_loops(plan.problem, shape)
+    loops = _loops(plan.problem, shape)
     load, store = plan.load.nbytes, plan.store.nbytes
     pixel_bytes, planar_bytes = (load, store) if shape.splits else (store, load)
-    length = planar_bytes // shape.planar_itemsize
-    group = PixelGroup(length, shape.pitch, shape.interleaved_itemsize)
-    is_whole = shape.splits and loops.lasts[0] == shape.pitch
+    length, (pitch, itemsize) = planar_bytes // shape.planar_itemsize, shape.interleaved
+    group = PixelGroup(length, pitch, itemsize)
+    is_whole = shape.splits and shape.lasts[0] == pitch
     tiles = _bulk_tiles(policy().bulk_copies, loops, group, load, gpu, 0) if is_whole else None
     if tiles is None:
-        whole = max(1, pixel_bytes // shape.interleaved_itemsize // length)
+        whole = max(1, pixel_bytes // itemsize // length)
         tiles = _tiles(loops, length, (group.shared_bytes,), whole, gpu)
     # A group of planes is one vector of each plane.
     row_vectors = tiles.groups * group.nbytes // pixel_bytes
@@ -457,17 +394,17 @@ def channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     block, (rank, affines, order) = loops.parameters(tiles, vectors, bits)
     name = instantiation(
         "channels",
-        (conversion_argument(loops.conversion), index_argument(bits)),
+        (conversion_argument(loops.shape.conversion), index_argument(bits)),
         "ChannelsPolicy",
         rank=rank,
         direction=f"sg::Direction::{'split' if shape.splits else 'join'}",
-        channels=shape.pitch if loops.chooses else loops.small.size,
-        pitch=shape.pitch,
+        channels=pitch if loops.chooses else shape.small.size,
+        pitch=pitch,
         fills_pixels=shape.fills,
         pixel_bytes=pixel_bytes,
         planar_bytes=planar_bytes,
         backwards=loops.backwards,
-        whole=shape.splits and loops.pixels.size % length == 0,
+        whole=shape.splits and shape.pixels.size % length == 0,
         threads=tiles.threads,
         stages=tiles.stages,
         resident=tiles.resident,
@@ -475,30 +412,31 @@ def channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         affines=affines,
         order=order,
     )
-    return tiles.launch(block, "channels.cu", name, plan.problem, (shape.small_axis, shape.pixel_axis), length)
+    return tiles.launch(block, "channels.cu", name, plan.problem, shape, length)
 
 
 def pixels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family PIXELS: padded, reduced, or with channels in another order or type."""
     shape, bits = whole_pixels_of(plan.problem), plan.index_bits
-    loops = _whole_loops(plan.problem, shape)
-    length, widths, groups = shape.source.length, (plan.load.nbytes, plan.store.nbytes), (shape.source, shape.target)
-    tiles = _whole_bulk_tiles(plan, loops, shape, gpu)
+    loops = _loops(plan.problem, shape)
+    source, target = groups = shape.groups
+    length, widths = source.length, (plan.load.nbytes, plan.store.nbytes)
+    tiles = _whole_bulk_tiles(plan, loops, gpu)
     if tiles is None:
         whole = max(1, *(width // (length * group.itemsize) for width, group in zip(widths, groups, strict=True)))
-        tiles = _tiles(loops, length, (shape.source.shared_bytes, shape.target.shared_bytes), whole, gpu)
+        tiles = _tiles(loops, length, (source.shared_bytes, target.shared_bytes), whole, gpu)
     read, written = (tiles.groups * group.nbytes // width for width, group in zip(widths, groups, strict=True))
     block, (rank, affines, order) = loops.parameters(tiles, (read, written), bits)
     name = instantiation(
         "pixels",
-        (conversion_argument(loops.conversion), index_argument(bits)),
+        (conversion_argument(shape.conversion), index_argument(bits)),
         "PixelsPolicy",
         rank=rank,
-        channels=loops.small.size,
-        source_pitch=loops.pitches[0],
-        target_pitch=loops.pitches[1],
+        channels=shape.small.size,
+        source_pitch=source.pitch,
+        target_pitch=target.pitch,
         fills_pixels=shape.fills,
-        turned=loops.turned,
+        turned=shape.small.source_stride < 0,
         backwards=loops.backwards,
         length=length,
         load_bytes=plan.load.nbytes,
@@ -510,73 +448,51 @@ def pixels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         affines=affines,
         order=order,
     )
-    return tiles.launch(block, "pixels.cu", name, plan.problem, _pixel_axes(plan), length)
+    return tiles.launch(block, "pixels.cu", name, plan.problem, shape, length)
 
 
-def _whole_bulk_tiles(
-    plan: RelayoutChoice, loops: _PixelLoops, shape: WholePixels, gpu: GpuProperties
-) -> _Tiles | None:
+def _whole_bulk_tiles(plan: RelayoutChoice, loops: _PixelLoops, gpu: GpuProperties) -> _Tiles | None:
     """The tiles that bulk copies bring, or None where threads load them.
 
     Threads also load pixels that run backwards, and where a row or a tile of the target is no whole vectors or ends
     with elements that are not ours.
     """
-    source, target, store = shape.source, shape.target, plan.store.nbytes
-    if shape.used != source.pitch or shape.last != target.pitch or loops.backwards:
+    (source, target), store = loops.shape.groups, plan.store.nbytes
+    if loops.shape.lasts != loops.shape.pitches or loops.backwards:
         return None
     tiles = _bulk_tiles(policy().whole_bulk_copies, loops, source, plan.load.nbytes, gpu, target.shared_bytes)
-    row_bytes = loops.pixels.size * target.pitch * target.itemsize
+    row_bytes = loops.shape.pixels.size * target.pitch * target.itemsize
     return None if tiles is None or tiles.groups * target.nbytes % store or row_bytes % store else tiles
-
-
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """One side of a tile: `count` runs a row, `group` bytes of a group of pixels in each, up to `vectors` vectors."""
-
-    count: int
-    group: int
-    vectors: int
-
-    @classmethod
-    def of(cls, loops: _PixelLoops, side: int, length: int, row_groups: int) -> _Runs:
-        """The runs of the source (0) or of the target (1)."""
-        pitch = loops.pitches[side]
-        group = length * pitch * loops.itemsizes[side]
-        return cls(loops.small.size if pitch == 1 else 1, group, -(-row_groups * group // _VECTOR_BYTES) + 1)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of shared memory, including a group and a word past the end."""
-        return self.count * (self.vectors * _VECTOR_BYTES + round_up(self.group + _VECTOR_BYTES, _VECTOR_BYTES))
 
 
 def shifted_channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family CHANNELS or PIXELS whose pixels begin anywhere in their vectors."""
     problem, bits = plan.problem, plan.index_bits
-    if plan.family is Family.CHANNELS:
-        shape = pixels_of(problem)
-        assert shape is not None
-        loops = _split_loops(problem, shape)
-    else:
-        loops = _whole_loops(problem, whole_pixels_of(problem))
-    length = policy().pixels.shifted_bytes // min(loops.itemsizes)
-    read_bytes, written_bytes = (
-        length * itemsize * (loops.small.size if pitch == 1 else pitch)
-        for itemsize, pitch in zip(loops.itemsizes, loops.pitches, strict=True)
-    )
+    shape = pixels_of(problem) if plan.family is Family.CHANNELS else whole_pixels_of(problem)
+    assert shape is not None
+    loops = _loops(problem, shape)
+    channels, length = shape.small.size, policy().pixels.shifted_bytes // min(shape.itemsizes)
+    sides = list(zip(shape.pitches, shape.itemsizes, strict=True))
+    read_bytes, written_bytes = (length * item * (channels if pitch == 1 else pitch) for pitch, item in sides)
     tiles = _tiles(loops, length, (read_bytes, written_bytes), 1, gpu, policy().pixels.shifted_shared_bytes)
-    read, written = (_Runs.of(loops, side, length, tiles.groups) for side in (0, 1))
-    tiles = replace(tiles, shared_bytes=tiles.rows * (read.nbytes + written.nbytes))
-    block, (rank, affines, order) = loops.parameters(tiles, (read.vectors, written.vectors), bits)
+    group_bytes = [length * pitch * item for pitch, item in sides]
+    read, written = (-(-tiles.groups * nbytes // _VECTOR_BYTES) + 1 for nbytes in group_bytes)
+    row_bytes = sum(
+        # Vectors, and a group and a word past their end, of each plane or of the pixels.
+        (channels if pitch == 1 else 1) * (vectors * _VECTOR_BYTES + round_up(nbytes + _VECTOR_BYTES, _VECTOR_BYTES))
+        for (pitch, _), vectors, nbytes in zip(sides, (read, written), group_bytes, strict=True)
+    )
+    tiles = replace(tiles, shared_bytes=tiles.rows * row_bytes)
+    block, (rank, affines, order) = loops.parameters(tiles, (read, written), bits)
     name = instantiation(
         "shifted_channels",
-        (conversion_argument(loops.conversion), index_argument(bits)),
+        (conversion_argument(loops.shape.conversion), index_argument(bits)),
         "ShiftedChannelsPolicy",
         rank=rank,
-        channels=loops.small.size,
-        source_pitch=loops.pitches[0],
-        target_pitch=loops.pitches[1],
-        turned=loops.turned,
+        channels=channels,
+        source_pitch=shape.pitches[0],
+        target_pitch=shape.pitches[1],
+        turned=plan.family is Family.PIXELS and shape.small.source_stride < 0,
         backwards=loops.backwards,
         length=length,
         threads=tiles.threads,
@@ -584,12 +500,4 @@ def shifted_channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelL
         affines=affines,
         order=order,
     )
-    return tiles.launch(block, "shifted_channels.cu", name, problem, _pixel_axes(plan), length)
-
-
-def _pixel_axes(plan: RelayoutChoice) -> tuple[int, int]:
-    """The axis inside a pixel, and the axis over pixels."""
-    inner = len(plan.problem.sizes) - 1
-    axes = pixel_axes(plan.problem) if plan.family is Family.CHANNELS else (inner, inner - 1)
-    assert axes is not None
-    return axes
+    return tiles.launch(block, "shifted_channels.cu", name, problem, shape, length)
