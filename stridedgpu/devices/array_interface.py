@@ -1,13 +1,14 @@
-"""The CUDA Array Interface, version 3, written and read as values; the streams are the devices' matter.
+"""The CUDA Array Interface, version 3, written and read as values, and the modules that exchange such memory.
 
-Source: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
+Streams are the devices' matter. Source: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import NoneType
+from importlib import import_module
+from types import ModuleType, NoneType
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,18 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integers
 
 from .buffer import Buffer, check_range
+from .interface import EMULATED
 
-__all__ = ["DescribedArray", "array_interface", "described_array"]
+__all__ = ["DescribedArray", "array_interface", "described_array", "exchange_of"]
+
+
+def exchange_of(device: str) -> ModuleType:
+    """The module that exchanges and orders the memory of a CUDA device, or of the emulated one, with other code.
+
+    It has `array_interface`, `borrowed`, `cupy_array`, `device_capsule`, `own_stream`, `event_of_current_stream` and
+    `wait_for_event`, and loads the library of its device when it is first used.
+    """
+    return import_module(f"stridedgpu.devices.{'emulated' if device == EMULATED else 'cuda.runtime'}.exchange")
 
 
 def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any], stream: int) -> dict[str, Any]:
@@ -100,6 +111,6 @@ def described_array(obj: Any) -> DescribedArray:
         raise LayoutError(f"strides={steps} bytes are not whole elements of {element.itemsize} bytes; copy it first.")
     strides = None if steps is None else tuple(step // element.itemsize for step in steps)
     layout = Layout(found["shape"], strides)
-    held = DescribedArray(obj, address or 0, readonly, layout, element, found.get("stream"))
-    check_range(type(obj).__name__, held.address, held.start, held.nbytes)
-    return held
+    array = DescribedArray(obj, address or 0, readonly, layout, element, found.get("stream"))
+    check_range(type(obj).__name__, array.address, array.start, array.nbytes)
+    return array

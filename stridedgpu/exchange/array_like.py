@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from stridedgpu.devices.array_interface import exchange_of
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.remote_memory import exchange_of
 from stridedgpu.devices.selection import cuda_device_of_memory, device_named
 from stridedgpu.values.axis_labels import checked_dims, labels_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, check_fits, element_type

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.array_interface import exchange_of
 from stridedgpu.devices.interface import EMULATED
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.remote_memory import exchange_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

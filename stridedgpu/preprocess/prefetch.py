@@ -14,7 +14,7 @@ import numpy as np
 
 from stridedgpu.api.creation import asarray
 from stridedgpu.api.tensor import StridedTensor
-from stridedgpu.devices.remote_memory import overlap_of
+from stridedgpu.devices.array_interface import exchange_of
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.typing import DeviceLike
 from stridedgpu.values.errors import LayoutError
@@ -99,7 +99,7 @@ class _CudaLane(_Lane):
     """
 
     def __init__(self, device: str) -> None:
-        streams = overlap_of(device)
+        streams = exchange_of(device)
         self._stream: Callable[[], AbstractContextManager[None]] = partial(streams.own_stream, device)
         self._event = partial(streams.event_of_current_stream, device)
         self._wait = partial(streams.wait_for_event, device)

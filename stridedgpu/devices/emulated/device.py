@@ -5,29 +5,29 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.device import CpuDevice
-from stridedgpu.devices.cuda.plan import GpuPlanner
+from stridedgpu.devices.cpu.plan import CpuPlan
+from stridedgpu.devices.cuda.choice import Problem
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located, LocatedOperands
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.crop_windows import Crops
-from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.device_plan import DevicePlan, Width
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .memory import Pages, host_alias, live_bytes, opened
-from .plan import EmulatedPlan
 from .streams import Stream, finish_everything, stream_of
-
-__all__ = ["EmulatedDevice"]
 
 _PENDING_BYTES: Final = 256 * 1024 * 1024
 """Bytes of live memory from which on an allocation carries out what waits, since waiting work keeps its memory. Not
@@ -35,6 +35,74 @@ measured."""
 
 _STAGING_ALIGNMENT: Final = 64
 """Bytes: a cache line."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedPlan:
+    """A plan of the CPU's loops, which run, and the kernel that a GPU would run in their place.
+
+    Kernel, widths, tile and threads are those of the loops.
+    """
+
+    loops: CpuPlan
+    on_gpu: CudaPlan
+
+    @property
+    def device(self) -> str:
+        """The device's name."""
+        return EMULATED
+
+    @property
+    def problem(self) -> Problem:
+        """The operation as loops."""
+        return self.on_gpu.problem
+
+    @property
+    def kernel(self) -> str:
+        """The name of the CPU's loops."""
+        return self.loops.kernel
+
+    @property
+    def load(self) -> Width:
+        """The width of one load, and its limit."""
+        return self.loops.load
+
+    @property
+    def store(self) -> Width:
+        """The width of one store, and its limit."""
+        return self.loops.store
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of the arithmetic for offsets."""
+        return self.loops.index_bits
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The box that one step moves, along the problem's loops."""
+        return self.loops.tile
+
+    @property
+    def shape(self) -> str:
+        """The division of work among threads."""
+        return self.loops.shape
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        return self.loops.bytes_moved
+
+    def explain(self) -> str:
+        """The loops of the CPU, when they run, and the kernel of a GPU."""
+        gpu = self.on_gpu
+        widths = f"loads {gpu.load.nbytes} B, stores {gpu.store.nbytes} B"
+        return "\n  ".join(
+            [
+                f"{self.kernel} on {self.device}: loops of the CPU, run when somebody waits for them",
+                *(line.strip() for line in self.loops.explain().splitlines()[1:]),
+                f"a GPU such as {REFERENCE_GPU.name} would run {gpu.kernel}: {widths}",
+            ]
+        )
 
 
 class EmulatedDevice:
@@ -54,7 +122,7 @@ class EmulatedDevice:
         """Bytes of the widest single load or store of the GPU that is emulated."""
         return self._gpu.widest_access
 
-    def plan(self, problem: Any) -> EmulatedPlan:
+    def plan(self, problem: Problem) -> EmulatedPlan:
         """The plan of the CPU's loops. Raises what a GPU's planner raises for the problems that it refuses."""
         return EmulatedPlan(self._cpu.plan(problem), self._gpu.plan(problem))
 

@@ -15,20 +15,8 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 
-from .memory import host_alias, is_emulated
+from .memory import host_alias, pages_at
 from .streams import LEGACY_STREAM, Event, Stream, get_current_stream, stream_of
-
-__all__ = [
-    "array_interface",
-    "borrowed",
-    "check_address",
-    "cupy_array",
-    "device_capsule",
-    "event_of_current_stream",
-    "own_stream",
-    "requested",
-    "wait_for_event",
-]
 
 _NO_SYNCHRONISATION = -1
 """The `stream` of `__dlpack__` of a consumer that orders its work itself."""
@@ -80,16 +68,16 @@ def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dic
 
 def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
     """The memory of an object with the CUDA Array Interface; the current stream waits for the object's."""
-    held = described_array(obj)
-    check_address(type(obj).__name__, held.address)
-    if held.stream is not None:
-        get_current_stream().wait_event(stream_of(held.stream).record())
-    return held.located(EMULATED)
+    array = described_array(obj)
+    check_address(type(obj).__name__, array.address)
+    if array.stream is not None:
+        get_current_stream().wait_event(stream_of(array.stream).record())
+    return array.located(EMULATED)
 
 
 def check_address(producer: str, address: int) -> None:
     """Raise `DeviceError` if memory that another object describes as a CUDA device's is not emulated."""
-    if address and not is_emulated(address):
+    if address and pages_at(address, 1) is None:
         raise DeviceError(
             f"{producer} describes memory of cuda:0 at {address:#x}, which is no memory of {EMULATED}; and there is no "
             "other CUDA device, or STRIDEDGPU_DEVICE puts the emulated one in its place."

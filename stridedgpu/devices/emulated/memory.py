@@ -11,41 +11,36 @@ import ctypes
 import mmap
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import EMULATED
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.strides import round_up
 
-__all__ = ["POISON", "Pages", "block_at", "host_alias", "is_emulated", "is_protected", "live_bytes", "opened"]
-
 POISON: Final = 0xFD
 """The value of each byte of new memory: far from 0 as a float, NaN as float16, out of range as an index."""
-
-_PAGE_BYTES: Final = mmap.PAGESIZE
 
 _NO_ACCESS: Final = 0
 _READ_AND_WRITE: Final = 3
 """PROT_NONE, and PROT_READ | PROT_WRITE: the same numbers on every POSIX system."""
 
 
-def _found_mprotect() -> Callable[[int, int, int], int] | None:
+def _mprotect_function() -> Callable[[int, int, int], int] | None:
     """The C library's `mprotect`, or None where there is none."""
     if sys.platform == "win32":
         return None
     try:
-        function = ctypes.CDLL(None, use_errno=True).mprotect
+        function: Any = ctypes.CDLL(None, use_errno=True).mprotect
     except (AttributeError, OSError):
         return None
     function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int), ctypes.c_int
-    found: Callable[[int, int, int], int] = function
-    return found
+    return cast("Callable[[int, int, int], int]", function)
 
 
-_mprotect: Final = _found_mprotect()
+_mprotect: Final = _mprotect_function()
 
 _live: Final[weakref.WeakValueDictionary[int, Pages]] = weakref.WeakValueDictionary()
 """The allocations that are still used, by address."""
@@ -62,10 +57,11 @@ class Pages:
     __slots__ = ("__weakref__", "_mapping", "_start", "address", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
-        """Map the pages. Raises `DeviceError` if the system has none left."""
-        self.nbytes = round_up(max(nbytes, 1), _PAGE_BYTES)
+        """Map anonymous pages, of which a forked process gets a copy. Raises `DeviceError` if there are none left."""
+        self.nbytes = round_up(max(nbytes, 1), mmap.PAGESIZE)
+        private = {} if sys.platform == "win32" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
         try:
-            self._mapping = _private_mapping(self.nbytes)
+            self._mapping = mmap.mmap(-1, self.nbytes, **private)
         except (OSError, OverflowError, ValueError) as error:
             raise DeviceError(f"{EMULATED} has no {nbytes} bytes of memory left to allocate.") from error
         self._start: Any = ctypes.c_char.from_buffer(self._mapping)
@@ -80,50 +76,42 @@ class Pages:
             raise DeviceError(f"mprotect failed with errno {ctypes.get_errno()} on memory of {EMULATED}.")
 
 
-def _private_mapping(nbytes: int) -> mmap.mmap:
-    """Anonymous memory; a forked process gets a copy."""
-    if sys.platform == "win32":
-        return mmap.mmap(-1, nbytes)
-    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-
 def live_bytes() -> int:
     """The bytes of all allocations that are still used."""
     return sum(pages.nbytes for pages in list(_live.values()))
 
 
-def is_emulated(address: int) -> bool:
-    """True if a live allocation has this address."""
-    return any(pages.address <= address < pages.address + pages.nbytes for pages in list(_live.values()))
-
-
-def block_at(address: int, nbytes: int) -> Pages:
-    """The allocation that a range lies in. Raises `DeviceError` if there is none: CUDA's illegal address."""
+def pages_at(address: int, nbytes: int) -> Pages | None:
+    """The live allocation that a range lies in."""
     for pages in list(_live.values()):
         if pages.address <= address and address + nbytes <= pages.address + pages.nbytes:
             return pages
-    raise DeviceError(
-        f"{nbytes} bytes at {address:#x} are no memory of {EMULATED}, or have been freed: on a GPU this is an illegal "
-        "memory access."
-    )
+    return None
 
 
 def host_alias(buffer: Buffer, used: set[Pages]) -> Buffer:
-    """A buffer of the emulated device as the loops of the CPU see it; its pages are added to `used`."""
+    """A buffer of the emulated device as the loops of the CPU see it; its pages are added to `used`.
+
+    Raises `DeviceError` for memory that no allocation has: CUDA's illegal address.
+    """
     if buffer.nbytes:
-        owner = buffer.owner
-        used.add(owner if isinstance(owner, Pages) else block_at(buffer.address, buffer.nbytes))
+        pages = buffer.owner if isinstance(buffer.owner, Pages) else pages_at(buffer.address, buffer.nbytes)
+        if pages is None:
+            raise DeviceError(
+                f"{buffer.nbytes} bytes at {buffer.address:#x} are no memory of {EMULATED}, or have been freed: on a "
+                "GPU this is an illegal memory access."
+            )
+        used.add(pages)
     return Buffer(buffer.address, buffer.nbytes, owner=buffer, alignment=buffer.alignment, readonly=buffer.readonly)
 
 
 @contextmanager
-def opened(used: Iterable[Pages]) -> Iterator[None]:
+def opened(used: set[Pages]) -> Iterator[None]:
     """Let the processor access the pages, for the length of a launch."""
-    held = list(used)
     try:
-        for pages in held:
+        for pages in used:
             pages.allow(_READ_AND_WRITE)
         yield
     finally:
-        for pages in held:
+        for pages in used:
             pages.allow(_NO_ACCESS)

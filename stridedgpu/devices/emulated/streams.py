@@ -16,12 +16,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, Self
 
 from stridedgpu.devices.interface import EMULATED
 from stridedgpu.values.errors import DeviceError
-
-__all__ = ["LEGACY_STREAM", "Event", "Stream", "finish_everything", "get_current_stream", "stream_of"]
 
 LEGACY_STREAM: Final = 1
 """The default stream's handle in DLPack and the CUDA Array Interface, where 0 is ambiguous."""
@@ -66,11 +65,11 @@ class Stream:
 
     >>> import stridedgpu as sg
     >>> with sg.emulated.Stream(non_blocking=True) as stream:
-    ...     made = sg.zeros((2, 2), "uint8", device="cuda-emulated")
-    >>> made.numpy().tolist()  # on the default stream, which waits for no other: too early
+    ...     tensor = sg.zeros((2, 2), "uint8", device="cuda-emulated")
+    >>> tensor.numpy().tolist()  # on the default stream, which waits for no other: too early
     [[253, 253], [253, 253]]
     >>> stream.synchronize()
-    >>> made.numpy().tolist()
+    >>> tensor.numpy().tolist()
     [[0, 0], [0, 0]]
     """
 
@@ -94,7 +93,7 @@ class Stream:
         """Append work, which runs when somebody waits for it."""
         with _lock:
             for other in _ordered_before(self):
-                self._append(_Wait(other, other.submitted))
+                self._append(partial(other.finish, other.submitted))
             self._append(work)
             _waiting.add(self)
             while len(self._work) > _MOST_WAITING:
@@ -116,11 +115,10 @@ class Stream:
 
     def synchronize(self) -> None:
         """Carry out all work of the stream and what it waits for, and raise its errors."""
-        held = stream_of(self)
+        stream = stream_of(self)
         with _lock:
-            for other in _ordered_before(held):
+            for other in (*_ordered_before(stream), stream):
                 other.finish(other.submitted)
-            held.finish(held.submitted)
 
     @property
     def done(self) -> bool:
@@ -135,9 +133,9 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         """Make later work of this stream wait for an event; the host does not wait."""
-        held = event._stream
-        if held is not None and held is not self:
-            stream_of(self).submit(_Wait(held, event._place))
+        other = event._stream
+        if other is not None and other is not self:
+            stream_of(self).submit(partial(other.finish, event._place))
 
     def use(self) -> Self:
         """Make this the thread's current stream."""
@@ -152,19 +150,6 @@ class Stream:
     def __exit__(self, *failure: object) -> None:
         """Make the former stream current again; nothing is waited for."""
         _threads.current = self._before.pop()
-
-
-class _Wait:
-    """The entry of a stream that waits for a place of another."""
-
-    __slots__ = ("_place", "_stream")
-
-    def __init__(self, stream: Stream, place: int) -> None:
-        self._stream = stream
-        self._place = place
-
-    def __call__(self) -> None:
-        self._stream.finish(self._place)
 
 
 _streams: Final[weakref.WeakValueDictionary[int, Stream]] = weakref.WeakValueDictionary()
