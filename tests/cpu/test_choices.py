@@ -99,16 +99,6 @@ CASES = {
             "AArch64": "compiled blocks of 72 words",
         },
     ),
-    "squares": Case(
-        lambda: sg.plan_relayout(tensor((300, 201), "int32").permute((1, 0)), tensor((201, 300), "float32")),
-        {
-            "AVX2": "compiled transpose: tiles of 8 target by 8",
-            "AVX-512F alone": "compiled transpose: tiles of 16 target by 16",
-            "AVX-512": "compiled transpose: tiles of 16 target by 16",
-            "AVX-512 VBMI": "compiled transpose: tiles of 16 target by 16",
-            "AArch64": "compiled transpose: tiles of 8 target by 8",
-        },
-    ),
     "rows of bytes by indices": Case(
         lambda: rows("uint8", 600, 10),
         {

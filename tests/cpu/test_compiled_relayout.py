@@ -33,8 +33,7 @@ from stridedgpu.devices.cpu.compiled import relayout
 from stridedgpu.devices.cpu.compiled.blocks import pieces_of
 from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
-from stridedgpu.devices.cpu.compiled.ir import permuting
-from stridedgpu.devices.cpu.compiled.transpose_strips import TransposeStrips
+from stridedgpu.devices.cpu.compiled.transpose import TransposeStrips
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cpu.target import Target
@@ -69,8 +68,8 @@ def planned_as(variant):
         return
     changes = {
         "streaming": {"streamed_bytes": 0, "long_row_bytes": 0},
-        "source order": {"cached_bytes": 0, "least_rows": 2},
-        "strips": {"least_strip": 0, "item_bytes": range(2048, 2049)},
+        "source order": {"cached_bytes": 0},
+        "strips": {"item_bytes": range(2048, 2049)},
     }.get(variant, {})
     with policy_with(relayout=changes), pytest.MonkeyPatch.context() as patch:
         if variant in ("strips", "source order", "without blocks"):
@@ -278,15 +277,14 @@ def test_pixels_of_long_elements(processor, element, step):
 @each_class
 @pytest.mark.parametrize("nbytes, element", [(3, "uint8"), (4, "uint8"), (5, "uint8"), (7, "uint8"), (6, "float16")])
 @pytest.mark.parametrize("pixels", [8, 16, 21, 64, 67])
-def test_pixels_are_permuted_within_16_bytes(processor, nbytes, element, pixels):
+def test_reversed_pixels_of_few_bytes(processor, nbytes, element, pixels):
     """No byte outside of the rows is read or written, as the fences show, whatever the last load and store begin at."""
     made = conversion(element_type(element), element_type(element))
     dense = Layout((3, pixels, nbytes // made.source.itemsize))
     with policy_for(processor.features):
         for axis, seed in product((1, 2), (2, 3, 5)):
             turned = dense.sliced(tuple(slice(None, None, -1 if other == axis else 1) for other in range(3)))
-            kernel = moved_kernel(turned, dense, made, None, seed)
-        assert kernel.within == (permuting(made.source.itemsize) not in processor.features)
+            assert moved_kernel(turned, dense, made, None, seed) is not None
 
 
 @pytest.mark.parametrize("target", ["float16", "bfloat16"])
@@ -345,14 +343,14 @@ def test_wide_numbers_around_every_power_of_two(source, target, seed):
 def test_chosen_channels_do_not_follow_one_another():
     """Planes whose rows lie beside one another, in an order of channels that is no step."""
     sizes, channels = (16, 10, 100), (5, 3, 2, 6, 7, 4, 8, 1, 0, 9)
-    with policy_with(relayout={"cached_bytes": 0, "least_rows": 2}):
+    with policy_with(relayout={"cached_bytes": 0}):
         byte = ELEMENT_TYPES["uint8"]
         made = conversion(byte, byte, channels=channels, source_channels=10)
         moved_kernel(Layout(sizes, (1024, 100, 1)), Layout(sizes, (100, 1600, 1)), made, channel_axis=1)
 
 
 @pytest.mark.parametrize("element", ["uint8", "uint16", "float32", "float64"])
-@pytest.mark.parametrize("height, width", [(28, 300), (47, 129), (64, 32), (100, 130), (65, 1000), (300, 33)])
+@pytest.mark.parametrize("height, width", [(33, 300), (47, 129), (64, 32), (100, 130), (65, 1000), (300, 33)])
 def test_strips_of_long_lines(element, height, width):
     """Strips and steps that are moved back to the ends, and items that cut the lines."""
     number = element_type(element)
@@ -362,7 +360,8 @@ def test_strips_of_long_lines(element, height, width):
         with policy_with(relayout={"item_bytes": range(item_bytes, item_bytes + 1)}):
             kernel = moved_kernel(*layouts, conversion(number, number), None, height + item_bytes)
         assert type(kernel) is TransposeStrips
-        assert (kernel.rows, kernel.columns) == (64 // number.itemsize, 16 // number.itemsize)
+        assert kernel.rows * number.itemsize in (32, 64)
+        assert kernel.columns == 16 // number.itemsize
 
 
 @st.composite

@@ -20,8 +20,7 @@ from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout, relayout_kernel
 from stridedgpu.devices.cpu.compiled.rows import Rows
-from stridedgpu.devices.cpu.compiled.transpose import Transpose
-from stridedgpu.devices.cpu.compiled.transpose_strips import TransposeStrips
+from stridedgpu.devices.cpu.compiled.transpose import Transpose, TransposeStrips
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
@@ -33,7 +32,6 @@ LIMITS = {
     "long_row_bytes": 1 << 13,
     "short_strip": 16,
     "short_side": 32,
-    "least_strip": 28,
 }
 """The thresholds of these tests, whatever the policy's are."""
 
@@ -108,7 +106,7 @@ def test_kernels_follow_the_strides():
     assert type(kernel_of(sizes, (2352, 784, 28, -1), nhwc)) is Channels
     assert type(kernel_of((2, 28, 28, 3), (3136, 112, 4, 1), (2352, 84, 3, 1))) is Channels  # BGRX to BGR
     assert type(kernel_of((40, 50), (1, 40), (50, 1), "float32")) is TransposeStrips
-    assert type(kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8")) is Transpose
+    assert type(kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8")) is TransposeStrips
     assert type(kernel_of((40, 50), (1, 400), (100, 20))) is Rows
     assert type(kernel_of((40, 4), (4, -1), (4, 1), "float32")) is Channels  # RGBA to ABGR
     assert type(kernel_of((40, 16), (16, -1), (16, 1), "float32")) is Rows
@@ -142,8 +140,8 @@ NARROW = {
     "strips of 16": (transposed(900, 16), "float16", TransposeStrips, False),
     "strips of 31 bytes": (transposed(900, 31), "uint8", TransposeStrips, True),
     "strips of 32 bytes": (transposed(900, 32), "uint8", TransposeStrips, False),
-    "squares of 27": (transposed(27, 900), "float32", Transpose, True),
-    "tiles of 31": (transposed(31, 900), "float16", Transpose, True),
+    "strips of 15 words": (transposed(15, 900), "float32", TransposeStrips, True),
+    "strips of 31 words": (transposed(31, 900), "float16", TransposeStrips, True),
 }
 
 
@@ -201,7 +199,7 @@ def test_rows_are_moved_in_the_order_of_the_source(heads, length, cached_bytes, 
     image = heads * length * row
     source = Layout((2, length, heads, row), (image, heads * row, row, 1))
     target = Layout((2, length, heads, row), (image, row, length * row, 1))
-    with policy_with(relayout={"cached_bytes": cached_bytes, "least_rows": 8}):
+    with policy_with(relayout={"cached_bytes": cached_bytes}):
         sides = [TensorSpec.of(layout, ELEMENT_TYPES["float32"], base_alignment=64) for layout in (source, target)]
         made = conversion(ELEMENT_TYPES["float32"], ELEMENT_TYPES["float32"])
         rows, _ = plan_relayout(chosen_relayout(*sides, made).problem).inner
@@ -212,58 +210,27 @@ def test_rows_are_moved_in_the_order_of_the_source(heads, length, cached_bytes, 
     assert rows.size == (heads if source_order else length)
 
 
-@pytest.mark.parametrize("size, rows", [(17, 16), (33, 32), (72, 64), (128, 128), (600, 128)])
-def test_tiles_have_some_lines_that_begin_anywhere(size, rows):
-    kernel = kernel_of((2, size, 40), (size * 40, 40, 1), (size * 41 + 1, 1, size), "float32", "float16")
-    assert (type(kernel), kernel.rows, kernel.in_registers) == (Transpose, rows, False)
-
-
-@pytest.mark.parametrize("source, target", [("float32", "float32"), ("uint8", "float32"), ("int32", "float64")])
-@pytest.mark.parametrize("height, width", [(16, 16), (17, 40), (27, 300)])
-def test_what_is_no_strip_is_squares_in_registers(source, target, height, width):
-    with no_blocks():
-        kernel = kernel_of((height, width), (width, 1), (1, height), source, target)
-    assert type(kernel) is Transpose
-    assert kernel.in_registers
-    assert kernel.rows == kernel.columns
-
-
-@pytest.mark.parametrize(
-    "height, width, source, target",
-    [
-        (27, 400, "float32", "float32"),
-        (31, 400, "float16", "float16"),
-        (63, 400, "uint8", "uint8"),
-        (400, 400, "float32", "float64"),
-    ],
-)
-def test_short_lines_and_conversions_are_no_strips(height, width, source, target):
-    with no_blocks():
-        kernel = kernel_of((height, width), (width, 1), (1, height), source, target)
-    assert type(kernel) is Transpose
-
-
 @pytest.mark.parametrize(
     "height, target, kernel",
-    [(400, "float32", Transpose), (401, "float32", TransposeStrips), (401, "int32", Transpose)],
+    [(400, "float32", Transpose), (401, "float32", TransposeStrips), (401, "int32", TransposeStrips)],
     ids=["aligned", "unaligned", "unaligned and converted"],
 )
 def test_transposes_of_aligned_lines_are_written_past_the_caches(height, target, kernel):
     with policy_with(relayout={"streamed_bytes": 0}):
         chosen = kernel_of((height, 400), (400, 1), (1, height), "float32", target)
     assert type(chosen) is kernel
-    assert chosen.streaming == (height == 400) != chosen.in_registers
+    assert chosen.streaming == (height == 400)
 
 
-@pytest.mark.parametrize("target, in_registers", [("float32", True), ("uint16", False)])
+@pytest.mark.parametrize("target", ["float32", "uint16"])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_constants_of_either_axis_in_tiles(target, in_registers, axis):
+def test_constants_of_either_axis_in_tiles(target, axis):
     sizes = (90, 70)
     constants = [0.5 * number for number in range(sizes[axis])]
     options = {"channel_axis": axis, "scale": constants, "bias": constants, "source_channels": sizes[axis]}
     with no_blocks():
         kernel = kernel_of(sizes, (1, 90), (70, 1), "uint8", target, **options)
-    assert (type(kernel), kernel.in_registers) == (Transpose, in_registers)
+    assert type(kernel) is TransposeStrips
 
 
 @pytest.mark.parametrize(
@@ -286,7 +253,7 @@ def test_accesses_are_as_wide_as_a_step(source_strides, target_strides, types, e
         for layout, element in zip(layouts, (made.source, made.target), strict=True)
     ]
     walk = plan_relayout(chosen_relayout(*sides, made).problem)
-    read, written = (width.nbytes for width in walk.accesses)
+    read, written = (width.nbytes for width in walk.widths)
     assert (read // made.source.itemsize, written // made.target.itemsize) == elements(walk.kernel)
 
 
@@ -345,7 +312,7 @@ def test_one_pixel_repeated_and_long_pixels_of_planes_with_steps():
     assert (type(repeated), repeated.source_pixel, repeated.target_pixel) == (Channels, 0, 3)
     # Sixteen planes are transposed, unless their elements lie apart.
     with no_blocks():
-        assert type(kernel_of((5, 100, 16), (100, 1, 500), (1600, 16, 1))) is Transpose
+        assert type(kernel_of((5, 100, 16), (100, 1, 500), (1600, 16, 1))) is TransposeStrips
     stepped = kernel_of((5, 100, 16), (300, 3, 1500), (1600, 16, 1))
     assert (type(stepped), stepped.planar, stepped.source_pixel) == (Channels, True, 3)
 
@@ -364,7 +331,6 @@ def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
     "sizes, pitch, streams",
     [
         ((4, 256), 256, True),
-        ((4, 192), 192, False),
         ((4, 8200), 8201, True),
         ((4, 640), 641, False),
         ((4, 640), 704, True),
@@ -372,7 +338,6 @@ def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
     ],
     ids=[
         "lines",
-        "too few lines of rows that lie apart",
         "long rows",
         "short rows that begin anywhere",
         "short rows of lines",
@@ -408,18 +373,3 @@ def test_rows_that_lie_apart_are_prefetched_where_they_are_written_past_the_cach
 def test_a_step_along_a_row_is_two_lines_of_the_wider_side(source, target, size, lanes):
     kernel = kernel_of((5, size), (size + 3, 1), (size, 1), source, target)
     assert (type(kernel), kernel.lanes) == (Rows, lanes)
-
-
-@pytest.mark.parametrize(
-    "sizes, rows",
-    [((30, 14, 2, 128), 14), ((30, 4, 2, 128), 2), ((30, 5, 2, 128), 5), ((30, 16, 7, 128), 16), ((30, 40, 8, 128), 8)],
-    ids=str,
-)
-def test_an_item_has_rows_of_a_loop_that_is_not_short(sizes, rows):
-    """The innermost loop but the row, or the next one if that is much longer."""
-    _, across, down, row = sizes
-    strides = (across * down * row, row, across * row, 1)
-    byte = element_type("uint8")
-    specs = [TensorSpec.of(Layout(sizes, steps), byte, base_alignment=1) for steps in (strides, None)]
-    walk = plan_relayout(chosen_relayout(*specs, conversion(byte, byte), None).problem)
-    assert [loop.size for loop in walk.inner] == [rows, row]

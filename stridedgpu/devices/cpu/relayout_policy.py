@@ -27,25 +27,9 @@ class RelayoutPolicy(NamedTuple):
     """Items, at least, of a call that threads share: 320 and 400 KB took 0.9 of the time in three, and 0.8 in eight."""
 
     streamed_bytes: int = 20 * _MB
-    """Bytes moved from which on rows, pixels and aligned transposes are written by non-temporal stores: five eighths of
-    the last-level cache. Without: 0.78 to 0.9 of the speed of what is streamed, and 0.32 at worst."""
-
-    streamed_written: float = 2.6
-    """Times `streamed_bytes` from which on where every byte moved is written, and in proportion where some are read,
-    but never below `streamed_bytes`: what is read stays in the caches then. Without: 0.94 to 1.06, and 0.55 at worst,
-    where two bytes become eight."""
-
-    streamed_shared: float = 2
-    """Times `streamed_written` where threads share a move: two cores at times write past the caches no faster than one.
-    With 1: 0.3 to 1 for copies of 26 to 52 MB on a quiet Zen 4, and 0.8 to 2.4 beside other work on a Zen 5."""
-
-    streamed_row_bytes: int = 256
-    """Bytes of the shortest row that is, where source rows lie apart. With 64, a line, which suffices where they follow
-    one another: 0.67 for windows of rows of 96 bytes."""
-
-    least_strip: int = 28
-    """Elements of a target line from which on a transpose goes in strips: of a shorter one the last strip repeats much.
-    Without: 0.83 to 1.15 of the speed of lines of 16 to 27, and 0.78 at worst."""
+    """Bytes moved from which on one thread writes rows, pixels and aligned transposes by non-temporal stores: five
+    eighths of the last-level cache. Several threads do from twice as many on: two cores at times write past the caches
+    no faster than one. Without: 0.78 to 0.9 of the speed of what is streamed, and 0.32 at worst."""
 
     short_strip: int = 16
     """Elements of the shorter side of strips of 2 to 8 bytes below which blocks take their place. Without: 0.72."""
@@ -64,10 +48,6 @@ class RelayoutPolicy(NamedTuple):
     step_bytes: int = 128
     """Bytes of one step along a row of the wider side: two cache lines."""
 
-    least_rows: int = 8
-    """Rows of an item below which the next loop is taken for them if it is more than twice as long: an item begins anew
-    with each place in the others. Without: 0.95 to 1.01, and 0.71 at worst, for patches of 2 x 2 pixels."""
-
     cached_bytes: int = 16 * _MB
     """Bytes moved that stay in the last-level cache: half of it. From there on rows are moved in the order of the
     source, where they follow one another, and not in that of the target (never: 0.6, and 0.34 at worst; always: 0.71 to
@@ -79,9 +59,6 @@ class RelayoutPolicy(NamedTuple):
 
     tile_bytes: int = _KB
     """Bytes of a source line that a transpose reads before it continues with the next; half as many of a target."""
-
-    unaligned_line_bytes: int = 256
-    """Bytes of a tile's target line that begins anywhere. With 64, a cache line: 0.8."""
 
     backward_ahead_bytes: int = 8 * _KB
     """Bytes between a row that is read backward and what is prefetched of it, where stores pass the caches, or the
@@ -101,11 +78,6 @@ class RelayoutPolicy(NamedTuple):
 
     long_channels: int = 8
     """Channels from which on a transpose takes fewer shuffles than interleaving. Without: 0.52 to 0.57."""
-
-    def streams(self, nbytes: int, written: int, *, shared: bool) -> bool:
-        """Whether a move through `nbytes`, of which so many are written, is one to write by non-temporal stores."""
-        times = self.streamed_written * (self.streamed_shared if shared else 1)
-        return nbytes >= self.streamed_bytes * max(1, times * written / max(nbytes, 1))
 
     def bytes_of_item(self, nbytes: int) -> int:
         """Approximate bytes of one item of a move of `nbytes`."""

@@ -15,17 +15,21 @@ vectors are written twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from operator import mul
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.device_plan import Width
 
 from .ir import Code, Value, vector_type
-from .shuffles import gathered
+from .kernel_call import ONCE, KernelCall, LoopAxis, LoopMatch
+from .shuffles import gathered, shuffled_bytes
 from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
 
-__all__ = ["Blocks", "Digit", "pieces_of"]
+__all__ = ["Blocks", "match_blocks", "pieces_of"]
 
 _GATHERED: Final = 3
 """Groups of vectors that are no longer merged in pairs: the stored vectors are gathered from them."""
@@ -57,8 +61,8 @@ class _Access(NamedTuple):
 class Blocks:
     """A kernel over blocks of words, `lanes` a vector.
 
-    `digits` are the block's loops: a part of `a`, a part of `b`, then whole loops, whose parameters follow those of the
-    `rank` outer loops.
+    `digits` are the block's loops: a part of `a`, a part of `b`, then whole loops, whose source and target strides are
+    the parameters behind those of the `rank` outer loops.
     """
 
     elements: Elements
@@ -66,52 +70,49 @@ class Blocks:
     lanes: int
     digits: tuple[Digit, ...]
 
-    @property
-    def streaming(self) -> bool:
-        """Stores go through the caches: few of them are whole lines."""
-        return False
+    family: ClassVar[str] = "blocks"
+    streaming: ClassVar[bool] = False
 
-    @property
-    def widths(self) -> list[tuple[int, int]]:
-        """For each side the bytes of an access, and of a run."""
-        made = []
-        for steps in ([digit.source for digit in self.digits], [digit.target for digit in self.digits]):
-            count = prod(digit.size for digit, step in zip(self.digits, steps, strict=True) if step)
-            made.append(
-                (pieces_of(count, self.lanes)[0][1] * self.elements.source_bytes, count * self.elements.source_bytes)
-            )
-        return made
+    def describe(self, row: LoopAxis) -> str:  # noqa: ARG002
+        """The kernel in plain words."""
+        return f"blocks of {prod(digit.size for digit in self.digits)} words, permuted in registers"
+
+    def widths(self, row: LoopAxis) -> tuple[Width, Width]:  # noqa: ARG002
+        """The widths of a load and of a store, and the reason they are not wider."""
+        return self._width([digit.source for digit in self.digits]), self._width([d.target for d in self.digits])
+
+    def _width(self, steps: Sequence[int]) -> Width:
+        """The width of the accesses to runs along which the digits have some steps."""
+        run, nbytes = prod(d.size for d, step in zip(self.digits, steps, strict=True) if step), self.elements.itemsize
+        return Width(pieces_of(run, self.lanes)[0][1] * nbytes, f"a block's runs have {run * nbytes} bytes")
+
+    def steps(self, row: LoopAxis) -> tuple[int, int]:  # noqa: ARG002
+        """Elements of `a` and `b` in a step."""
+        return self.digits[0].size, self.digits[1].size
 
     def text(self, name: str) -> str:
         """The module."""
         code = Code()
         grid = Grid(code, self.elements, self.rank)
-        fields = [OUTER_PLACE + OUTER_FIELDS * (self.rank + place) for place in range(len(self.digits) - 2)]
-        loads = self._accesses(
-            code,
-            [digit.source for digit in self.digits],
-            [grid.a.source, grid.b.source, *(code.parameter(field + 1) for field in fields)],
-        )
-        stores = self._accesses(
-            code,
-            [digit.target for digit in self.digits],
-            [grid.a.target, grid.b.target, *(code.parameter(field + 2) for field in fields)],
-        )
+        first = OUTER_PLACE + OUTER_FIELDS * self.rank
+        whole = [code.parameter(first + place) for place in range(2 * len(self.digits) - 4)]
+        reads = [grid.a.source, grid.b.source, *whole[::2]]
+        writes = [grid.a.target, grid.b.target, *whole[1::2]]
+        loads = self._accesses(code, [digit.source for digit in self.digits], reads)
+        stores = self._accesses(code, [digit.target for digit in self.digits], writes)
         a_step, b_step = self.digits[0].size, self.digits[1].size
         with grid.items(a_step, b_step) as item, grid.steps(item.a, a_step) as a:
-            source = code.at(item.source, code.multiply(a, grid.a.source))
-            target = code.at(item.target, code.multiply(a, grid.a.target))
+            row = grid.addresses(grid.a, a, item.source, item.target)
             with grid.steps(item.b, b_step) as b:
-                here = code.at(source, code.multiply(b, grid.b.source))
-                there = code.at(target, code.multiply(b, grid.b.target))
-                vectors = [self._loaded(code, code.at(here, load.offset), load.words) for load in loads]
+                source, target = grid.addresses(grid.b, b, *row)
+                vectors = [self._loaded(code, code.at(source, load.offset), load.words) for load in loads]
                 wanted = [store.words for store in stores]
-                made = self._gathered(code, self._merged(code, vectors, wanted), wanted)
-                for vector, store in zip(made, stores, strict=True):
+                sorted_vectors = self._gathered(code, self._merged(code, vectors, wanted), wanted)
+                for vector, store in zip(sorted_vectors, stores, strict=True):
                     value = vector.value
                     if len(store.words) < self.lanes:
                         value = code.shuffle(value, None, range(len(store.words)))
-                    code.store(value, code.at(there, store.offset), 1)
+                    code.store(value, code.at(target, store.offset), 1)
         return code.text(name)
 
     def _places(self) -> list[tuple[int, ...]]:
@@ -124,7 +125,7 @@ class Blocks:
         for word, places in enumerate(self._places()):
             run = tuple(0 if step else place for place, step in zip(places, steps, strict=True))
             runs.setdefault(run, {})[sum(map(mul, places, steps))] = word
-        made = []
+        accesses = []
         for first, run_words in runs.items():
             start = code.full("i64", 0)
             for place, stride in zip(first, strides, strict=True):
@@ -132,8 +133,8 @@ class Blocks:
                     start = code.add(start, code.multiply(stride, place))
             for begin, count in pieces_of(len(run_words), self.lanes):
                 words = [run_words[begin + number] for number in range(count)]
-                made.append(_Access(words, code.add(start, begin * self.elements.source_bytes)))
-        return made
+                accesses.append(_Access(words, code.add(start, begin * self.elements.source_bytes)))
+        return accesses
 
     def _loaded(self, code: Code, address: Value, words: list[int]) -> _Vector:
         """Load consecutive words into the first lanes of a vector."""
@@ -193,11 +194,10 @@ class Blocks:
             for lane, word in enumerate(vector.words)
         }
         values = [vector.value for vector in vectors]
-        made = []
-        for words in wanted:
-            places = [where[word] for word in words] + [-1] * (self.lanes - len(words))
-            made.append(_Vector(gathered(code, values, places), words))
-        return made
+        return [
+            _Vector(gathered(code, values, [where[word] for word in words] + [-1] * (self.lanes - len(words))), words)
+            for words in wanted
+        ]
 
 
 def _sources(parts: list[list[_Vector]], wanted: list[list[int]]) -> int:
@@ -214,3 +214,144 @@ def pieces_of(count: int, lanes: int) -> list[tuple[int, int]]:
     """
     each = min(lanes, 1 << (count.bit_length() - 1))
     return [(min(first, count - each), each) for first in range(0, count, each)]
+
+
+class _Block(NamedTuple):
+    """A block: the size of each loop there, and each side's run, by the loops' numbers."""
+
+    sizes: tuple[int, ...]
+    source_run: tuple[int, ...]
+    target_run: tuple[int, ...]
+
+
+def match_blocks(match: LoopMatch) -> KernelCall | None:
+    """The kernel of blocks; None if a conversion takes part, or a side has no run of two words."""
+    if not match.problem.conversion.is_bitwise_copy or match.problem.filler:
+        return None
+    match = _in_words(match)
+    word = match.source_bytes
+    vector_bytes = shuffled_bytes(word)
+    match = _read_forward(match, vector_bytes)
+    loops, lanes = match.loops, vector_bytes // word
+    runs = [
+        _run_of([loop.source for loop in loops], loops, word),
+        _run_of([loop.target for loop in loops], loops, word),
+    ]
+    lengths = [length for length in (lanes, lanes // 2, lanes // 4) if length > 1]
+    blocks = {_block(loops, runs, wanted) for wanted in product(lengths, lengths)}
+    # With their copies between two merges, vectors of a block take half of the registers.
+    most = policy().target.vector_registers // 4 * vector_bytes
+    fitting = [block for block in blocks if prod(block.sizes) * word <= most]
+    if not fitting or not all(runs):
+        return None
+    return _call(match, min(fitting, key=lambda block: (_cost(loops, block, lanes), block)), lanes)
+
+
+def _in_words(match: LoopMatch) -> LoopMatch:
+    """The elements, or the run that both sides have in common, as words of up to 8 bytes."""
+    nbytes = match.source_bytes
+    unit = next((loop for loop in match.loops if loop.source == loop.target == nbytes and not loop.channels), None)
+    size = 1 if unit is None else unit.size
+    word = min(8, nbytes * size & -(nbytes * size))
+    words = nbytes * size // word
+    loops = match.besides(*([] if unit is None else [unit]))
+    if words > 1:
+        loops = (*loops, LoopAxis(words, word, word, axis=-1 if unit is None else unit.axis))
+    return replace(match, loops=loops, source_bytes=word, target_bytes=word)
+
+
+def _read_forward(match: LoopMatch, vector_bytes: int) -> LoopMatch:
+    """The same work with the loops reversed that read backward: they then continue a source run.
+
+    A loop that continues a target run of less than a vector stays as it is.
+    """
+    for loop in match.loops:
+        if loop.source < 0 and not 0 < loop.target < vector_bytes and not loop.channels:
+            match, _ = match.flipped(loop)
+    return match
+
+
+def _run_of(strides: Sequence[int], loops: Sequence[LoopAxis], word: int) -> tuple[int, ...]:
+    """The numbers of the loops that are contiguous together on a side with these strides, innermost first."""
+    run: list[int] = []
+    reach = word
+    while True:
+        number = next(
+            (n for n, stride in enumerate(strides) if stride == reach and n not in run and not loops[n].channels), None
+        )
+        if number is None:
+            return tuple(run)
+        run.append(number)
+        reach *= loops[number].size
+
+
+def _block(loops: Sequence[LoopAxis], runs: Sequence[tuple[int, ...]], wanted: tuple[int, int]) -> _Block:
+    """The block whose runs have as many words as wanted, or all."""
+    block_runs: list[tuple[int, ...]] = []
+    sizes = [1] * len(loops)
+    for run, words in zip(runs, wanted, strict=True):
+        length, taken = 1, list[int]()
+        for number in run:
+            if length >= words:
+                break
+            taken.append(number)
+            part, size = -(-words // length), loops[number].size
+            if part >= size:
+                # A kernel for every size of a short loop, but not of a longer one.
+                part = size if size <= policy().relayout.short_side else 1 << (size.bit_length() - 1)
+            sizes[number] = max(sizes[number], part)
+            length *= part
+        block_runs.append(tuple(taken))
+    for block_run in block_runs:
+        for number in block_run[:-1]:
+            sizes[number] = loops[number].size
+    return _Block(tuple(sizes), block_runs[0], block_runs[1])
+
+
+def _cost(loops: Sequence[LoopAxis], block: _Block, lanes: int) -> float:
+    """Loads, stores and shuffles for each word; a store counts twice."""
+    sizes, words = block.sizes, prod(block.sizes)
+    (reads, loads), (writes, stores) = (_accesses(sizes, run, lanes) for run in (block.source_run, block.target_run))
+    # The vectors with words of one stored vector: those of other source runs, and those along a source run.
+    reach, span = 1, 1
+    for number in block.source_run:
+        span += (sizes[number] - 1) * reach if number in block.target_run else 0
+        reach *= sizes[number]
+    merged = prod(sizes[number] for number in block.target_run if number not in block.source_run) * -(-span // lanes)
+    shuffles = -(-words // lanes) * (merged - 1).bit_length()
+    repeated = prod(-(-loop.size // size) * size / loop.size for loop, size in zip(loops, sizes, strict=True))
+    return (reads * loads + 2 * writes * stores + shuffles) / words * repeated
+
+
+def _accesses(sizes: Sequence[int], run: Sequence[int], lanes: int) -> tuple[int, int]:
+    """The runs of a block on one side, and the vectors of each."""
+    length = prod(sizes[number] for number in run)
+    return prod(sizes) // length, len(pieces_of(length, lanes))
+
+
+def _call(match: LoopMatch, block: _Block, lanes: int) -> KernelCall:
+    """The call of a block's kernel: loops that are larger than the block lie in `a` and `b`, or outside."""
+    loops, sizes = match.loops, block.sizes
+    steps = []
+    for run in (block.source_run, block.target_run):
+        reach, along = 1, [0] * len(loops)
+        for number in run:
+            along[number] = reach
+            reach *= sizes[number]
+        steps.append(along)
+    digits = [Digit(size, read, written) for size, read, written in zip(sizes, *steps, strict=True)]
+    whole = [n for n, loop in enumerate(loops) if sizes[n] == loop.size]
+    rest = [n for n in range(len(loops)) if n not in whole]
+    # A loop in parts is `a` or `b`. Beside it, the longest one makes items long.
+    longest = sorted((n for n in rest if not loops[n].channels), key=lambda n: (sizes[n] == 1, -loops[n].size))
+    inner = sorted(longest[:2], key=lambda n: -abs(loops[n].target))
+    outer = tuple(loops[n] for n in rest if n not in inner)
+    absent = [(ONCE, Digit(1, 0, 0))] * (2 - len(inner))
+    a, b = absent + [(loops[n], digits[n]) for n in inner]
+    blocks = (a[1], b[1], *(digits[n] for n in whole))
+    kernel = Blocks(match.elements(a[0], b[0]), len(outer), lanes, blocks)
+    each = 2 * match.source_bytes * prod(sizes[n] for n in whole)
+    wanted = max(1, policy().relayout.bytes_of_item(match.problem.bytes_moved) // each)
+    extents = max(1, wanted // min(wanted, b[0].size)), wanted
+    call = match.call(kernel, outer, (a[0], a[1].size), (b[0], b[1].size), extents=extents)
+    return replace(call, more=tuple(stride for n in whole for stride in (loops[n].source, loops[n].target)))

@@ -12,7 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stridedgpu.planning.device_plan import Width
+
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
+from .kernel_call import LoopAxis
 from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
 
 __all__ = ["BorderedRows"]
@@ -39,7 +42,21 @@ class BorderedRows:
     rows_ahead: int
     dense: bool
     merged: int = 0
+    family: ClassVar[str] = "bordered_rows"
     streaming: ClassVar[bool] = False
+
+    def describe(self, row: LoopAxis) -> str:
+        """The kernel in plain words."""
+        return f"rows of {row.size} B with a border"
+
+    def widths(self, row: LoopAxis) -> tuple[Width, Width]:
+        """The widths of a load and of a store, and the reason they are not wider."""
+        width = Width(self.lanes, f"rows are {row.size} B of a source")
+        return width, width
+
+    def steps(self, row: LoopAxis) -> tuple[int, int]:
+        """Elements of `a` and `b` in a step."""
+        return 1, row.size
 
     def text(self, name: str) -> str:
         """The module."""

@@ -15,21 +15,20 @@ loaded to their place and stored from it:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.device_plan import Width
 
 from .conversion import Affine
-from .ir import Code, Value, vector_type
-from .shuffles import gathered, joined
-from .transpose import LANE_BYTES
+from .ir import LINE_BYTES, Code, Value, vector_type
+from .kernel_call import KernelCall, LoopAxis, LoopMatch, power_of_two
+from .shuffles import gathered, joined, shuffled_bytes
+from .transpose import transposes
 from .work_grid import Constants, Elements, Grid, Item
 
-__all__ = ["Channels"]
-
-_TAIL_BYTES: Final = 8
-"""Bytes of the last stores of a step, whose pixels a load of 16 bytes has: they end with it."""
+__all__ = ["Channels", "match_channels", "match_subsampled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,7 @@ class Channels:
     same of an interleaved target, 0 of a planar one. A target pixel with more elements than channels is padded: with
     zeros if `fills`, else the padding is not written. `backwards`: the source pixels are in reverse order.
     `reads_ahead`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
-    `parts`: how many of a vector have pixels of their own. `within`: bits of pixels without gaps move unchanged, so
-    that each pixel is permuted by itself.
+    `parts`: how many of a vector have pixels of their own.
     """
 
     elements: Elements
@@ -57,7 +55,25 @@ class Channels:
     reads_ahead: bool = False
     streaming: bool = False
     parts: int = 1
-    within: bool = False
+    family: ClassVar[str] = "channels"
+
+    def describe(self, row: LoopAxis) -> str:  # noqa: ARG002
+        """The kernel in plain words."""
+        ways = ("pixels", "planes")
+        ends = f"{ways[self.planar]} to {ways[not self.target_pixel]}"
+        return f"channels: {ends}, {self.pixels} pixels of {len(self.order)} elements a step"
+
+    def widths(self, row: LoopAxis) -> tuple[Width, Width]:
+        """The widths of a load and of a store, and the reason they are not wider."""
+        limit, elements = f"a step takes {self.pixels} pixels of {row.size} in a row", self.elements
+        loads = Width(self.pixels * elements.source_bytes, limit)
+        if not self.source_pixel:
+            loads = Width(elements.source_bytes, "one pixel is repeated")
+        return loads, Width(self.pixels * elements.target_bytes, limit)
+
+    def steps(self, row: LoopAxis) -> tuple[int, int]:  # noqa: ARG002
+        """Elements of `a` and `b` in a step."""
+        return 1, self.pixels
 
     def text(self, name: str) -> str:
         """The module."""
@@ -66,57 +82,21 @@ class Channels:
         with grid.items(1, self.pixels) as item:
             fixed = self._fixed_affines(code, grid, item)
             with code.loop(*item.a) as a:
-                source = code.at(item.source, code.multiply(a, grid.a.source))
-                target = code.at(item.target, code.multiply(a, grid.a.target))
+                source, target = grid.addresses(grid.a, a, item.source, item.target)
                 rows = [grid.affine(a, self.pixels, along=False)] if self.elements.constants == Constants.A else []
                 start = target if self.streaming else None
-                with grid.places(item.b, self.pixels, start, self._target_step) as (b, apart):
+                with grid.places(item.b, self.pixels, start, self._target_step) as (b, may_stream):
                     places = [grid.affine(b, self.pixels, along=True)] if self.elements.constants == Constants.B else []
                     affines = fixed or (rows or places) * len(self.order)
                     read, written = (
                         code.at(base, code.multiply(b, step))
                         for base, step in ((source, self._source_step), (target, self._target_step))
                     )
-                    if self.within:
-                        self._permute(code, grid, read, written)
-                    else:
-                        planes = self._load(code, grid, read, b)
-                        made = [
-                            self.elements.convert(code, plane, affine)
-                            for plane, affine in zip(planes, affines, strict=True)
-                        ]
-                        self._store(code, grid, made, written, apart)
+                    planes = self._load(code, grid, read, b)
+                    pairs = zip(planes, affines, strict=True)
+                    converted = [self.elements.convert(code, plane, affine) for plane, affine in pairs]
+                    self._store(code, grid, converted, written, may_stream)
         return code.text(name)
-
-    def _permute(self, code: Code, grid: Grid, source: Value, target: Value) -> None:
-        """Move pixels as many whole ones at once as 16 bytes have, with the bytes behind them, written again later."""
-        nbytes, step = self.elements.source_bytes, self._target_step
-        pixels, total = range(self.pixels), self.pixels * step
-        places = [
-            pixel * step + channel * nbytes + byte
-            for pixel in (pixels[::-1] if self.backwards else pixels)
-            for channel in self.order
-            for byte in range(nbytes)
-        ]
-        if self.backwards:
-            source = code.at(source, -step * (self.pixels - 1))
-        if self.reads_ahead:
-            grid.prefetch_row(source, total)
-        width = LANE_BYTES if LANE_BYTES % step else min(total, policy().target.vector_bytes)
-        whole, most = width // step * step, total - width
-        starts = [*range(0, most + 1, whole)]
-        pieces = [(start, width) for start in starts]
-        done = starts[-1] + whole
-        while done < total:
-            start = min(done, total - _TAIL_BYTES)
-            pieces.append((start, _TAIL_BYTES))
-            done = start + _TAIL_BYTES
-        for start, size in pieces:
-            wanted = places[start : start + min(size, whole)] if size == width else places[start : start + size]
-            first = min(*wanted, most)
-            lanes = [place - first for place in wanted] + [-1] * (size - len(wanted))
-            vector = code.load(vector_type(width, "i8"), code.at(source, first), 1)
-            code.store(code.shuffle(vector, None, lanes), code.at(target, start), 1)
 
     @property
     def _source_step(self) -> int:
@@ -195,17 +175,17 @@ class Channels:
             for place in places
         ]
 
-    def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value, apart: Value | None) -> None:
+    def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value, may_stream: Value | None) -> None:
         """Write one vector of target elements for each output channel, or for each position in an interleaved pixel."""
         if not self.target_pixel:
             steps = [code.multiply(grid.small_target, channel) for channel in range(len(planes))]
             starts = [code.at(address, step) for step in steps]
-            code.store_all(list(zip(planes, starts, strict=True)), apart)
+            code.store_all(list(zip(planes, starts, strict=True)), may_stream)
             return
-        made = self._interleaved(code, planes)
-        stores = [(vector, code.at(address, piece * vector.nbytes)) for piece, vector in enumerate(made)]
+        vectors = self._interleaved(code, planes)
+        stores = [(vector, code.at(address, piece * vector.nbytes)) for piece, vector in enumerate(vectors)]
         if self.fills or self.target_pixel == len(planes):
-            code.store_all(stores, apart)
+            code.store_all(stores, may_stream)
             return
         for piece, (vector, start) in enumerate(stores):
             places = range(piece * vector.lanes, (piece + 1) * vector.lanes)
@@ -217,11 +197,133 @@ class Channels:
         places = [
             min(place, len(planes)) * pixels + pixel for pixel in range(pixels) for place in range(self.target_pixel)
         ]
-        made = [
+        vectors = [
             gathered(code, [*planes, zero], self._in_parts(places[first : first + pixels]))
             for first in range(0, len(places), pixels)
         ]
         if self.parts == 1:
-            return made
+            return vectors
         starts = range(0, self.pixels, pixels)
-        return [code.shuffle(vector, None, range(start, start + pixels)) for start in starts for vector in made]
+        return [code.shuffle(vector, None, range(start, start + pixels)) for start in starts for vector in vectors]
+
+
+_LEAST_MASKED_BYTES: Final = 16
+"""Bytes of the narrowest vector of pixels with gaps. LLVM 22 compiles some masked stores of narrower ones for ever."""
+
+
+class _SourcePixels(NamedTuple):
+    """How the kernel reads: channel order, and the bytes from its first load to the first channel."""
+
+    order: tuple[int, ...]
+    planar: bool
+    pixel: int
+    offset: int = 0
+
+
+def match_channels(match: LoopMatch) -> KernelCall | None:
+    """The kernel for a pair of loops over pixels and channels, if there is one: the pair that reads the least."""
+    filler, longest = match.problem.filler, policy().relayout.longest_pixel
+    # Channels with filler are the innermost loop.
+    loops = match.loops[-1:] if filler else match.loops
+    smalls = [loop for loop in loops if loop.size <= longest and (loop.size >= 2 or filler)]
+    calls = [_interleave(match, small, pixels) for small in smalls for pixels in match.besides(small)]
+    return min((call for call in calls if call is not None), key=_elements_read, default=None)
+
+
+def _elements_read(call: KernelCall) -> float:
+    """Elements read for each element written."""
+    kernel = call.kernel
+    assert isinstance(kernel, Channels), "from _interleave"
+    return float(kernel.source_pixel) if kernel.planar else kernel.source_pixel / len(kernel.order)
+
+
+def match_subsampled(match: LoopMatch) -> KernelCall | None:
+    """The kernel for every second or third element: the first channel of pixels of two or three."""
+    pixels = match.target_loop or match.source_loop
+    small = LoopAxis(1, match.source_bytes, match.target_bytes)
+    return None if pixels is None else _interleave(match, small, pixels)
+
+
+def _interleave(match: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> KernelCall | None:
+    """The kernel for a pair of loops, if they fit it."""
+    count, filler, limits = small.size, match.problem.filler, policy().relayout
+    read, target_pixel = _source_pixels(match, small, pixels), _target_pixel(match, small, pixels)
+    if read is None or target_pixel is None or pixels.channels is not None or pixels.size < limits.least_pixels:
+        return None
+    if read.planar and not target_pixel:
+        return None
+    one_side = read.planar != (target_pixel == 0)
+    if count >= limits.long_channels and one_side and not filler and transposes(match, match.target_bytes):
+        return None
+    widest = max(match.source_bytes * (read.pixel > 1), match.target_bytes * (target_pixel > 0))
+    shuffled = shuffled_bytes(widest)
+    has_gaps = target_pixel > count + filler  # left by masked stores, which gain nothing in wider steps
+    step_bytes = shuffled if has_gaps else _bytes_of_step(shuffled, read.pixel + count)
+    lanes = power_of_two(min(pixels.size, step_bytes // widest))
+    parts = max(1, lanes * widest // shuffled)
+    if has_gaps and lanes * match.target_bytes < _LEAST_MASKED_BYTES:
+        return None
+    a, outer = match.next_inner(small, pixels)
+    streaming = (
+        target_pixel in (0, count + filler)
+        and lanes // (parts if target_pixel else 1) * match.target_bytes >= LINE_BYTES
+        and match.streams(
+            (a, *outer) if target_pixel else (a, *outer, small),
+            pixels,
+            lanes,
+            read.pixel / (1 if read.planar else count),
+        )
+    )
+    kernel = Channels(
+        match.elements(a, pixels, small),
+        len(outer),
+        lanes,
+        read.order,
+        read.planar,
+        read.pixel,
+        target_pixel,
+        pixels.source < 0,
+        filler > 0,
+        streaming and abs(a.source) > pixels.size * abs(pixels.source),
+        streaming,
+        parts,
+    )
+    return replace(match, source_offset=match.source_offset + read.offset).call(
+        kernel, outer, (a, 1), (pixels, lanes), small
+    )
+
+
+def _bytes_of_step(shuffled: int, vectors: int) -> int:
+    """Bytes of a step of pixels on the wider side, whose vectors fit the registers, for one that shuffles so many."""
+    target = policy().target
+    registers = vectors * LINE_BYTES // target.vector_bytes
+    return LINE_BYTES if registers <= target.vector_registers else max(shuffled, target.vector_bytes)
+
+
+def _source_pixels(match: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> _SourcePixels | None:
+    """The source's pixel layout, interleaved or planar; None if the channels lie too far apart."""
+    nbytes = match.source_bytes
+    numbers = small.channels or tuple(range(small.size))
+    step, uneven = divmod(small.source, nbytes)
+    pixel, gap = divmod(abs(pixels.source), nbytes)
+    if gap or pixel > policy().relayout.most_gaps * max(small.size, 4):
+        return None
+    lowest = min(0, step * max(numbers))
+    order = tuple(step * number - lowest for number in numbers)
+    if not uneven and pixel > 1 and max(order) < pixel:
+        return _SourcePixels(order, planar=False, pixel=pixel, offset=lowest * nbytes)
+    return _SourcePixels(numbers, planar=True, pixel=pixel)
+
+
+def _target_pixel(match: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> int | None:
+    """Elements of a target pixel, 0 for planes; None if the channels lie too far apart."""
+    filler, limits = match.problem.filler, policy().relayout
+    if pixels.target == match.target_bytes and not filler:
+        return 0
+    pixel, gap = divmod(pixels.target, match.target_bytes)
+    if gap or small.target != match.target_bytes:
+        return None
+    if filler:
+        # After the filler come other pixels, or gaps that must not be written.
+        return pixel if pixel == small.size + filler <= limits.longest_pixel else None
+    return pixel if small.size <= pixel <= limits.most_gaps * max(small.size, 4) else None

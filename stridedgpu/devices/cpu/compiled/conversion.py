@@ -14,7 +14,7 @@ not contract, reassociate or flush: `x * scale` and `+ bias` stay two instructio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import pack, unpack
 from typing import Final
@@ -50,6 +50,11 @@ class Affine:
 
     scale: Value | None = None
     bias: Value | None = None
+
+    def shuffled(self, code: Code, places: Sequence[int]) -> Affine:
+        """Both vectors with lanes by number."""
+        scale, bias = (value and code.shuffle(value, None, places) for value in (self.scale, self.bias))
+        return Affine(scale, bias)
 
 
 def can_compile(conversion: Conversion) -> bool:

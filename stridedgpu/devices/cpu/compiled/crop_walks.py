@@ -13,7 +13,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .bordered_rows import BorderedRows
 from .ir import LINE_BYTES
-from .kernel_call import KernelCall, LoopAxis, LoopMatch, kernel_call, power_of_two
+from .kernel_call import KernelCall, LoopAxis, kernel_call, power_of_two
 from .relayout import plan_relayout
 from .work_grid import Constants, Elements
 
@@ -110,8 +110,8 @@ def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     merged = 1 << (unit * width - 1).bit_length() if merges else 0
     kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, ahead, dense, merged)
     extents = max(1, limits.bytes_of_item(nbytes) // (2 * unit * width)), length
-    draft = LoopMatch((), 1, 1, before, problem.target.layout.offset * element + before)
-    walk = kernel_call(problem, kernel, draft, tuple(outer), (a, 1), (b, lanes), extents=extents)
+    offsets = before, problem.target.layout.offset * element + before
+    walk = kernel_call(kernel, made, offsets, tuple(outer), ((a, 1), (b, lanes)), extents)
     memory = Buffer.of(b"".join(fill * (LINE_BYTES // element) for fill in fills))
     return replace(walk, more=(rows.start, rows.stop, before, behind, memory.address)), memory
 

@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["LINE_BYTES", "Code", "Value", "module_text", "needs_of", "permuting", "vector_type"]
+__all__ = ["LANE_BYTES", "LINE_BYTES", "Code", "Value", "module_text", "needs_of", "permuting", "vector_type"]
 
 LINE_BYTES: Final = 64
 """Bytes of a cache line, and of the widest vector."""
+
+LANE_BYTES: Final = 16
+"""Bytes within which every vector instruction set shuffles."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from math import gcd
+from typing import ClassVar, Final
+
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.device_plan import Width
 
 from .conversion import Affine
-from .ir import Code, Value, constant, vector_type
+from .ir import LANE_BYTES, LINE_BYTES, Code, Value, constant, vector_type
+from .kernel_call import ONCE, KernelCall, LoopAxis, LoopMatch, power_of_two
 from .work_grid import Constants, Elements, Grid
 
-__all__ = ["Rows", "Step"]
+__all__ = ["Rows", "Step", "match_rows"]
+
+_WAY_BYTES: Final = 4096
+"""Addresses this many bytes apart map to one set of the L1 cache, which has `_WAYS` lines."""
+
+_WAYS: Final = 8
+
+_LEAST_ROWS: Final = 8
+"""Rows that follow one another in the source from which on an item of them outweighs its start."""
 
 
 class Step(StrEnum):
@@ -43,6 +57,32 @@ class Rows:
     target_step: Step
     reads_ahead: bool = False
     streaming: bool = False
+    family: ClassVar[str] = "rows"
+
+    def describe(self, row: LoopAxis) -> str:  # noqa: ARG002
+        """The kernel in plain words."""
+        return f"rows: {self.lanes} elements a step, read {self.source_step}, written {self.target_step}"
+
+    def widths(self, row: LoopAxis) -> tuple[Width, Width]:
+        """The widths of a load and of a store, and the reason they are not wider."""
+        is_short, lanes = 2 * self.lanes > row.size, self.lanes
+        limit = f"rows have {row.size} elements" if is_short else "a step takes as many elements on both sides"
+        elements, reasons = (
+            self.elements,
+            {
+                Step.STRIDED: "the row's elements lie apart",
+                Step.REPEATED: "one element is repeated along each row",
+            },
+        )
+        read, written = (
+            Width(nbytes if step in reasons else lanes * nbytes, reasons.get(step, limit))
+            for step, nbytes in ((self.source_step, elements.source_bytes), (self.target_step, elements.target_bytes))
+        )
+        return read, written
+
+    def steps(self, row: LoopAxis) -> tuple[int, int]:  # noqa: ARG002
+        """Elements of `a` and `b` in a step."""
+        return 1, self.lanes
 
     def text(self, name: str) -> str:
         """The module."""
@@ -53,19 +93,18 @@ class Rows:
         with grid.items(1, self.lanes) as item:
             fixed = grid.affine(item.place, self.lanes, along=False) if elements.constants == Constants.ITEM else None
             with code.loop(*item.a) as a:
-                source = code.at(item.source, code.multiply(a, grid.a.source))
-                target = code.at(item.target, code.multiply(a, grid.a.target))
+                source, target = grid.addresses(grid.a, a, item.source, item.target)
                 of_row = grid.affine(a, self.lanes, along=False) if elements.constants == Constants.A else fixed
                 start = target if self.streaming else None
-                with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, apart):
+                with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, may_stream):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
-                    here = code.at(source, code.multiply(b, source_step))
+                    read = code.at(source, code.multiply(b, source_step))
                     if self.streaming and self.source_step is Step.BACKWARD:
-                        grid.prefetch_backward(here, b, self.elements.source_bytes, self.lanes)
+                        grid.prefetch_backward(read, b, self.elements.source_bytes, self.lanes)
                     if self.reads_ahead:
-                        grid.prefetch_row(here, self.lanes * elements.source_bytes)
-                    there = code.at(target, code.multiply(b, target_step))
-                    self._move(code, (here, source_step), (there, target_step), affine, apart)
+                        grid.prefetch_row(read, self.lanes * elements.source_bytes)
+                    written = code.at(target, code.multiply(b, target_step))
+                    self._move(code, (read, source_step), (written, target_step), affine, may_stream)
         return code.text(name)
 
     def _move(
@@ -74,19 +113,19 @@ class Rows:
         source: tuple[Value, Value],
         target: tuple[Value, Value],
         affine: Affine,
-        apart: Value | None,
+        may_stream: Value | None,
     ) -> None:
         """One step along a row; `source` and `target` are each an address and the stride in bytes."""
         if self.elements.itemsize and self.source_step is self.target_step is Step.STRIDED:
-            (here, source_step), (there, target_step) = source, target
+            (read, source_step), (written, target_step) = source, target
             places = [code.full("i64", lane) for lane in range(self.lanes)]
             type_ = self.elements.source_type
-            made = [code.load(type_, code.at(here, code.multiply(source_step, place)), 1) for place in places]
-            for value, place in zip(made, places, strict=True):
-                code.store(value, code.at(there, code.multiply(target_step, place)), 1)
+            values = [code.load(type_, code.at(read, code.multiply(source_step, place)), 1) for place in places]
+            for value, place in zip(values, places, strict=True):
+                code.store(value, code.at(written, code.multiply(target_step, place)), 1)
             return
         vector = self.elements.convert(code, self._load(code, *source), affine)
-        self._store(code, vector, *target, apart)
+        self._store(code, vector, *target, may_stream)
 
     def _load(self, code: Code, address: Value, stride: Value) -> Value:
         """Load the lanes from an address on."""
@@ -107,10 +146,10 @@ class Rows:
             address = code.at(address, stride)
         return vector
 
-    def _store(self, code: Code, vector: Value, address: Value, stride: Value, apart: Value | None) -> None:
+    def _store(self, code: Code, vector: Value, address: Value, stride: Value, may_stream: Value | None) -> None:
         """Store the lanes from an address on."""
         if self.target_step is Step.FORWARD:
-            code.store_all([(vector, address)], apart)
+            code.store_all([(vector, address)], may_stream)
             return
         for lane in range(self.lanes):
             code.store(code.extract(vector, lane), address, 1)
@@ -121,3 +160,52 @@ def _stride(step: Step, nbytes: int, stride: Value) -> Value:
     """The stride in bytes: a compile-time constant unless the step is strided."""
     known = {Step.FORWARD: nbytes, Step.BACKWARD: -nbytes, Step.REPEATED: 0}.get(step)
     return stride if known is None else constant(known)
+
+
+def match_rows(match: LoopMatch) -> KernelCall:
+    """A kernel of rows, for any strides."""
+    b = match.target_loop or next((loop for loop in reversed(match.loops) if loop.channels is None), ONCE)
+    # If a row's elements are strided, the source elements between them belong to other rows.
+    others = [loop for loop in match.besides(b) if loop.source and loop.channels is None]
+    near = min(others, key=lambda loop: abs(loop.source), default=b)
+    if abs(near.source) < abs(b.source):
+        a, outer = near, match.besides(near, b)
+    else:
+        a, outer = match.next_inner(b)
+        if b.source == match.source_bytes and b.target == match.target_bytes:
+            a, outer = _in_source_order(match, a, b, outer)
+    steps = {match.source_bytes: Step.FORWARD, -match.source_bytes: Step.BACKWARD, 0: Step.REPEATED}
+    source_step = steps.get(b.source, Step.STRIDED)
+    target_step = Step.FORWARD if b.target == match.target_bytes else Step.STRIDED
+    whole, limits = LINE_BYTES // match.target_bytes, policy().relayout
+    streaming = (
+        target_step is Step.FORWARD
+        # A source of few elements is read from the cache, and then cached stores are as fast as non-temporal ones.
+        and source_step in (Step.FORWARD, Step.BACKWARD)
+        and b.size >= whole
+        and match.streams((a, *outer), b, whole)
+    )
+    strided = Step.STRIDED in (source_step, target_step)
+    step_bytes = LANE_BYTES if strided else limits.step_bytes
+    lanes = whole if streaming else power_of_two(min(b.size, step_bytes // max(match.source_bytes, match.target_bytes)))
+    reads_ahead = streaming and abs(a.source) > b.size * abs(b.source)
+    kernel = Rows(match.elements(a, b), len(outer), lanes, source_step, target_step, reads_ahead, streaming)
+    extents = None
+    if strided:
+        rows, row = limits.strided_tile
+        extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
+    return match.call(kernel, outer, (a, 1), (b, lanes), extents=extents)
+
+
+def _in_source_order(
+    match: LoopMatch, rows: LoopAxis, row: LoopAxis, outer: tuple[LoopAxis, ...]
+) -> tuple[LoopAxis, tuple[LoopAxis, ...]]:
+    """The loop over an item's rows, and those around: over rows that follow one another in the source, if that pays."""
+    nbytes = row.size * row.source
+    first = next((loop for loop in outer if loop.source == nbytes and loop.size >= _LEAST_ROWS), None)
+    if first is None or rows.source in {0, nbytes} or {rows.channels, first.channels} != {None}:
+        return rows, outer
+    in_ways = rows.source % _WAY_BYTES == 0 and first.target % _WAY_BYTES != 0
+    if not in_ways and match.problem.bytes_moved < policy().relayout.cached_bytes:
+        return rows, outer
+    return first, (*(loop for loop in outer if loop is not first), rows)

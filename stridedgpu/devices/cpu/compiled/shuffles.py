@@ -11,9 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .ir import Code, Value, vector_type
+from stridedgpu.devices.cpu.policy import policy
 
-__all__ = ["gathered", "joined", "odd_unit", "packed", "transposed_lanes", "unpacked", "word_bytes"]
+from .ir import LANE_BYTES, LINE_BYTES, Code, Value, permuting, vector_type
+
+__all__ = [
+    "gathered",
+    "joined",
+    "odd_unit",
+    "packed",
+    "shuffled_bytes",
+    "transposed_lanes",
+    "unpacked",
+    "word_bytes",
+]
+
+
+def shuffled_bytes(itemsize: int) -> int:
+    """Bytes of the widest vector that one instruction permutes at this element size."""
+    return LINE_BYTES if permuting(itemsize) in policy().target.features else LANE_BYTES
 
 
 def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Value:

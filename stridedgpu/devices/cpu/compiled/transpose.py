@@ -1,33 +1,38 @@
-"""Tiled transpose: the source is contiguous along `a`, the target along `b`; both are long.
+"""Transposes: the source is contiguous along `a`, the target along `b`; both are long. In tiles, or in strips.
 
-    source                 registers                  scratch              target
-    `rows` lines           16-byte lanes: as many     one line for each    `columns` lines,
-    of `columns`    ->     rows as a lane has      -> column of the   ->   each a cache line
-    elements               elements are transposed    tile
+    tiles     source                 registers                  scratch              target
+              `rows` lines           16-byte lanes: as many     one line for each    `columns` lines,
+              of `columns`    ->     rows as a lane has      -> column of the   ->   each a cache line
+              elements               elements are transposed    tile
 
-A tile is at least a cache line wide on both sides, at any address. It reads and writes whole lines, so cache conflicts
+    strips    source                     registers                              target
+              16 bytes of as many        a vector holds 16 bytes of 4 lines;    a vector for each of
+              lines as a vector   ->     elements are transposed within     ->  `columns` lines
+              has elements               each 16 bytes
+
+A tile is at least a cache line wide on both sides, at any address. It reads and writes whole lines: cache conflicts
 between rows a power of two apart cost nothing. Each element is read once, stored once to scratch memory of at
 most 16 KB, and written once.
 
-Elements of 1, 4 and 8 bytes need no scratch memory: a square tile, one vector a line, is transposed in registers.
+Strips need no scratch memory, and half of their shuffles are loads, since a vector is loaded in four parts. A strip's
+source lines are read to their ends before the next strip begins.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.device_plan import Width
 
 from .conversion import Affine
-from .ir import LINE_BYTES, Code, Value, vector_type
-from .shuffles import packed, transposed_lanes, unpacked, word_bytes
+from .ir import LANE_BYTES, LINE_BYTES, Code, Value, vector_type
+from .kernel_call import KernelCall, LoopAxis, LoopMatch, power_of_two
+from .shuffles import joined, odd_unit, packed, shuffled_bytes, transposed_lanes, unpacked, word_bytes
 from .work_grid import Constants, Elements, Grid
 
-__all__ = ["LANE_BYTES", "Transpose"]
-
-LANE_BYTES: Final = 16
-"""The unit of the transpose: every vector instruction set shuffles within 16 bytes."""
+__all__ = ["Transpose", "TransposeStrips", "match_odd_transpose", "match_transpose", "transposes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,7 @@ class Transpose:
     """A kernel over tiles of `rows` (along `b`) by `columns` (along `a`) elements.
 
     Both are multiples of the target elements in a lane. The lines of a `streaming` kernel are whole cache lines;
-    aligned ones are written by non-temporal stores. `in_registers`: the tile needs no scratch memory, and
-    is square but in strips.
+    aligned ones are written by non-temporal stores.
     """
 
     elements: Elements
@@ -44,46 +48,41 @@ class Transpose:
     rows: int
     columns: int
     streaming: bool = False
-    in_registers: bool = False
+    family: ClassVar[str] = "transpose"
+
+    def describe(self, row: LoopAxis) -> str:  # noqa: ARG002
+        """The kernel in plain words."""
+        return f"transpose: tiles of {self.rows} target by {self.columns} source elements"
+
+    def widths(self, row: LoopAxis) -> tuple[Width, Width]:  # noqa: ARG002
+        """The widths of a load and of a store, and the reason they are not wider."""
+        source, target = self.elements.source_bytes, self.elements.target_bytes
+        return (
+            Width(self.columns * source, f"tiles are {self.columns} elements of a source line wide"),
+            Width(self.rows * target, f"tiles are {self.rows} elements of a target line wide"),
+        )
+
+    def steps(self, row: LoopAxis) -> tuple[int, int]:  # noqa: ARG002
+        """Elements of `a` and `b` in a step."""
+        return self.columns, self.rows
 
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, elements = Code(), self.elements
         grid = Grid(code, elements, self.rank)
-        if self.in_registers:
-            self._squares(code, grid)
-            return code.text(name)
         scratch = code.scratch(self.columns * self._line)
         with grid.items(self.columns, self.rows) as item:
             fixed = grid.affine(item.place, self.columns, along=False)
             start = item.target if self.streaming else None
             places = grid.places(item.b, self.rows, start, elements.target_bytes)
-            with places as (b, apart), grid.steps(item.a, self.columns) as a:
-                constants = fixed
+            with places as (b, may_stream), grid.steps(item.a, self.columns) as a:
+                affine = fixed
                 if elements.constants == Constants.A:
-                    constants = grid.affine(a, self.columns, along=True)
-                source = code.at(item.source, code.multiply(a, grid.a.source))
-                self._read(code, grid, code.at(source, code.multiply(b, grid.b.source)), b, constants, scratch)
-                target = code.at(item.target, code.multiply(b, grid.b.target))
-                self._write(code, grid, code.at(target, code.multiply(a, grid.a.target)), scratch, apart)
+                    affine = grid.affine(a, self.columns, along=True)
+                source, target = grid.addresses(grid.b, b, *grid.addresses(grid.a, a, item.source, item.target))
+                self._read(code, grid, source, b, affine, scratch)
+                self._write(code, grid, target, scratch, may_stream)
         return code.text(name)
-
-    def _squares(self, code: Code, grid: Grid) -> None:
-        """Transpose squares in registers along the target's lines, so that stores follow one another."""
-        with grid.items(self.columns, self.rows) as item, grid.steps(item.a, self.columns) as a:
-            constants = grid.affine(item.place, self.columns, along=False)
-            if self.elements.constants == Constants.A:
-                constants = grid.affine(a, self.columns, along=True)
-            source = code.at(item.source, code.multiply(a, grid.a.source))
-            target = code.at(item.target, code.multiply(a, grid.a.target))
-            steps = [code.multiply(grid.a.target, column) for column in range(self.columns)]
-            with grid.steps(item.b, self.rows) as b:
-                lines = self._lines(
-                    code, grid, code.at(source, code.multiply(b, grid.b.source)), b, constants, self.rows
-                )
-                start = code.at(target, code.multiply(b, grid.b.target))
-                for line, step in zip(transposed_lanes(code, lines, self.rows), steps, strict=True):
-                    code.store(line, code.at(start, step), 1)
 
     @property
     def _word(self) -> int:
@@ -100,20 +99,19 @@ class Transpose:
         """True if an element takes more bytes in a register than in memory."""
         return self._word != self.elements.target_bytes
 
-    def _read(self, code: Code, grid: Grid, source: Value, b: Value, constants: Affine, scratch: Value) -> None:
+    def _read(self, code: Code, grid: Grid, source: Value, b: Value, affine: Affine, scratch: Value) -> None:
         """Load source lines, convert and transpose them lane by lane, and store them to scratch memory."""
-        line = self._line
-        lane = LANE_BYTES // self._word
+        line, lane = self._line, LANE_BYTES // self._word
         with code.loop(0, self.rows, lane) as row:
             address = code.at(source, code.multiply(row, grid.b.source))
-            lines = self._lines(code, grid, address, code.add(b, row), constants, lane)
+            lines = self._lines(code, grid, address, code.add(b, row), affine, lane)
             start = code.at(scratch, code.multiply(row, self._word))
             for number, vector in enumerate(transposed_lanes(code, lines, lane)):
                 for group in range(self.columns // lane):
                     part = code.shuffle(vector, None, range(group * lane, (group + 1) * lane))
                     code.store(part, code.at(start, (group * lane + number) * line), min(line, LANE_BYTES))
 
-    def _lines(self, code: Code, grid: Grid, address: Value, b: Value, constants: Affine, count: int) -> list[Value]:
+    def _lines(self, code: Code, grid: Grid, address: Value, b: Value, affine: Affine, count: int) -> list[Value]:
         """Load and convert `count` source lines, the first at an address and the place `b`."""
         elements, lines = self.elements, []
         for number in range(count):
@@ -121,22 +119,20 @@ class Transpose:
                 vector = unpacked(code, address, self.columns, elements.source_bytes)
             else:
                 vector = code.load(vector_type(self.columns, elements.source_type), address, 1)
-            if not self.in_registers:
-                for line_start in range(0, self.columns * elements.source_bytes, LINE_BYTES):
-                    code.prefetch(code.at(address, policy().relayout.line_ahead_bytes + line_start))
-            affine = constants
+            for line_start in range(0, self.columns * elements.source_bytes, LINE_BYTES):
+                code.prefetch(code.at(address, policy().relayout.line_ahead_bytes + line_start))
             if elements.constants == Constants.B:
                 affine = grid.affine(code.add(b, number), self.columns, along=False)
             lines.append(elements.convert(code, vector, affine))
             address = code.at(address, grid.b.source)
         return lines
 
-    def _write(self, code: Code, grid: Grid, target: Value, scratch: Value, apart: Value | None) -> None:
+    def _write(self, code: Code, grid: Grid, target: Value, scratch: Value, may_stream: Value | None) -> None:
         """Copy scratch lines to the target."""
-        if apart is None:
+        if may_stream is None:
             self._copy_lines(code, grid, target, scratch, streaming=False)
             return
-        streaming = code.both(apart, code.is_aligned(target, grid.a.target))
+        streaming = code.both(may_stream, code.is_aligned(target, grid.a.target))
         with code.when(streaming):
             self._copy_lines(code, grid, target, scratch, streaming=True)
         with code.when(code.negated(streaming)):
@@ -148,10 +144,10 @@ class Transpose:
             for number in range(together):
                 at = code.add(column, number)
                 address = code.at(target, code.multiply(at, grid.a.target))
-                # The next tile's lines are this many further, and too many for the hardware to follow.
+                # Those of the next tile lie where hardware prefetchers do not look: 0.7 of the speed of odd elements.
                 ahead = code.at(address, code.multiply(grid.a.target, self.columns))
                 for part in self._line_parts(code, code.at(scratch, code.multiply(at, self._line))):
-                    for start in range(0, 0 if streaming else part.nbytes, LINE_BYTES):
+                    for start in range(0, part.nbytes if self._is_odd else 0, LINE_BYTES):
                         code.prefetch(code.at(ahead, start), written=True)
                     ahead = code.at(ahead, part.nbytes)
                     code.store(part, address, 1, streaming=streaming)
@@ -171,3 +167,118 @@ class Transpose:
                 code, code.load(type_, code.at(start, first * self._word), LANE_BYTES), self.elements.target_bytes
             )
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeStrips(Transpose):
+    """A kernel over strips of `rows` source lines (along `b`), `columns` elements a step.
+
+    `rows` are the target elements of a vector, and `columns` those of 16 bytes or a few more.
+    """
+
+    def text(self, name: str) -> str:
+        """The LLVM module."""
+        code, elements, columns = Code(), self.elements, self.columns
+        grid = Grid(code, elements, self.rank)
+        type_ = vector_type(columns, elements.source_type)
+        with grid.items(columns, self.rows) as item, grid.steps(item.b, self.rows) as b:
+            affines = [grid.affine(item.place, self.rows, along=False)] * columns
+            if elements.constants == Constants.B:
+                of_lines, all_lines = grid.affine(b, self.rows, along=True), range(self.rows)
+                affines = [
+                    of_lines.shuffled(code, [line for line in all_lines[first::columns] for _ in range(columns)])
+                    for first in range(columns)
+                ]
+            source, target = grid.addresses(grid.b, b, item.source, item.target)
+            lines = [code.at(source, code.multiply(grid.b.source, row)) for row in range(self.rows)]
+            with grid.steps(item.a, columns) as a:
+                if elements.constants == Constants.A:
+                    along = grid.affine(a, columns, along=True)
+                    affines = [along.shuffled(code, [*range(columns)] * (self.rows // columns))] * columns
+                offset = code.multiply(a, elements.source_bytes)
+                pieces = [code.load(type_, code.at(line, offset), 1) for line in lines]
+                vectors = [
+                    elements.convert(code, joined(code, pieces[first::columns]), affine)
+                    for first, affine in enumerate(affines)
+                ]
+                written = code.at(target, code.multiply(a, grid.a.target))
+                for number, vector in enumerate(transposed_lanes(code, vectors, columns)):
+                    code.store(vector, code.at(written, code.multiply(grid.a.target, number)), 1)
+        return code.text(name)
+
+
+_MOST_REPEATED: Final = 1.25
+"""Elements of strips for each of a target line above which strips are half as wide: the last one is moved back."""
+
+
+def transposes(match: LoopMatch, word: int) -> bool:
+    """Whether the two sides are contiguous along different loops, each at least a lane of words long."""
+    target_loop, source_loop = match.target_loop, match.source_loop
+    if target_loop is None or source_loop is None or target_loop is source_loop:
+        return False
+    return min(target_loop.size, source_loop.size) >= LANE_BYTES // word
+
+
+def match_transpose(match: LoopMatch) -> KernelCall | None:
+    """The transpose in strips or tiles, if the loops allow it."""
+    target_loop, source_loop = match.target_loop, match.source_loop
+    if target_loop is None or source_loop is None or not transposes(match, match.target_bytes):
+        return None
+    lane = LANE_BYTES // match.target_bytes
+    if source_loop.source < 0:
+        match, source_loop = match.flipped(source_loop)
+    outer = match.besides(target_loop, source_loop)
+    aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
+    streaming = aligned and match.problem.bytes_moved >= policy().relayout.streamed_bytes
+    strips = None if streaming else _strips(match, source_loop, target_loop)
+    if strips is not None:
+        return strips
+    rows = power_of_two(min(target_loop.size, LINE_BYTES // match.target_bytes))
+    columns = power_of_two(min(source_loop.size, max(lane, LINE_BYTES // match.source_bytes)))
+    streaming = streaming and rows * match.target_bytes == LINE_BYTES
+    return _tiles(match, source_loop, target_loop, (rows, columns), streaming=streaming)
+
+
+def match_odd_transpose(match: LoopMatch) -> KernelCall | None:
+    """The tiled transpose of pixels of 3, 5, 6 or another odd number of bytes, moved as units."""
+    target_loop, source_loop, nbytes = match.target_loop, match.source_loop, match.source_bytes
+    word = word_bytes(nbytes)
+    if word == nbytes or target_loop is None or source_loop is None or not transposes(match, word):
+        return None
+    if min(target_loop.size, source_loop.size) < policy().relayout.least_pixels:
+        return None
+    if source_loop.source < 0:
+        match, source_loop = match.flipped(source_loop)
+    unit = odd_unit(nbytes)
+    rows = power_of_two(min(target_loop.size, LINE_BYTES))
+    columns = power_of_two(min(source_loop.size, max(LANE_BYTES // word, shuffled_bytes(unit) // unit)))
+    return _tiles(match, source_loop, target_loop, (rows, columns))
+
+
+def _strips(match: LoopMatch, source_loop: LoopAxis, target_loop: LoopAxis) -> KernelCall | None:
+    """The transpose of a source and a target loop in strips; None for short target lines and elements of odd sizes."""
+    nbytes, moved = match.target_bytes, match.problem.bytes_moved
+    rows, columns = power_of_two(min(target_loop.size, LINE_BYTES // nbytes)), LANE_BYTES // nbytes
+    if not match.problem.conversion.is_bitwise_copy:
+        columns = max(columns, min(4, power_of_two(source_loop.size)))  # loads of two elements take longer
+    if nbytes & (nbytes - 1) or columns < 2 or rows < columns:
+        return None
+    if rows > columns and -(-target_loop.size // rows) * rows > _MOST_REPEATED * target_loop.size:
+        rows //= 2
+    outer = match.besides(target_loop, source_loop)
+    kernel = TransposeStrips(match.elements(source_loop, target_loop), len(outer), rows, columns)
+    # An item is some strips along whole source lines.
+    wanted = max(rows, policy().relayout.bytes_of_item(moved) // (2 * nbytes))
+    along = min(source_loop.size, wanted // rows)
+    return match.call(kernel, outer, (source_loop, columns), (target_loop, rows), extents=(along, wanted // along))
+
+
+def _tiles(
+    match: LoopMatch, source_loop: LoopAxis, target_loop: LoopAxis, tile: tuple[int, int], *, streaming: bool = False
+) -> KernelCall:
+    """The tiled transpose of a source and a target loop in tiles of some rows and columns."""
+    (rows, columns), extent = tile, policy().relayout.tile_bytes
+    outer = match.besides(target_loop, source_loop)
+    kernel = Transpose(match.elements(source_loop, target_loop), len(outer), rows, columns, streaming)
+    extents = extent // match.source_bytes, extent // 2 // match.target_bytes
+    return match.call(kernel, outer, (source_loop, columns), (target_loop, rows), extents=extents)

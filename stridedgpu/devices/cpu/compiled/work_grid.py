@@ -163,6 +163,14 @@ class Grid:
                 source = code.at(source, offset)
             yield Item(source, target, place, a, b)
 
+    def addresses(self, axis: Axis, place: Value, source: Value, target: Value) -> tuple[Value, Value]:
+        """The addresses on both sides at a place of an axis."""
+        code = self._code
+        return (
+            code.at(source, code.multiply(place, axis.source)),
+            code.at(target, code.multiply(place, axis.target)),
+        )
+
     def affine(self, place: Value, lanes: int, *, along: bool) -> Affine:
         """Scale and bias of `lanes` elements: from `place` on if `along`, else that of `place` in all lanes."""
         code, compute = self._code, self._elements.conversion.compute
