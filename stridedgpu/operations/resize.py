@@ -20,6 +20,7 @@ from stridedgpu.planning.resize_problem import Box, ResizeProblem, ResizeRule, R
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions
+from stridedgpu.values.doubles import real
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.interpolation import PASSES, arithmetic_of, interpolation_named
@@ -140,7 +141,7 @@ def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box"
     if box is None:
         return (0.0, 0.0, float(height), float(width))
     try:
-        top, left, bottom, right = (float(edge) for edge in box)
+        top, left, bottom, right = map(real, box)
     except (TypeError, ValueError):
         raise LayoutError(f"{name}={box!r} must be four numbers: top, left, bottom and right, in pixels.") from None
     inside = 0 <= top < bottom <= height and 0 <= left < right <= width

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import Arithmetic, Interpolation, Passes, arithmetic_of
 
 __all__ = [
@@ -249,6 +250,9 @@ def filter_taps(interpolation: Interpolation, geometries: Sequence[AxisGeometry]
 
 def _filtered(interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
     """The taps of axes that have a pass: arrays have the axes geometry, pixel and tap."""
+    longest = max(axis.source for axis in geometries)
+    if longest >= 2**31:  # taps name pixels in 32 bits
+        raise LayoutError(f"a picture has {longest} pixels along an axis; a resize takes up to {2**31 - 1}.")
     steps = np.array([filter_steps(interpolation, axis) for axis in geometries])
     low, scale, support, narrowing = np.moveaxis(steps, 1, 0)[:, :, None]
     sources = np.array([[axis.source] for axis in geometries], np.int32)

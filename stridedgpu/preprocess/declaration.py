@@ -464,6 +464,8 @@ def _check_resize(step: Declaration) -> None:
         raise LayoutError(
             f"resize={step.resize} must be height and width in pixels, or one for the shorter side, at least 1 each."
         )
+    if step.resize is not None and max(step.resize) >= 2**31:
+        raise LayoutError(f"resize={step.resize} is more than {2**31 - 1} pixels along an axis.")
     if step.resize is not None and len(step.resize) == 1 and step.crop is None:
         raise LayoutError(f"resize={step.resize[0]} is the shorter side alone: add crop=, or give height and width.")
     if step.center != "round" and (step.crop is None or step.random_resized_crop is not None):

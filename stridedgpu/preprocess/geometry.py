@@ -201,6 +201,8 @@ def _random_box(step: Declaration, sizes: tuple[int, int], chance: Chance | None
     """A random box; without a seed the middle box of the nearest ratio."""
     (least, most), (narrow, wide) = step.random_resized_crop
     height, width = sizes
+    if not height or not width:
+        raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
     if chance is not None:
         draws = chance.uniforms(2 * _TRIES + 2)
         for share, shape in [(next(draws), next(draws)) for _ in range(_TRIES)]:

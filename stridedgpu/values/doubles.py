@@ -9,7 +9,7 @@ from typing import Final, SupportsFloat, TypeAlias, cast
 
 from .errors import LayoutError
 
-__all__ = ["Doubles", "PerChannel", "StatedDoubles", "doubles", "floats", "one_double"]
+__all__ = ["Doubles", "PerChannel", "StatedDoubles", "doubles", "floats", "one_double", "real"]
 
 PerChannel: TypeAlias = SupportsFloat | Iterable[SupportsFloat]
 """One number, or one for each output channel: a list, a tuple or an array."""
@@ -41,7 +41,7 @@ def floats(name: str, value: PerChannel | Doubles) -> tuple[float, ...]:
     one = isinstance(value, Real) or getattr(value, "ndim", 1) == 0
     values = cast("Iterable[SupportsFloat]", (value,) if one else value)
     try:
-        numbers = tuple(map(_real, values))
+        numbers = tuple(map(real, values))
     except (TypeError, ValueError, MemoryError):
         numbers = ()
     except OverflowError:
@@ -51,7 +51,7 @@ def floats(name: str, value: PerChannel | Doubles) -> tuple[float, ...]:
     return numbers
 
 
-def _real(entry: SupportsFloat) -> float:
+def real(entry: SupportsFloat) -> float:
     """A number as a float. Raises `TypeError` for a complex one, whose imaginary part NumPy's would drop."""
     if isinstance(entry, Complex) and not isinstance(entry, Real):
         raise TypeError(f"{entry!r} is complex")

@@ -508,3 +508,17 @@ def test_an_image_of_another_device_is_not_read_by_the_cpu(declared):
     there = sg.asarray(here).to_device("cuda-emulated")
     with pytest.raises(sg.BindingError, match="An image is on cuda-emulated, and the step on the CPU"):
         step([here, there])
+
+
+def test_a_batch_of_no_arrays_is_refused_in_words():
+    step = sg.Preprocess(crop=2, device="cpu", dims="NHWC")
+    for batch in (np, np.ndarray):  # a module and a class, whose `shape` is none
+        with pytest.raises(sg.ElementTypeError, match="is not array-like"):
+            step(batch)
+
+
+def test_sizes_that_no_crop_has():
+    with pytest.raises(sg.LayoutError, match="0 x 5 pixels; there is nothing"):
+        sg.Preprocess(random_resized_crop=True, crop=4, device="cpu").placements([(0, 5)])
+    with pytest.raises(sg.LayoutError, match="more than 2147483647 pixels"):
+        sg.Preprocess(resize=2**40, crop=4, device="cpu")
