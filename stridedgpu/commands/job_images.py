@@ -16,7 +16,7 @@ from stridedgpu.preprocess.decoding import Decoder
 from stridedgpu.preprocess.files import ImageError, ImageFile
 from stridedgpu.preprocess.geometry import resized_sizes
 from stridedgpu.preprocess.images import Pixels
-from stridedgpu.preprocess.samples import Form, Row, Sample
+from stridedgpu.preprocess.samples import Form, Sample
 
 SAMPLES: Final = (
     "astronaut.png",
@@ -61,7 +61,7 @@ class JobImages:
         return len(self._paths)
 
     def __getitem__(self, number: int) -> Sample:
-        return _JobImage(Row(number, self._keys[number], ()), self._paths[number], self)
+        return _JobImage(number, self._keys[number], self._paths[number], (), self)
 
     def decoded(self, number: int, path: Path, decoder: Decoder) -> Pixels:
         """The pixels of an image. Raises `ImageError` for one that has no such window."""
@@ -86,7 +86,7 @@ class _JobImage(Sample):
     job: JobImages
 
     def pixels(self, decoder: Decoder) -> Pixels:
-        return self.job.decoded(self.row.number, self.image, decoder)
+        return self.job.decoded(self.number, self.image, decoder)
 
 
 def _check_window(step: Declaration, pixels: Pixels, path: Path) -> None:

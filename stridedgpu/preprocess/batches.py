@@ -8,17 +8,19 @@ size or the channels of the result open, a batch is computed from its decoded im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.cpu.thread_count import limit_this_thread
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError, StridedGpuError
@@ -27,12 +29,10 @@ from stridedgpu.values.strides import packed_strides
 
 from .declaration import border_values
 from .decoding import Decoder, opened_mask
-from .ordered_pool import in_order
-from .samples import Row, Source
+from .samples import Sample, Source
 from .step import Preprocess
+from .windows import CHANNELS_LAST
 from .worker import BatchResult, Call, Worker
-
-__all__ = ["PART_SAMPLES", "BatchMaker"]
 
 PART_SAMPLES: Final = 8
 """Samples that a thread decodes before it makes their windows in one call.
@@ -43,42 +43,43 @@ keeps the decoded images of its part in memory. Measured on images of 500x375: 0
 """
 
 _ENCODED_CHANNELS: Final = 3
-_CHANNELS_LAST: Final = (0, 2, 3, 1)
 
+_CONVERSION: Final = (
+    *("layout", "dtype", "normalize", "maximum", "arithmetic", "mean", "std", "scale", "bias", "channels", "matrix"),
+    *("row_pitch_bytes", "alignment", "device"),
+)
+"""The fields of a step that a GPU carries out after windows are cut."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Refuse = Callable[[int, object, StridedGpuError], None]
 """A function that takes the number and key of an unusable sample, and the problem."""
 
 
 @dataclass(eq=False)
 class _Batch:
-    """The numbers of a batch's samples, the epoch of its chance, and its memory once a part needs it."""
+    """The number of a batch's samples, and its memory once a part needs it."""
 
-    numbers: Sequence[int]
-    epoch: int = 0
+    count: int
     memory: Operand | None = None
     lock: Lock = field(default_factory=Lock)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Part:
-    """Consecutive rows of a batch."""
+    """Consecutive samples of a batch, later its usable rows, and their pixels unless the batch has their windows."""
 
     batch: _Batch
     first: int
-    count: int
+    numbers: Sequence[int]
+    epoch: int
+    rows: list[Sample] = field(default_factory=list)
+    pixels: list[Any] = field(default_factory=list)
 
     @property
     def is_last(self) -> bool:
         """True for the part that completes its batch."""
-        return self.first + self.count == len(self.batch.numbers)
-
-
-@dataclass(frozen=True)
-class _PartMade:
-    """The usable rows of a part; and their pixels, if these are not in the part's slots already."""
-
-    rows: list[Row]
-    pixels: list[Any]
+        return self.first + len(self.numbers) == self.batch.count
 
 
 class BatchMaker:
@@ -90,7 +91,7 @@ class BatchMaker:
         self._refuse = refuse or self._worker.refuse
         self._far: Worker | None = None
         is_encoded = source.is_encoded
-        if is_encoded and step.dims.replace("N", "") != "HWC":
+        if is_encoded and step.image_axes != "HWC":
             raise LayoutError(f"dims={step.dims!r}: decoded images have the axes HWC; declare dims='NHWC'.")
         decoded = 1 if step.mode == "gray" else _ENCODED_CHANNELS
         self._channels = decoded if is_encoded else step.channel_count
@@ -103,56 +104,52 @@ class BatchMaker:
 
     def batches(
         self, numbers: Sequence[int], size: int, threads: int, ahead: int, epoch: int = 0
-    ) -> Generator[tuple[int, StridedTensor, list[Row]]]:
+    ) -> Generator[tuple[int, StridedTensor, list[Sample]]]:
         """The samples of an epoch in batches of so many, in order: their number, the images, and these images' rows.
 
         Up to `ahead` batches are begun before the caller requests them.
         """
         in_flight = threads + ahead * -(-size // PART_SAMPLES)
-        made: list[tuple[_Part, _PartMade]] = []
-        with closing(in_order(self._part, _parts(numbers, size, epoch), threads, in_flight)) as results:
-            for part, result in results:
-                made.append((part, result))
+        parts: list[_Part] = []
+        with closing(in_order(self._make, _parts(numbers, size, epoch), threads, in_flight)) as results:
+            for part in results:
+                parts.append(part)
                 if part.is_last:
-                    images, rows = self._batch(part.batch, made)
-                    made = []
-                    yield len(part.batch.numbers), images, rows
+                    images, rows = self._batch(parts)
+                    parts = []
+                    yield part.batch.count, images, rows
 
-    def _part(self, part: _Part) -> _PartMade:
+    def _make(self, part: _Part) -> _Part:
         """Decode a part's samples, and write their windows into their slots. Called by several threads at once.
 
         An unusable sample is raised with its number, or left out and counted, as the step declares.
         """
-        rows: list[Row] = []
-        pixels: list[Any] = []
-        for number in part.batch.numbers[part.first : part.first + part.count]:
+        for number in part.numbers:
             key: object = None
             try:
                 sample = self._source[number]
-                key = sample.row.key
-                pixels.append(sample.pixels(self._decoder))
+                key = sample.key
+                part.pixels.append(sample.pixels(self._decoder))
             except StridedGpuError as problem:
                 self._refuse(number, key, problem)
             else:
-                rows.append(sample.row)
-        if not self._has_slots:
-            return _PartMade(rows, pixels)
-        slots, numbers, epoch = self._slots(part), _numbers(rows), part.batch.epoch
-        slots = slots.with_layout(slots.layout.sliced(slice(len(pixels))))
-        made = self._near.images(pixels, Call(_keys(rows), epoch, slots, numbers=numbers), stacked=True)
-        return _PartMade(self._moved(self._near, made, rows), [])
+                part.rows.append(replace(sample, image=None))
+        if self._has_slots:
+            slots = _rows(self._memory(part.batch), part.first, part.first + len(part.pixels))
+            result = self._near.images(part.pixels, _call(part.rows, part.epoch, slots), stacked=True)
+            part.rows, part.pixels = self._moved(self._near, result, part.rows), []
+        return part
 
-    def _batch(self, batch: _Batch, made: Sequence[tuple[_Part, _PartMade]]) -> tuple[StridedTensor, list[Row]]:
+    def _batch(self, parts: Sequence[_Part]) -> tuple[StridedTensor, list[Sample]]:
         """A batch with all parts complete, and its rows."""
-        rows = [row for _, part in made for row in part.rows]
+        rows = [row for part in parts for row in part.rows]
         if not self._has_slots:
-            pixels = [image for _, part in made for image in part.pixels]
-            whole = self._worker.images(pixels, Call(_keys(rows), batch.epoch, numbers=_numbers(rows)), stacked=True)
+            pixels = [image for part in parts for image in part.pixels]
+            whole = self._worker.images(pixels, _call(rows, parts[0].epoch), stacked=True)
             assert isinstance(whole.images, StridedTensor), "they are stacked"
             return whole.images, self._moved(self._worker, whole, rows)
-        memory = self._memory(batch)
-        if len(rows) < len(batch.numbers):
-            memory = self._closed_up(memory, made, len(rows))
+        batch = parts[0].batch
+        memory = self._memory(batch) if len(rows) == batch.count else self._closed_up(parts, len(rows))
         near = StridedTensor.over(memory, "NCHW")
         if self._far is None:
             return near, rows
@@ -160,65 +157,91 @@ class BatchMaker:
         assert isinstance(far, StridedTensor), "it is one batch"
         return far, rows
 
-    def _moved(self, worker: Worker, made: BatchResult, rows: Sequence[Row]) -> list[Row]:
+    def _moved(self, worker: Worker, result: BatchResult, rows: Sequence[Sample]) -> list[Sample]:
         """The rows of a result, with the annotations among their columns moved as their images were."""
-        kept = [rows[row] for row in made.rows]
+        kept = [rows[row] for row in result.rows]
         if not self._step.annotations:
             return kept
-        names = self._source.form.beside
-        columns = {row.number: dict(zip(names, row.columns, strict=True)) for row in kept}
+        columns = {row.number: dict(zip(self._source.form.beside, row.columns, strict=True)) for row in kept}
         mask = self._step.mask
-        for values in columns.values():
-            if mask is not None:
+        if mask is not None:
+            for values in columns.values():
                 values[mask] = _mask(values[mask])
-        numbered = replace(made, rows=list(columns))
+        numbered = replace(result, rows=list(columns))
         moved = worker.annotations(numbered, lambda name: {number: values[name] for number, values in columns.items()})
         for name, results in moved.items():
             arrays = results.numpy() if isinstance(results, StridedTensor) else results
-            for values, result in zip(columns.values(), arrays, strict=True):
-                values[name] = result
+            for values, array in zip(columns.values(), arrays, strict=True):
+                values[name] = array
         return [replace(row, columns=tuple(columns[row.number].values())) for row in kept]
 
-    def _slots(self, part: _Part) -> Operand:
-        memory = self._memory(part.batch)
-        return memory.with_layout(memory.layout.sliced(slice(part.first, part.first + part.count)))
-
     def _memory(self, batch: _Batch) -> Operand:
-        """The memory of a batch: allocated once, by the part that comes first."""
+        """The memory of a batch: allocated once, by the part whose images are decoded first."""
         with batch.lock:
             if batch.memory is None:
-                batch.memory = self._allocated(len(batch.numbers))
+                batch.memory = self._allocated(batch.count)
             return batch.memory
 
     def _allocated(self, count: int) -> Operand:
+        """Memory of a batch: the result's, or pinned memory of windows in 8 bits."""
         window, channels = self._step.window, self._channels
         assert window is not None, "there are slots"
         assert channels is not None, "there are slots"
         if self._far is None:
             return self._worker.batch_of(count, channels, window)
         sizes = (count, channels, *window)
-        layout = Layout(sizes, packed_strides(sizes, _CHANNELS_LAST))
+        layout = Layout(sizes, packed_strides(sizes, CHANNELS_LAST))
         staging = remote_device_named(self._worker.device).allocate_staging(layout.element_count)
         return Operand(staging, layout, element_type("uint8"))
 
-    def _closed_up(self, memory: Operand, made: Sequence[tuple[_Part, _PartMade]], count: int) -> Operand:
+    def _closed_up(self, parts: Sequence[_Part], count: int) -> Operand:
         """A batch without the slots of samples that were left out."""
-        closed = self._allocated(count)
-        place = 0
-        for part, result in made:
-            kept = len(result.rows)
-            source = memory.with_layout(memory.layout.sliced(slice(part.first, part.first + kept)))
-            assign_operand(source, closed.with_layout(closed.layout.sliced(slice(place, place + kept))))
+        memory, closed, place = self._memory(parts[0].batch), self._allocated(count), 0
+        for part in parts:
+            kept = len(part.rows)
+            assign_operand(_rows(memory, part.first, part.first + kept), _rows(closed, place, place + kept))
             place += kept
         return closed
+
+
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int, ahead: int) -> Generator[Result]:
+    """`work` of each item, in the order of the items, by so many threads.
+
+    At most `ahead` items are begun and not yet handed out. Items are taken from their iterable on the caller's thread.
+    Each of the threads runs its calls of this library alone: together they occupy the cores. What `work` raises is
+    raised in its item's place. Closing the iterator waits for the items that a thread is working on, and for no others.
+
+    >>> list(in_order(lambda number: number * number, range(5), threads=2, ahead=3))
+    [0, 1, 4, 9, 16]
+    """
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(threads, "stridedgpu load", limit_this_thread, (1,))
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _parts(numbers: Sequence[int], size: int, epoch: int) -> Iterator[_Part]:
     """The samples of an epoch as parts of consecutive batches."""
     for start in range(0, len(numbers), size):
-        batch = _Batch(numbers[start : start + size], epoch)
-        for first in range(0, len(batch.numbers), PART_SAMPLES):
-            yield _Part(batch, first, min(PART_SAMPLES, len(batch.numbers) - first))
+        batch = _Batch(min(size, len(numbers) - start))
+        for first in range(0, batch.count, PART_SAMPLES):
+            end = min(first + PART_SAMPLES, batch.count)
+            yield _Part(batch, first, numbers[start + first : start + end], epoch)
+
+
+def _rows(batch: Operand, first: int, end: int) -> Operand:
+    return batch.with_layout(batch.layout.sliced(slice(first, end)))
+
+
+def _call(rows: Sequence[Sample], epoch: int, out: Operand | None = None) -> Call:
+    return Call([row.key for row in rows], epoch, out, numbers=[row.number for row in rows])
 
 
 def _mask(value: Any) -> Any:
@@ -228,54 +251,16 @@ def _mask(value: Any) -> Any:
     return opened_mask(bytes(value), "the encoded mask") if isinstance(value, (bytes, bytearray)) else value
 
 
-def _keys(rows: Sequence[Row]) -> list[object]:
-    return [row.key for row in rows]
-
-
-def _numbers(rows: Sequence[Row]) -> list[int]:
-    return [row.number for row in rows]
-
-
 def _geometry_alone(step: Preprocess[Any]) -> Preprocess[Any]:
     """The step's windows in 8 bits on the CPU."""
     has_border = step.pad is not None or step.letterbox is not None
-    return replace(
-        step,
-        fill=border_values(step, element_type("uint8")) if has_border else None,  # maximum= may scale it
-        layout="NHWC",
-        dtype="uint8",
-        normalize=None,
-        maximum=None,
-        arithmetic="multiply",
-        mean=None,
-        std=None,
-        scale=None,
-        bias=None,
-        channels=None,
-        matrix=None,
-        row_pitch_bytes=None,
-        alignment=DEFAULT_ALIGNMENT,
-        device="cpu",
-        output="tensor",
-    )
+    usual: dict[str, Any] = {one.name: one.default for one in fields(step) if one.name in _CONVERSION}
+    fill = border_values(step, element_type("uint8")) if has_border else None  # maximum= may scale it
+    usual |= {"layout": "NHWC", "dtype": "uint8", "device": "cpu", "output": "tensor", "fill": fill}
+    return replace(step, **usual)
 
 
 def _conversion_alone(step: Preprocess[Any]) -> Preprocess[Any]:
     """The step's conversion and layout of whole batches, on its device."""
-    return Preprocess(
-        layout=step.layout,
-        dtype=step.dtype,
-        normalize=step.normalize,
-        maximum=step.maximum,
-        arithmetic=step.arithmetic,
-        mean=step.mean,
-        std=step.std,
-        scale=step.scale,
-        bias=step.bias,
-        channels=step.channels,
-        matrix=step.matrix,
-        row_pitch_bytes=step.row_pitch_bytes,
-        alignment=step.alignment,
-        device=step.device,
-        output="tensor",
-    )
+    values: dict[str, Any] = {name: getattr(step, name) for name in _CONVERSION}
+    return Preprocess(**values, output="tensor")

@@ -20,8 +20,6 @@ from .prefetch import prefetch
 from .samples import source_of
 from .step import Preprocess
 
-__all__ = ["Loader", "load"]
-
 Progress = bool | Callable[[int, int], object]
 
 

@@ -16,27 +16,18 @@ from .declaration import Declaration
 from .decoding import Decoder
 from .files import ImageError, image_names
 
-__all__ = ["Form", "Row", "Sample", "Source", "source_of"]
-
 _NAME: Final = "name"
 """The column with the names of a folder's files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """The part of a sample that outlives its pixels: its number, its key, and its columns beside the image."""
+class Sample:
+    """A sample's number, its key, its image as it was stored, and its columns beside the image."""
 
     number: int
     key: object
-    columns: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A sample: its row, and the image as it was stored."""
-
-    row: Row
     image: Any
+    columns: tuple[Any, ...]
 
     def pixels(self, decoder: Decoder) -> Any:
         """The image's pixels: decoded if it is a path, encoded bytes or an image of Pillow, else as they are.
@@ -47,12 +38,14 @@ class Sample:
             return decoder.frame(Path(self.image), str(self.image))
         if isinstance(self.image, (bytes, bytearray)):
             return decoder.frame(bytes(self.image), "the encoded image")
-        return decoder.of_pillow(self.image, "the image") if _is_pillow(self.image) else self.image
+        return decoder.of_pillow(self.image, "the image") if self.is_encoded else self.image
 
     @property
     def is_encoded(self) -> bool:
-        """True if `pixels` decodes it, so that its pixels are RGB."""
-        return isinstance(self.image, (str, Path, bytes, bytearray)) or _is_pillow(self.image)
+        """True if `pixels` decodes it, so that its pixels are RGB. Pillow is not imported for this."""
+        pillow = sys.modules.get("PIL.Image")
+        kinds = (str, Path, bytes, bytearray, *(() if pillow is None else (pillow.Image,)))
+        return isinstance(self.image, kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +62,19 @@ class Form:
 
     @property
     def beside(self) -> list[Any]:
-        """The names of the columns beside the image, in the order of `Row.columns`."""
+        """The names of the columns beside the image, in the order of `Sample.columns`."""
         return [name for name in self.names if name != self.place]
 
-    def batch(self, images: Any, rows: Sequence[Row]) -> Any:
+    def batch(self, images: Any, rows: Sequence[Sample]) -> Any:
         """The images of a batch with the other columns of its rows, which are at least one."""
         if self.kind is None:
             return images
         values = dict(zip(self.beside, zip(*(row.columns for row in rows), strict=True), strict=True))
-        parts = [
-            images if name == self.place else list(values[name]) if name in self.lists else _column(values[name])
+        parts = {
+            name: images if name == self.place else list(values[name]) if name in self.lists else _column(values[name])
             for name in self.names
-        ]
-        return tuple(parts) if self.kind is tuple else dict(zip(self.names, parts, strict=True))
+        }
+        return tuple(parts.values()) if self.kind is tuple else parts
 
 
 class Source(Protocol):
@@ -139,22 +132,22 @@ class _Folder:
 
     def __getitem__(self, number: int) -> Sample:
         name = self._names[number]
-        return Sample(Row(number, name, () if self.form.kind is None else (name,)), self._folder / name)
+        return Sample(number, name, self._folder / name, () if self.form.kind is None else (name,))
 
 
 class _Dataset:
     """A data set's samples, whose keys are their numbers, or the column that the step names."""
 
     def __init__(self, dataset: Any, step: Declaration) -> None:
-        self._dataset, self._step = dataset, step
+        self._dataset, self._key = dataset, step.key
         first = self._first() if len(dataset) else None
         kind, names = _form_of(first)
         place = 0 if step.column is None else step.column
         named = [(field, getattr(step, field)) for field in ("key", "mask", "boxes", "points")]
         for argument, name in (("column", place if names else None), *named):
             if name is not None and first is not None and name not in names:
-                held = ", ".join(map(repr, names)) or "no parts"
-                raise LayoutError(f"{argument}={name!r} is not in the samples, which have {held}.")
+                parts = ", ".join(map(repr, names)) or "no parts"
+                raise LayoutError(f"{argument}={name!r} is not in the samples, which have {parts}.")
         self.form = Form(kind, names, place, tuple(name for name in (step.boxes, step.points) if name is not None))
         self.is_encoded = first is None or self._sample(0, first).is_encoded
 
@@ -183,15 +176,14 @@ class _Dataset:
     def _sample(self, number: int, given: Any) -> Sample:
         form = self.form
         if form.kind is None:
-            return Sample(Row(number, number, ()), given)
+            return Sample(number, number, given, ())
         try:
             parts = {name: given[name] for name in form.names}
         except (LookupError, TypeError):
-            held = ", ".join(map(repr, form.names))
-            raise ImageError(f"it has not the parts {held}, which the first sample has.") from None
-        image = parts.pop(form.place)
-        key = number if self._step.key is None else (parts | {form.place: image})[self._step.key]
-        return Sample(Row(number, key, tuple(parts.values())), image)
+            names = ", ".join(map(repr, form.names))
+            raise ImageError(f"it has not the parts {names}, which the first sample has.") from None
+        key = number if self._key is None else parts[self._key]
+        return Sample(number, key, parts.pop(form.place), tuple(parts.values()))
 
 
 def _form_of(sample: object) -> tuple[type | None, tuple[Any, ...]]:
@@ -201,12 +193,6 @@ def _form_of(sample: object) -> tuple[type | None, tuple[Any, ...]]:
     if isinstance(sample, (tuple, list)):
         return tuple, tuple(range(len(sample)))
     return None, ()
-
-
-def _is_pillow(image: object) -> bool:
-    """True for an image of Pillow, which is not imported for this."""
-    pillow = sys.modules.get("PIL.Image")
-    return pillow is not None and isinstance(image, pillow.Image)
 
 
 def _column(values: tuple[Any, ...]) -> Any:

@@ -100,7 +100,7 @@ def test_one_batch_and_shards_are_made_by_one_declaration(folder, monkeypatch):
     make = BatchMaker.__init__
 
     def recorded(maker, step, pictures, *more):
-        keys = [pictures[number].row.key for number in range(len(pictures))]
+        keys = [pictures[number].key for number in range(len(pictures))]
         declared.setdefault(repr(replace(step, output="numpy")), []).extend(keys)
         make(maker, step, pictures, *more)
 
