@@ -62,18 +62,21 @@ def test_weights_and_places_are_numpys(
     count = data.draw(st.integers(1, geometry.target - begin))
     pixels = (begin + count - 1, -1, count) if mirrored else (begin, 1, count)
     axis = FilterAxis(filter_steps(rule, geometry), first, geometry.source, pixels)
-    tables = filter_table(rule, axis, step=step, origin=origin, mask=mask)
+    fields, memory = filter_table(rule, axis, step=step, origin=origin, mask=mask)
     taps = filter_taps(rule, [geometry], fixed=True)[0].part(slice(begin, begin + count))
     taps = taps.reversed() if mirrored else taps
+    assert memory.size
     assert axis.reach == (first + taps.reach[0], first + taps.reach[1])
     assert axis.most_taps >= taps.counts.max()
 
-    np.testing.assert_array_equal(words(tables.counts, count, ctypes.c_int64), (taps.counts + 1) // 2)
+    np.testing.assert_array_equal(words(fields["counts"], count, ctypes.c_int64), (taps.counts + 1) // 2)
     firsts = taps.starts + first * step + origin
-    np.testing.assert_array_equal(words(tables.firsts, count, ctypes.c_int64), firsts)
-    np.testing.assert_array_equal(words(tables.ends, count, ctypes.c_int64), firsts + taps.counts)
-    indices = words(tables.indices, count * tables.groups * 2, ctypes.c_int64).reshape(count, -1)
-    halves = words(tables.weights, count * tables.groups * 4, ctypes.c_int16).reshape(count, tables.groups, 2, 2)
+    np.testing.assert_array_equal(words(fields["firsts"], count, ctypes.c_int64), firsts)
+    np.testing.assert_array_equal(words(fields["ends"], count, ctypes.c_int64), firsts + taps.counts)
+    indices = words(fields["indices"], count * fields["groups"] * 2, ctypes.c_int64).reshape(count, -1)
+    halves = words(fields["weights"], count * fields["groups"] * 4, ctypes.c_int16).reshape(
+        count, fields["groups"], 2, 2
+    )
     for pixel in range(count):
         number = int(taps.counts[pixel])
         places = (taps.starts[pixel] + first + np.arange(number)) * step + origin

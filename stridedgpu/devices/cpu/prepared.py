@@ -23,23 +23,24 @@ __all__ = ["operation_of", "planned", "prepared"]
 
 _OPERATIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "RelayoutProblem": "relayout",
-        "ChannelMatrixProblem": "channel_matrix",
-        "CropProblem": "crops",
-        "FrameProblem": "frames",
-        "GatherProblem": "gather",
-        "RawProblem": "raw",
-        "ResizeProblem": "resize",
-        "SamplesProblem": "frame_samples",
+        "RelayoutProblem": "relayout.OPERATION",
+        "ChannelMatrixProblem": "pixels.CHANNEL_MATRIX",
+        "CropProblem": "crops.OPERATION",
+        "FrameProblem": "pixels.FRAMES",
+        "GatherProblem": "gather.OPERATION",
+        "RawProblem": "pixels.RAW",
+        "ResizeProblem": "pixels.RESIZE",
+        "SamplesProblem": "pixels.SAMPLES",
     }
 )
-"""The modules of `operations`, by the name of the problem's type."""
+"""Names in the modules of `operations`, by the name of the problem's type."""
 
 
 @cache
 def operation_of(kind: str) -> CpuOperation:
     """The operation for problems of a type, by its name."""
-    operation: CpuOperation = import_module(f"{__package__}.operations.{_OPERATIONS[kind]}").OPERATION
+    module, name = _OPERATIONS[kind].split(".")
+    operation: CpuOperation = getattr(import_module(f"{__package__}.operations.{module}"), name)
     return operation
 
 

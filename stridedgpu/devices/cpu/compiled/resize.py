@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from stridedgpu.devices.cpu.numpy_loops.resize import Borders
-from stridedgpu.devices.cpu.plan import CpuKernel
+from stridedgpu.devices.cpu.numpy_loops.resize import Borders, resize_located
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.frame_operand import FrameOperand
@@ -29,9 +29,6 @@ _BY_ROWS: Final = ("linear", "area")
 
 _LANES: Final = 16
 """Bytes of one load and one store of compiled loops: a byte of each of 16 rows, or as many of one."""
-
-RestMove = Callable[[Sequence[int], Sequence[ResizeWindow], Sequence[ResizeSource], Located], None]
-"""Resizes some of the windows, selected by number."""
 
 ResizeMove = Callable[[Sequence[ResizeWindow], Sequence[ResizeSource], Located], None]
 """What resizes all of them."""
@@ -59,11 +56,10 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
     )
 
 
-def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None:
-    """A problem's windows by compiled loops, the others by `rest`; None where no loop converts its elements."""
-    if not can_compile(problem.conversion):
-        return None
-    return _Windows(problem, rest)
+def compiled_resize(plan: CpuPlan) -> ResizeMove | None:
+    """A plan's windows by compiled loops, the others by NumPy; None where no loop converts its elements."""
+    problem: ResizeProblem = plan.problem
+    return _Windows(problem) if can_compile(problem.conversion) else None
 
 
 class _Entries:
@@ -100,9 +96,9 @@ class _Alike(NamedTuple):
 class _Windows:
     """A problem with the geometries of the windows seen so far."""
 
-    def __init__(self, problem: ResizeProblem, rest: RestMove) -> None:
+    def __init__(self, problem: ResizeProblem) -> None:
         """Store the problem; geometries are prepared on first use."""
-        self._rest = rest
+        self._problem = problem
         self._recipes, self._borders = Recipes(problem), Borders(problem)
         self._latest: tuple[Sequence[ResizeWindow], list[Recipe | None]] = ((), [])
         self._alike = _Alike((), 0, 0, None, [])
@@ -155,7 +151,7 @@ class _Windows:
         for loop, fields in by_loop.values():
             _Entries(loop, fields, work).run(0, 0)
         if left:
-            self._rest(left, windows, sources, target)
+            resize_located(self._problem, windows, sources, target, left)
 
     def _alike_of(self, windows: Sequence[ResizeWindow], sources: EvenlyLocated) -> _Alike:
         """Windows in one buffer, which are found again by their identity: their recipe, if they are whole and equal."""

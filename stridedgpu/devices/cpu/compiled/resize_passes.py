@@ -1,8 +1,7 @@
 """The passes of a resize in vectors: how the pixels that taps reach become a pixel of the next type.
 
     `PairPass`      two taps a multiplication of 16-bit numbers: Pillow's 8 bits, and OpenCV's integers
-    `UpperPass`     OpenCV's INTER_LINEAR behind its first pass: upper halves of 16-bit products
-    `QuarterPass`   OpenCV's blocks of 2 x 2 behind a first pass that adds
+    `RowPairPass`   OpenCV's INTER_LINEAR, and its blocks of 2 x 2, behind their first passes
     `NumberPass`    one tap at a time: float64 (Pillow), float32 and int32 (OpenCV)
     `CopyPass`      no arithmetic: pixels of any type
 
@@ -29,10 +28,8 @@ __all__ = [
     "NumberPass",
     "PairPass",
     "Pass",
-    "QuarterPass",
     "RowPairPass",
     "Taps",
-    "UpperPass",
     "divided_by_alpha",
     "packed_words",
     "pair_products",
@@ -238,27 +235,22 @@ def packed_words(code: Code, left: Value, right: Value, *, widest: bool) -> Valu
 
 @dataclass(frozen=True, slots=True)
 class RowPairPass(Pass):
-    """A second pass over two rows of 16-bit sums."""
+    """OpenCV's second pass over two rows of 16-bit sums.
+
+    `weighted`: INTER_LINEAR, rows of 15 bits times weights of 12 bits, whose products' upper halves are added. Else
+    blocks of 2 x 2. Both end in a quarter of the sum, rounded half up.
+    """
 
     lanes: ClassVar[int] = 2 * LANES
     blocks: ClassVar[int] = 2  # a band's rows are multiples of both
     group: ClassVar[int] = 2
 
-    read: str = "i16"
-    written: str = "i8"
+    weighted: bool
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of both weights."""
         return 4
-
-    @abstractmethod
-    def weights(self, code: Code, taps: Taps) -> list[Value]:
-        """The weights of both rows, in every lane."""
-
-    @abstractmethod
-    def joined(self, code: Code, upper: Value, lower: Value, weights: Sequence[Value]) -> Value:
-        """The pixels of a vector of each row."""
 
     def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
         """The only two taps."""
@@ -266,19 +258,18 @@ class RowPairPass(Pass):
         weights, both = self.weights(code, taps), [load(taps.index(code, tap)) for tap in range(2)]
         return [self.joined(code, upper, lower, weights) for upper, lower in zip(*both, strict=True)]
 
-
-@dataclass(frozen=True, slots=True)
-class UpperPass(RowPairPass):
-    """OpenCV: two rows of 15 bits times weights of 12 bits; the upper halves of the products are added."""
-
     def weights(self, code: Code, taps: Taps) -> list[Value]:
-        """Two halves of a word."""
+        """The weights of both rows, in every lane: two halves of a word."""
+        if not self.weighted:
+            return []
         word = code.load("i32", taps.weights, 4)
         parts = [code.cast("trunc", code.binary("lshr", word, shift), "i16") for shift in (0, 16)]
         return [code.cast("sext", code.splat(half, self.lanes), "i32") for half in parts]
 
     def joined(self, code: Code, upper: Value, lower: Value, weights: Sequence[Value]) -> Value:
-        """Halves of products, added, rounded, shifted and clamped."""
+        """The pixels of a vector of each row."""
+        if not self.weighted:
+            return code.cast("trunc", code.binary("lshr", code.add(code.add(upper, lower), 2), 2), "i8")
         halves = []
         for sums, weight in zip((upper, lower), weights, strict=True):
             product = code.multiply(code.cast("sext", sums, "i32"), weight)
@@ -286,21 +277,6 @@ class UpperPass(RowPairPass):
         whole = code.binary("ashr", code.add(code.add(*halves), 2), 2)
         clamped = code.select(code.compare("icmp sgt", whole, 255), code.full(whole.type, 255), whole)
         return code.cast("trunc", clamped, "i8")
-
-
-@dataclass(frozen=True, slots=True)
-class QuarterPass(RowPairPass):
-    """OpenCV's blocks of 2 x 2: a quarter of the sums of two rows, rounded half up."""
-
-    def weights(self, code: Code, taps: Taps) -> list[Value]:
-        """There are none."""
-        del code, taps
-        return []
-
-    def joined(self, code: Code, upper: Value, lower: Value, weights: Sequence[Value]) -> Value:
-        """A quarter of both."""
-        del weights
-        return code.cast("trunc", code.binary("lshr", code.add(code.add(upper, lower), 2), 2), "i8")
 
 
 def passes_of(
@@ -322,7 +298,7 @@ def passes_of(
 
     def one(read: str, written: str, finish: Finish, shift: int, *, copied: bool) -> Pass:
         if finish is Finish.UPPER:
-            return UpperPass()
+            return RowPairPass(read, written, weighted=True)
         if read == "i8" and number == "i32":
             return PairPass(read, written, 1 + (spec.bits > _NARROW_BITS), finish, shift, pairs, widest)
         return CopyPass(read, written) if copied else NumberPass(read, written, number, finish, shift, weighted)

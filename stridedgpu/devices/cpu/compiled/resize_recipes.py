@@ -27,9 +27,9 @@ from .frames import RowLoop, row_loop
 from .jit import CompiledFunction, LoopError, compiled, loop_of
 from .relayout import plan_relayout
 from .resize_kernel import BAND_ROWS, GEOMETRY, ROWS, ResizeKernel
-from .resize_passes import PairPass, QuarterPass, passes_of
+from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, PairRows, WordRows
-from .resize_tables import FilterAxes, Scratch, filter_axes, filter_tables, numpy_tables
+from .resize_tables import FilterAxes, filter_axes, filter_tables, numpy_tables, scratch_fields
 
 __all__ = ["Recipe", "Recipes", "why_numpy"]
 
@@ -147,7 +147,7 @@ def _window_kernel(
             sums = PairPass("i8", "i16", 1, Finish.KEPT, 0, pairs=False, widest=False)  # its types alone are read
             return ResizeKernel(
                 sums,
-                QuarterPass(),
+                RowPairPass("i16", "i8", weighted=False),
                 shape.channels,
                 shape.step,
                 by_rows=HalfRows(shape.channels, widest),
@@ -350,29 +350,23 @@ class Recipes:
         height, width = place[2:]
         elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
-        memory = Scratch.of(kernel, elements, unit, shape.planes, tables.ring_rows, pitch)
+        scratch = scratch_fields(kernel, elements, unit, shape.planes, tables.ring_rows, pitch)
         step = 0 if shape.planes > 1 else kernel.out_step
-        moves = self._band_moves(0 if kernel.writes_target else height, width, step, memory.band_pitch)
+        moves = self._band_moves(0 if kernel.writes_target else height, width, step, scratch["band_pitch"])
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
             "free": free,
-            "scratch_bytes": memory.nbytes,
             "row_stride": window.layout.strides[1] * itemsize,
             "planes": shape.planes,
             "plane_stride": shape.plane_stride * itemsize,
             "elements": elements,
             "columns": width,
-            "ring_pitch": memory.ring_pitch,
             "unit": unit,
-            "outputs_at": memory.outputs,
-            "ring_at": memory.ring,
-            "band_at": memory.band,
             "target_row": problem.target.layout.strides[2] * problem.target.element.itemsize,
-            "band_pitch": memory.band_pitch,
             "rows_kernel": 0 if rows is None else rows.loop.address,
-            "rows_at": memory.rows,
             "rows_pitch": pitch,
+            **scratch,
             **tables.fields,
             **moves[0].fields,
             **moves[1].fields,

@@ -20,7 +20,7 @@ from stridedgpu.planning.resize_taps import Array, AxisTaps, FilterSteps, Window
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Arithmetic, Interpolation, arithmetic_of
 
-from .ir import Code, Value
+from .ir import LINE_BYTES, Code, Value
 from .jit import loop_of
 from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
@@ -29,15 +29,13 @@ from .resize_rows import WINDOW_BYTES, WORD_BYTES, WORD_LANES, HalfRows, PairRow
 __all__ = [
     "FilterAxes",
     "FilterAxis",
-    "Scratch",
     "Tables",
     "filter_axes",
     "filter_table",
     "filter_tables",
     "numpy_tables",
+    "scratch_fields",
 ]
-
-_LINE: Final = 64
 
 
 class Tables(NamedTuple):
@@ -252,44 +250,18 @@ def filter_tables(
     """The tables of Pillow's filters: source rows that are read follow each other without a gap."""
     (first, last), step = columns, kernel.step
     step, origin = (-step, (last - 1) * step) if mirrored else (step, -first * step)
-    along = filter_table(interpolation, axes.columns, step=step, origin=origin)
+    along, columns_memory = filter_table(interpolation, axes.columns, step=step, origin=origin)
     low, stop = axes.rows.reach
     mask, sources = 0, np.empty(0, np.int64)
     if kernel.columns_first:
         mask = _ring_mask(min(axes.rows.most_taps, stop - low), kernel.step_rows)
         sources = np.minimum(np.arange(low, stop + ROWS), stop - 1)
-        down = filter_table(interpolation, axes.rows, origin=-low, mask=mask)
+        down, rows_memory = filter_table(interpolation, axes.rows, origin=-low, mask=mask)
     else:
-        down = filter_table(interpolation, axes.rows)
-    fields = {
-        **along.fields("column"),
-        **down.fields("row"),
-        "sources": sources.ctypes.data,
-        "row_firsts": down.firsts,
-        "row_ends": down.ends,
-        "factor": 0,
-    }
-    return _tables(kernel, mask, fields, along, down, sources)
-
-
-class FilterTable(NamedTuple):
-    """The addresses of an axis's tables in `memory`: `counts`, `firsts` and `ends` have an entry for each pixel.
-
-    `indices` have two entries for each of its `groups`, `weights` the two parts of a pair. Entries behind a pixel's
-    count are not written.
-    """
-
-    memory: Array
-    groups: int
-    counts: int
-    firsts: int
-    ends: int
-    indices: int
-    weights: int
-
-    def fields(self, axis: str) -> dict[str, int]:
-        """The fields of an axis."""
-        return {f"{axis}_{name}": getattr(self, name) for name in ("groups", "counts", "indices", "weights")}
+        down, rows_memory = filter_table(interpolation, axes.rows)
+    fields = {f"{axis}_{name}": at for axis, table in (("column", along), ("row", down)) for name, at in table.items()}
+    fields |= {"sources": sources.ctypes.data, "factor": 0}
+    return _tables(kernel, mask, fields, columns_memory, rows_memory, sources)
 
 
 _STEPS: Final = FilterSteps._fields
@@ -304,10 +276,12 @@ _WORD: Final = 8
 
 def filter_table(
     interpolation: Interpolation, axis: FilterAxis, *, step: int = 1, origin: int = 0, mask: int = -1
-) -> FilterTable:
-    """The tables of an axis, in which source pixel `i` is the index `(i * step + origin) & mask`.
+) -> tuple[dict[str, int], Array]:
+    """The tables of an axis, in which source pixel `i` is the index `(i * step + origin) & mask`, and their memory.
 
-    Raises `DeviceError` without the memory for them.
+    `counts`, `firsts` and `ends` have an entry for each pixel, `indices` two entries for each of its `groups`,
+    `weights` the two parts of a pair. Entries behind a pixel's count are not written. Raises `DeviceError` without the
+    memory for them.
     """
     (start, ahead, count), groups = axis.pixels, (axis.most_taps + 1) // 2
     sizes = (_PARAMETERS.size // _WORD, count, count, count, 2 * count * groups, count * groups, 2 * groups + 1)
@@ -323,7 +297,7 @@ def filter_table(
     numbers = axis.source, start, ahead, count, step, origin + axis.first * step, mask, groups
     _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *sines, *places[1:])
     loop_of(_TableKernel(interpolation)).alone(0, 0, places[0], 0, 1)
-    return FilterTable(memory, groups, *places[1:6])
+    return {"groups": groups, **dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))}, memory
 
 
 @cache
@@ -469,41 +443,35 @@ def _fixed_point(weight: _Number) -> Value:
 # Scratch memory
 
 
-@dataclass(frozen=True, slots=True)
-class Scratch:
-    """The partition of one thread's scratch memory, in bytes: transposed columns, outputs, ring, band, source rows.
+def scratch_fields(
+    kernel: ResizeKernel, elements: int, unit: int, planes: int, ring_rows: int, row_bytes: int
+) -> dict[str, int]:
+    """The parts of one thread's scratch memory: transposed columns, outputs, ring, band, and rows of frames.
 
-    `band_pitch` is in elements.
+    Rows of `elements` a plane are resized to `unit`; a row of a frame is converted into `row_bytes`.
     """
-
-    outputs: int
-    ring: int
-    band: int
-    rows: int
-    nbytes: int
-    ring_pitch: int
-    band_pitch: int
-
-    @classmethod
-    def of(cls, kernel: ResizeKernel, elements: int, unit: int, planes: int, ring_rows: int, row_bytes: int) -> Scratch:
-        """For rows of `elements` a plane, resized to `unit`; `ring_rows` is 16 where rows come first.
-
-        `row_bytes` are those of a source row that is converted before it is read.
-        """
-        along, down = kernel.along, kernel.down
-        outputs = ring = 0
-        if kernel.by_rows is None:
-            outputs = _rounded(elements * ROWS * along.read_bytes)
-            ring = outputs + _rounded(unit + ROWS) * ROWS * along.written_bytes
-        # A store of 16 elements may reach behind a plane's end.
-        band_pitch = _rounded(unit * planes + ROWS)
-        between = band_pitch * along.written_bytes if kernel.columns_first else elements * down.written_bytes
-        ring_pitch = _rounded(between) + _LINE * along.written_bytes
-        band = ring + ring_rows * ring_pitch
-        rows = band + BAND_ROWS * band_pitch * kernel.second.written_bytes
-        return cls(outputs, ring, band, rows, rows + ROWS * row_bytes + 2 * _LINE, ring_pitch, band_pitch)
+    along, down = kernel.along, kernel.down
+    outputs = ring = 0
+    if kernel.by_rows is None:
+        outputs = _rounded(elements * ROWS * along.read_bytes)
+        ring = outputs + _rounded(unit + ROWS) * ROWS * along.written_bytes
+    # A store of 16 elements may reach behind a plane's end.
+    band_pitch = _rounded(unit * planes + ROWS)
+    between = band_pitch * along.written_bytes if kernel.columns_first else elements * down.written_bytes
+    ring_pitch = _rounded(between) + LINE_BYTES * along.written_bytes
+    band = ring + ring_rows * ring_pitch
+    rows = band + BAND_ROWS * band_pitch * kernel.second.written_bytes
+    return {
+        "outputs_at": outputs,
+        "ring_at": ring,
+        "band_at": band,
+        "rows_at": rows,
+        "scratch_bytes": rows + ROWS * row_bytes + 2 * LINE_BYTES,
+        "ring_pitch": ring_pitch,
+        "band_pitch": band_pitch,
+    }
 
 
 def _rounded(nbytes: int) -> int:
     """Round up to a multiple of a cache line."""
-    return -(-nbytes // _LINE) * _LINE
+    return -(-nbytes // LINE_BYTES) * LINE_BYTES

@@ -42,12 +42,12 @@ def numpy_resize_kernel(problem: ResizeProblem) -> CpuKernel:
 
 def resize_located(
     problem: ResizeProblem,
-    numbers: Sequence[int],
     windows: Sequence[ResizeWindow],
     sources: Sequence[ResizeSource],
     target: Located,
+    numbers: Sequence[int] | None = None,
 ) -> None:
-    """Resize the windows with these `numbers` from their images in memory."""
+    """Resize all windows, or those with these `numbers`, from their images in memory."""
     buffer, start = target
     memory = [source if isinstance(source, FrameOperand) else source[0].bytes[source[1] :] for source in sources]
     resize_windows(problem, windows, memory, buffer.bytes[start:], numbers)
