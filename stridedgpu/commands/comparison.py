@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from stridedgpu.api.resize import resize
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.exchange.exports import array_of_operand, numpy_dtype
+from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.preprocess.declaration import border_values, scale_and_bias
 from stridedgpu.preprocess.epochs import Chance
@@ -101,23 +101,23 @@ def compared_times(samples: Sequence[Sample], step: Preprocess[Any]) -> list[tup
     count, (height, width, channels) = len(windows), windows[0].shape
     conversion, _ = step._worker.conversion_and_fill(element_type(windows[0].dtype), channels)
     sources = CropSources.of_images([operand_of(window, "HWC")[0] for window in windows])
-    batch = step._worker.batch_of(count, channels, (height, width))
-    order = [step.layout.index(axis) for axis in "NHWC"]
-    sizes = dict(zip("NHWC", (count, height, width, step.output_channels(channels)), strict=True))
-    array = np.empty([sizes[axis] for axis in step.layout], numpy_dtype(element_type(step.dtype)))
-    slots = array.transpose(order)
+    batch, slots = (
+        StridedTensor.over(one._worker.batch_of(count, channels, (height, width)), "NCHW")
+        for one in (step, replace(step, device="cpu"))
+    )
+    slots = slots.permute("NHWC")
 
     def by_gather_crops() -> None:
-        write_windows(sources, [(0, 0)] * count, [False] * count, conversion, batch)
-        synchronize(StridedTensor.over(batch, "NCHW").device)
+        write_windows(sources, [(0, 0)] * count, [False] * count, conversion, batch.operand)
+        synchronize(batch.device)
 
     def by_numpy() -> None:
-        for sample, slot in zip(samples, slots, strict=True):
+        for sample, slot in zip(samples, slots.numpy(), strict=True):
             write_with_numpy(sample, slot, step)
 
     times = [(_seconds(by_gather_crops), _seconds(by_numpy)) for _ in range(_RUNS)]
     seconds, numpy_seconds = (median(column) for column in zip(*times, strict=True))
-    nbytes = sum(window.nbytes for window in windows) + array.nbytes
+    nbytes = sum(window.nbytes for window in windows) + slots.layout.element_count * slots.itemsize
     ratio = numpy_seconds / seconds
     speed = f"was {ratio:.1f} times as fast" if ratio >= 1 else f"took {1 / ratio:.1f} times as long"
     return [

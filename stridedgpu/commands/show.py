@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from stridedgpu import picture
-from stridedgpu.api.creation import asarray
 from stridedgpu.preprocess.files import check_writable, read_array, replacement
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import DataType
@@ -51,6 +49,8 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
 
 def put_picture(chosen: argparse.Namespace, thing: object, title: str, **options: Any) -> None:
     """Print the picture, or write it to the chosen file."""
+    from stridedgpu import picture  # `size` draws nothing
+
     out = chosen.html or chosen.svg
     if out is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -70,6 +70,8 @@ def _run_show(chosen: argparse.Namespace) -> None:
     if (chosen.file is None) == (chosen.sizes is None):
         chosen.refuse("give a FILE.npy or --sizes, one of them")
     if chosen.file is not None:
+        from stridedgpu.api.creation import asarray
+
         for name in ("layout", "dtype", "row_pitch", "broadcast", "strides"):
             if getattr(chosen, name):
                 chosen.refuse(f"--{name.replace('_', '-')} describes a tensor of --sizes; a file says that itself")
