@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.device_plan import Width, index_bits
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.errors import DeviceError, LayoutError
+from stridedgpu.values.errors import DeviceError
 
-from .choice import KernelChoice
+from .choice import KernelChoice, check_alignment
 from .gpu import THREADS, KernelLaunch
 from .parameters import ParameterBlock, index_argument, instantiation, matrix_encoding, number_argument
 from .policy import policy
@@ -40,12 +40,7 @@ def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> Ch
             "to_device('cpu')."
         )
     for name, side in (("source", problem.source), ("target", problem.target)):
-        if side.alignment < side.element.itemsize:
-            raise LayoutError(
-                f"The {name}'s {side.element} elements lie at multiples of {side.alignment} bytes only; a GPU "
-                f"addresses them at multiples of {side.element.itemsize}. See the bytes as uint8 and relayout them "
-                "into an aligned tensor."
-            )
+        check_alignment(name, side.element, side.alignment)
     why = "a thread has the channels of one pixel"
     spans = (problem.source.layout.span, problem.target.layout.span)
     return ChannelMatrixChoice(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import gcd
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from stridedgpu.planning.device_plan import Width, in_words
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
+from stridedgpu.values.tensor_spec import WIDEST_ACCESS, TensorSpec
+
+from .gpu import LONGEST_ROW
 
 
 class Problem(Protocol):
@@ -116,7 +122,36 @@ def stride_bound(side: str, stride: int, widest: int) -> Bound:
     )
 
 
-def backwards_bound(offset: int, itemsize: int) -> list[Bound]:
-    """The bound of a target whose first element is `offset` elements behind its lowest; none if it is the lowest."""
-    lowest = offset * itemsize
+def row_width(target: TensorSpec, outer: Iterable[int], bounds: Iterable[Bound], widest: int) -> Width:
+    """The widest store to a row of the target, whose steps along the `outer` axes must be whole vectors."""
+    layout, itemsize = target.layout, target.element.itemsize
+    steps = (abs(layout.strides[axis]) * itemsize for axis in outer if layout.sizes[axis] > 1)
+    strides = (stride_bound("target", step, widest) for step in steps)
+    return bounded_width([alignment_bound("target", target.alignment), *strides, *bounds], itemsize, widest)
+
+
+def backwards_bound(target: TensorSpec) -> list[Bound]:
+    """The bound of a target whose first element is not its lowest; none if it is."""
+    lowest = target.layout.offset * target.element.itemsize
     return [Bound(lowest & -lowest, "the target runs backwards")] if lowest else []
+
+
+_ALIGNED_BY_A_COPY: Final = " See the bytes as uint8 and relayout them into an aligned tensor."
+
+
+def check_alignment(name: str, element: ElementType, alignment: int, advice: str = _ALIGNED_BY_A_COPY) -> None:
+    """Raise `LayoutError` for elements at addresses that are no multiples of their size, which a GPU cannot access."""
+    if alignment < min(element.itemsize, WIDEST_ACCESS):
+        raise LayoutError(
+            f"The {name}'s {element} elements lie at multiples of {alignment} bytes only; a GPU addresses them at "
+            f"multiples of {element.itemsize}.{advice}"
+        )
+
+
+def check_windows(layout: Layout) -> None:
+    """Raise `LayoutError` for windows (N, C, H, W) without elements, and for rows that are too long for a GPU."""
+    if layout.element_count == 0:
+        raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
+    _, channels, height, width = layout.sizes
+    if max(width * channels, height) > LONGEST_ROW:
+        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} elements.")

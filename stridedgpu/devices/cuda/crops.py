@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from stridedgpu.planning.crop_windows import CropProblem, Crops, distinct_layouts
 from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .choice import Bound, KernelChoice, KernelFamily, alignment_bound, backwards_bound, bounded_width, stride_bound
-from .gpu import LONGEST_ROW, THREADS, GpuProperties, KernelLaunch
+from .choice import Bound, KernelChoice, KernelFamily, backwards_bound, check_windows, row_width
+from .gpu import THREADS, GpuProperties, KernelLaunch
 from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation, places_argument
 from .policy import policy
 
@@ -126,24 +125,14 @@ def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, wides
     pixels_run = family in (CropFamily.RUNS, CropFamily.PIXELS)
     if not pixels_run and layout.strides[3] != 1 and width != 1:
         return Width(min(itemsize, widest), "the target's columns do not lie side by side")
-    outer = (0, 2) if pixels_run else (0, 1, 2)
     run = (channels if pixels_run else 1) * width * itemsize
     limits = policy().crops
     longest = limits.pixels_bytes if family in (CropFamily.SPLIT, CropFamily.PIXELS) else limits.run_bytes
-    most = longest // pixel_bytes
-    bounds = [
-        alignment_bound("target", target.alignment),
-        *(
-            stride_bound("target", abs(layout.strides[axis]) * itemsize, widest)
-            for axis in outer
-            if layout.sizes[axis] > 1
-        ),
-        Bound((1 << most.bit_length() - 1) * itemsize, f"a thread holds up to {longest} B of a source"),
-    ]
-    bounds += backwards_bound(layout.offset, itemsize)
+    most = 1 << (longest // pixel_bytes).bit_length() - 1
+    bounds = [Bound(most * itemsize, f"a thread holds up to {longest} B of a source"), *backwards_bound(target)]
     if run < policy().family.peeled_run_bytes and not target.owns_padding:
         bounds.append(Bound(run & -run, f"a run of the target is {run} B long and what follows is not ours"))
-    return bounded_width(bounds, itemsize, widest)
+    return row_width(target, (0, 2) if pixels_run else (0, 1, 2), bounds, widest)
 
 
 def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
@@ -151,12 +140,7 @@ def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
 
     Raises `LayoutError` for a plan without elements, which has no launch.
     """
-    layout = plan.problem.target.layout
-    if layout.element_count == 0:
-        raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
-    _, channels, height, width = layout.sizes
-    if max(width * channels, height) > LONGEST_ROW:
-        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} elements.")
+    check_windows(plan.problem.target.layout)
     if plan.family is CropFamily.PIXELS:
         return _pixels(plan, gpu)
     if plan.family is CropFamily.SPLIT or (plan.family is CropFamily.PLANES and plan.reads_runs):

@@ -24,7 +24,7 @@ from stridedgpu.values.errors import DeviceError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 
-from .choice import Bound, KernelChoice, alignment_bound, backwards_bound, bounded_width, stride_bound
+from .choice import Bound, KernelChoice, backwards_bound, row_width
 from .gpu import LONGEST_ROW, THREADS, KernelLaunch
 from .parameters import (
     ParameterBlock,
@@ -152,22 +152,16 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
     pixel_bytes = problem.samples.channels[0].step * problem.samples.element.itemsize
     pixels = min(_most_pixels(problem), limits.luma_bytes // pixel_bytes)
     count, height, width = layout.sizes
-    across, down, right = layout.strides
+    across, _, right = layout.strides
     joins = across == 1 and right == count and 2 <= count <= limits.most_joined and itemsize <= 4
     splits = right == 1 or width == 1
     store = Width(itemsize, "the target's columns do not lie side by side")
     if joins or splits:
-        outer = [(down, height)] if joins else [(down, height), (across, count)]
-        bounds = [
-            alignment_bound("target", target.alignment),
-            *(stride_bound("target", abs(step) * itemsize, widest) for step, size in outer if size > 1),
-            Bound(pixels * itemsize, f"a thread makes up to {pixels} pixels"),
-        ]
+        bounds = [Bound(pixels * itemsize, f"a thread makes up to {pixels} pixels")]
         if conversion.matrix is not None:
             sums = limits.sums_bytes // conversion.compute.itemsize
             bounds.append(Bound(sums * itemsize, f"a thread has {sums} sums of {conversion.compute} in registers"))
-        bounds += backwards_bound(layout.offset, itemsize)
-        store = bounded_width(bounds, itemsize, widest)
+        store = row_width(target, (1,) if joins else (1, 0), [*bounds, *backwards_bound(target)], widest)
     length = store.nbytes // itemsize
     vectors = length >= 2
     if not vectors:

@@ -8,7 +8,7 @@ them in at launch; here they are 0. Each address is that of an operand's lowest 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Final
@@ -17,6 +17,7 @@ from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .choice import Bound, KernelChoice, KernelFamily, alignment_bound, bounded_width, stride_bound
 from .gpu import THREADS, WARP, GpuProperties, KernelLaunch
@@ -192,31 +193,29 @@ def _four_rows_width(problem: GatherProblem, widest: int) -> Width:
     """The store width of several short rows together."""
     itemsize = problem.dense.element.itemsize
     together = SHORT_ROWS_TOGETHER * problem.sizes[-1] * itemsize
-    bounds = [
-        alignment_bound("target", gcd(problem.dense.alignment, problem.dense_offset * itemsize)),
-        *(stride_bound("target", abs(stride) * itemsize, widest) for stride in problem.dense_strides[:-2] if stride),
-        Bound(together, f"{SHORT_ROWS_TOGETHER} rows are {together} B"),
-    ]
-    return bounded_width(bounds, itemsize, widest)
+    bounds = _bounds("target", problem.dense, problem.dense_offset, problem.dense_strides[:-2], widest)
+    return bounded_width([*bounds, Bound(together, f"{SHORT_ROWS_TOGETHER} rows are {together} B")], itemsize, widest)
 
 
 def _dense_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
-    """Divisors of every row address of the dense side: its alignment, the start offset of loops, and the strides."""
-    itemsize, side = problem.dense.element.itemsize, "source" if problem.scatters else "target"
-    return [
-        alignment_bound(side, gcd(problem.dense.alignment, problem.dense_offset * itemsize)),
-        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in problem.dense_strides[:-1] if stride),
-    ]
+    """Divisors of every row address of the dense side."""
+    side = "source" if problem.scatters else "target"
+    return _bounds(side, problem.dense, problem.dense_offset, problem.dense_strides[:-1], widest)
 
 
 def _indexed_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
     """Divisors of every row address of the indexed side, whatever the indices."""
-    itemsize, side = problem.dense.element.itemsize, "target" if problem.scatters else "source"
+    side = "target" if problem.scatters else "source"
     strides = [*problem.indexed_strides[:-1], *(entry.stride for entry in problem.indexed_axes if entry.size > 1)]
-    return [
-        alignment_bound(side, gcd(problem.indexed.alignment, problem.indexed_offset * itemsize)),
-        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in strides if stride),
-    ]
+    return _bounds(side, problem.indexed, problem.indexed_offset, strides, widest)
+
+
+def _bounds(name: str, side: TensorSpec, offset: int, strides: Iterable[int], widest: int) -> list[Bound]:
+    """Divisors of every address: the alignment, the start offset of loops, and the strides."""
+    itemsize = side.element.itemsize
+    steps = (abs(stride) * itemsize for stride in strides if stride)
+    aligned = alignment_bound(name, gcd(side.alignment, offset * itemsize))
+    return [aligned, *(stride_bound(name, step, widest) for step in steps)]
 
 
 def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> Width:
@@ -230,11 +229,8 @@ def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> W
         return Width(itemsize)
     numbers = count * length * itemsize
     outer = problem.index_strides[:along] if length > 1 else problem.index_strides
-    bounds = [
-        alignment_bound("indices", gcd(problem.index.alignment, problem.index_offset * itemsize)),
-        Bound(numbers, f"a vector has {numbers} B of indices"),
-        *(stride_bound("indices", abs(stride) * itemsize, WIDEST_INDICES) for stride in outer if stride),
-    ]
+    aligned, *strides = _bounds("indices", problem.index, problem.index_offset, outer, WIDEST_INDICES)
+    bounds = [aligned, Bound(numbers, f"a vector has {numbers} B of indices"), *strides]
     return bounded_width(bounds, itemsize, WIDEST_INDICES)
 
 

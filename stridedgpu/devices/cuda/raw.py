@@ -6,9 +6,16 @@ from dataclasses import dataclass
 
 from stridedgpu.planning.device_plan import Width, index_bits
 from stridedgpu.planning.raw_problem import RawProblem
-from stridedgpu.values.errors import LayoutError
 
-from .choice import Bound, KernelChoice, alignment_bound, backwards_bound, bounded_width, stride_bound
+from .choice import (
+    Bound,
+    KernelChoice,
+    alignment_bound,
+    backwards_bound,
+    bounded_width,
+    check_alignment,
+    stride_bound,
+)
 from .gpu import THREADS, KernelLaunch
 from .parameters import ParameterBlock, index_argument, instantiation
 
@@ -38,17 +45,13 @@ def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
     """The kernel on a GPU with accesses of up to `widest` bytes. Raises `LayoutError` for unaligned samples."""
     target, count = problem.target, problem.samples.count
     itemsize, (height, _), (down, right) = target.element.itemsize, target.layout.sizes, target.layout.strides
-    if target.alignment < itemsize:
-        raise LayoutError(
-            f"The target's {target.element} elements lie at multiples of {target.alignment} bytes only; a GPU "
-            f"addresses them at multiples of {itemsize}."
-        )
+    check_alignment("target", target.element, target.alignment, advice="")
     store = Width(itemsize, "the target's columns do not lie side by side")
     if right == 1:
         bounds = [alignment_bound("target", target.alignment), Bound(count * itemsize, "a group has no more samples")]
         if height > 1:
             bounds.append(stride_bound("target", abs(down) * itemsize, widest))
-        bounds += backwards_bound(target.layout.offset, itemsize)
+        bounds += backwards_bound(target)
         store = bounded_width(bounds, itemsize, widest)
         if store.nbytes < count * itemsize:
             store = Width(itemsize, store.limit)

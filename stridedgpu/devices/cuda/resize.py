@@ -23,13 +23,13 @@ from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.planning.resize_taps import Array, AxisTaps, WindowTaps
 from stridedgpu.values.dtypes import ElementType
-from stridedgpu.values.errors import DeviceError, LayoutError
+from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Arithmetic, arithmetic_of
 from stridedgpu.values.strides import round_up
 
-from .choice import Bound, KernelChoice, KernelFamily, alignment_bound, backwards_bound, bounded_width, stride_bound
+from .choice import Bound, KernelChoice, KernelFamily, backwards_bound, check_windows, row_width
 from .frames import colours_record, frame_record
-from .gpu import LONGEST_ROW, GpuProperties, KernelLaunch
+from .gpu import GpuProperties, KernelLaunch
 from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from .policy import ResizePolicy, policy
 
@@ -374,18 +374,9 @@ def _store_width(problem: ResizeProblem, *, pixels: bool) -> Width:
     itemsize, width = target.element.itemsize, layout.sizes[3]
     if not pixels and layout.strides[3] != 1 and width != 1:
         return Width(itemsize, "the target's columns do not lie side by side")
-    read = problem.conversion.source.itemsize
-    bounds = [
-        alignment_bound("target", target.alignment),
-        *(
-            stride_bound("target", abs(layout.strides[axis]) * itemsize, _VECTOR_BYTES)
-            for axis in ((0, 2) if pixels else (0, 1, 2))
-            if layout.sizes[axis] > 1
-        ),
-        Bound(_VECTOR_BYTES // read * itemsize, f"a thread takes up to {_VECTOR_BYTES} B of resized pixels"),
-    ]
-    bounds += backwards_bound(layout.offset, itemsize)
-    return bounded_width(bounds, itemsize, _VECTOR_BYTES)
+    most = _VECTOR_BYTES // problem.conversion.source.itemsize * itemsize
+    bounds = [Bound(most, f"a thread takes up to {_VECTOR_BYTES} B of resized pixels"), *backwards_bound(target)]
+    return row_width(target, (0, 2) if pixels else (0, 1, 2), bounds, _VECTOR_BYTES)
 
 
 _SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 4x")
@@ -423,12 +414,7 @@ def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLau
 
     The choice is that for these taps. Raises `LayoutError` for a batch without elements.
     """
-    layout = choice.problem.target.layout
-    if layout.element_count == 0 or not taps:
-        raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
-    _, channels, height, width = layout.sizes
-    if max(width * channels, height) > LONGEST_ROW:
-        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} elements.")
+    check_windows(choice.problem.target.layout)
     if choice.family is ResizeFamily.NEAREST:
         return _nearest(choice, len(taps))
     assert choice.tiles is not None, "the choice is that for these taps"

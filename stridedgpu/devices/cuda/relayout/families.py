@@ -11,13 +11,12 @@ from math import prod
 from types import MappingProxyType
 from typing import Final, Literal
 
-from stridedgpu.devices.cuda.choice import Bound, alignment_bound, bounded_width, stride_bound
+from stridedgpu.devices.cuda.choice import Bound, alignment_bound, bounded_width, check_alignment, stride_bound
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.planning.device_plan import Width, index_bits
 from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.errors import LayoutError
-from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 from .choice import Family, RelayoutChoice, itemsizes_of, owns_gaps, pixel_axes, unit_axis
 from .generic import generic_launch
@@ -340,13 +339,6 @@ def relayout_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """
     if plan.family is Family.EMPTY:
         raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
-    for name, alignment, element in (
-        ("source", plan.problem.source_alignment, plan.problem.source.element),
-        ("target", plan.problem.target.alignment, plan.problem.target.element),
-    ):
-        if alignment < min(element.itemsize, WIDEST_ACCESS):
-            raise LayoutError(
-                f"The {name}'s {element} elements lie at multiples of {alignment} bytes only; a GPU addresses them at "
-                f"multiples of {element.itemsize}. See the bytes as uint8 and relayout them into an aligned tensor."
-            )
+    check_alignment("source", plan.problem.source.element, plan.problem.source_alignment)
+    check_alignment("target", plan.problem.target.element, plan.problem.target.alignment)
     return (_SHIFTED if plan.shifts else _LAUNCHES)[plan.family](plan, gpu)
