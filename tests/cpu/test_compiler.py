@@ -197,14 +197,12 @@ def failing_from(monkeypatch, number, error):
         patch.setattr(kernel_cache, "read", lambda _: None)
         patch.setattr(kernel_cache, "write", lambda *_: None)
         forget()
-        jit._of_words.cache_clear()
-        jit._of_move.cache_clear()
+        jit._definition.cache_clear()
         try:
             yield
         finally:
             forget()
-            jit._of_words.cache_clear()
-            jit._of_move.cache_clear()
+            jit._definition.cache_clear()
 
 
 _COMPILED = {}

@@ -86,7 +86,7 @@ def policy_for(features: Collection[str]) -> Iterator[None]:
 
 def forget_loops() -> None:
     """The functions by which Python calls loops are compiled once; the next processor gets its own."""
-    for kept in (crop_moves._listing, machine_code._of_words, machine_code._of_move):
+    for kept in (crop_moves._listing, machine_code._definition):
         kept.cache_clear()
 
 

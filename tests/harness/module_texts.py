@@ -24,7 +24,7 @@ from harness.plans import chosen_relayout
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import jit
-from stridedgpu.devices.cpu.compiled.python_function_ir import moving_function_text, python_function_text
+from stridedgpu.devices.cpu.compiled.python_function_ir import python_function_text
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 from stridedgpu.devices.cpu.policy import Policy, policy, using
@@ -141,11 +141,13 @@ def _scatters(element: str, index: str, width: int) -> Texts:
 
 
 def _python_functions(arity: int) -> Texts:
-    yield python_function_text(32, arity)
+    yield python_function_text(32, tuple(range(arity)))
 
 
 def _moving_functions(sides: int, keeps_lock: bool, target_first: bool) -> Texts:
-    yield moving_function_text(32, sides, keeps_lock=keeps_lock, target_first=target_first)
+    first = (1, 0) if target_first else (0, 1)
+    stored = 2 if sides == 3 else None
+    yield python_function_text(32, (*first, None, None, None), stored, keeps_lock=keeps_lock)
 
 
 def _worker_pool() -> Texts:
@@ -174,7 +176,6 @@ def _recorded() -> Iterator[list[str]]:
 
     with pytest.MonkeyPatch.context() as patch, policy_with(promotion={"frame_bytes": 0}):
         patch.setattr(jit, "machine_functions", machine_functions)
-        patch.setattr(jit, "_defined", lambda text: None)
         patch.setattr(jit, "_builtin", lambda *_, **__: _nothing)
         forget_loops()
         try:
@@ -200,7 +201,9 @@ def _index_checks(index: str) -> Texts:
     yield from _asked(sg.gather, table, np.zeros(1000, index))
     yield from _asked(sg.gather_elements, table, np.zeros((300, 400), index), 1)
     yield from _asked(sg.gather_nd, table, np.zeros((70, 2), index))
-    yield from _asked(sg.scatter_elements, table, np.zeros((300, 9), index), table[:, :9], 1, unique=True)
+    yield from _asked(
+        sg.scatter_elements, table, np.arange(9, dtype=index)[None].repeat(300, 0), table[:, :9], 1, unique=True
+    )
 
 
 def _crops(layout: str, dtype: str, origin: tuple[int, int]) -> Texts:

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
-from operator import add
 from struct import pack
 from typing import Final, Protocol
 
@@ -30,7 +29,7 @@ from . import kernel_cache
 from .compiler import Compiler, CompilerError, LoopError, library_identity
 from .ir import needs_of
 from .object_file import functions_of
-from .python_function_ir import PYTHON_FUNCTIONS, moving_function_text, python_function_text
+from .python_function_ir import PYTHON_FUNCTIONS, python_function_text
 
 __all__ = [
     "COMPILING",
@@ -201,27 +200,16 @@ _LOADED: Final[dict[str, tuple[int, ...]]] = {}
 """The function addresses of every loaded module, by the digest of its text and compiler: some 200 bytes each."""
 
 
-class _Definition(ctypes.Structure):
-    """CPython's `PyMethodDef`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("documentation", ctypes.c_char_p),
-    )
-
-
 def python_function(address: int, arity: int) -> Callable[..., None]:
     """The function at an address as a Python function of so many unsigned 64-bit integers, which returns None.
 
     A call releases Python's lock. It does not check its arguments: their number and types must be right. Outside of
     CPython, and where this cannot be compiled, it goes through `ctypes`.
     """
-    if sys.implementation.name == "cpython":
-        with suppress(LoopError):
-            return _builtin(_of_words(arity), address)
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
+    try:
+        return _builtin(_definition(tuple(range(arity)), None, keeps_lock=False), address, (0,) * arity)
+    except LoopError:
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
 
 
 def moving_function(
@@ -234,62 +222,57 @@ def moving_function(
     keeps_lock: bool,
     target_first: bool = False,
 ) -> Callable[..., None]:
-    """A loop as a function of the addresses of its sides, for all its items and the parameters at an address.
+    """A loop as a function of addresses, for all its items and the parameters at an address.
 
-    The sides are a source, a target and, if there is a third offset, indices, whose place is the first parameter;
-    `target_first`: a target and a source. Each offset is added to an address. A call releases Python's lock unless it
-    `keeps_lock`. The function keeps what is `held` alive: the parameters. One of indices is not called twice at a time.
+    Arguments: source, target[, indices]; the indices' address goes to parameter 0. `target_first`: target, source.
+    Each offset is added to an address. A call releases Python's lock unless it `keeps_lock`. The function keeps what is
+    `held` alive: the parameters. One of indices is not called twice at a time.
     """
-    if sys.implementation.name == "cpython":
-        words = pack(f"=QQ{len(offsets)}q", parameters, items, *offsets)
-        with suppress(LoopError):
-            return _builtin(_of_move(len(offsets), keeps_lock, target_first), loop.address, words, held)
-    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loop.address)
+    sides = (1, 0) if target_first else (0, 1)
+    read, written = (offsets[side] for side in sides)
+    passed, stored = (*sides, None, None, None), None if len(offsets) == 2 else 2
+    words = (read, written, parameters, 0, items, *offsets[2:])
+    try:
+        return _builtin(_definition(passed, stored, keeps_lock=keeps_lock), loop.address, words, held)
+    except LoopError:
+        run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loop.address)
 
     def move(*addresses: int, _held: object = held) -> None:
-        one, other, *indices = map(add, addresses, offsets)
-        for first in indices:
-            ctypes.c_uint64.from_address(parameters).value = first
-        run(*((other, one) if target_first else (one, other)), parameters, 0, items)
+        if stored is not None:
+            ctypes.c_uint64.from_address(parameters).value = addresses[stored] + offsets[stored]
+        run(addresses[sides[0]] + read, addresses[sides[1]] + written, parameters, 0, items)
 
     return move
 
 
 def runs_alone() -> bool:
-    """Whether functions that keep Python's lock run one after another, so that calls may have parameters in common."""
+    """Whether functions that keep Python's lock run one after another: calls may then have parameters in common."""
     is_locked: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
     return sys.implementation.name == "cpython" and is_locked()
 
 
-def _builtin(definition: _Definition, address: int, more: bytes = b"", held: object = None) -> Callable[..., None]:
-    """A builtin function of `python_function_ir` that calls the function at an address.
+class _Definition(ctypes.Structure):
+    """CPython's `PyMethodDef`."""
 
-    It keeps what is `held` alive, in the place of its module.
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+@cache
+def _definition(passed: tuple[int | None, ...], stored: int | None, *, keeps_lock: bool) -> _Definition:
+    """The definition of builtin functions that pass on these arguments. Two threads may get one each.
+
+    Raises `LoopError` outside of CPython, and where it cannot be compiled.
     """
-    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
-    words = pack(f"={len(functions) + 2}Q", address, *functions, id(None)) + more
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object), ctypes.py_object
-    function: Callable[..., None] = make(ctypes.addressof(definition), words, held)
-    return function
-
-
-@cache
-def _of_words(arity: int) -> _Definition:
-    """The definition of functions of so many words."""
-    return _defined(python_function_text(_contents_offset(), arity))
-
-
-@cache
-def _of_move(sides: int, keeps_lock: bool, target_first: bool) -> _Definition:
-    """The definition of functions of moves."""
-    text = moving_function_text(_contents_offset(), sides, keeps_lock=keeps_lock, target_first=target_first)
-    return _defined(text)
-
-
-def _defined(text: str) -> _Definition:
-    """The definition of a module's builtin function. Two threads may ask for the first one at a time, and get two."""
-    (address,) = machine_functions(text, "")
+    if sys.implementation.name != "cpython":
+        raise LoopError(f"{sys.implementation.name} has no builtin functions of CPython")
+    contents = b"contents"
+    offset = (ctypes.cast(ctypes.c_char_p(contents), ctypes.c_void_p).value or 0) - id(contents)
+    (address,) = machine_functions(python_function_text(offset, passed, stored, keeps_lock=keeps_lock), "")
     definition = _Definition(b"run", address, _METH_FASTCALL, None)
     _KEPT.append(definition)
     return definition
@@ -299,10 +282,15 @@ _KEPT: Final[list[_Definition]] = []
 """Every definition: CPython refers to them for ever."""
 
 
-def _contents_offset() -> int:
-    """Bytes from a `bytes` object to its contents."""
-    contents = b"contents"
-    return (ctypes.cast(ctypes.c_char_p(contents), ctypes.c_void_p).value or 0) - id(contents)
+def _builtin(definition: _Definition, address: int, words: Sequence[int], held: object = None) -> Callable[..., None]:
+    """A builtin function that calls the function at an address, and keeps what is `held` alive as its module."""
+    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
+    contents = pack(f"={len(functions) + 2}Q", address, *functions, id(None))
+    contents += b"".join(pack("=Q", word % (1 << 64)) for word in words)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object), ctypes.py_object
+    function: Callable[..., None] = make(ctypes.addressof(definition), contents, held)
+    return function
 
 
 def assembly(text: str) -> str:
