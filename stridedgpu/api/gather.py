@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.operations.gather import (
-    gather_elements_operand,
-    gather_nd_operand,
-    gather_operand,
-)
+from stridedgpu.operations.gather import elements, gather_operand, slices, tuples
 from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
 from stridedgpu.typing import IndexMode, StreamLike, TensorLike
 
@@ -55,8 +51,8 @@ def gather(
     written = out if out is None or type(out) is StridedTensor else output_tensor(out)
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
-    found = gather_operand(tensor.operand, tensor.dims, index, axis, mode, target, stream)
-    return StridedTensor.over(*found) if written is None else written
+    result = gather_operand(slices, tensor.operand, tensor.dims, index, axis, mode, target, stream)
+    return StridedTensor.over(*result) if written is None else written
 
 
 def gather_elements(
@@ -82,8 +78,8 @@ def gather_elements(
     written = out if out is None or type(out) is StridedTensor else output_tensor(out)
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
-    found = gather_elements_operand(tensor.operand, tensor.dims, index, axis, mode, target, stream)
-    return StridedTensor.over(*found) if written is None else written
+    result = gather_operand(elements, tensor.operand, tensor.dims, index, axis, mode, target, stream)
+    return StridedTensor.over(*result) if written is None else written
 
 
 def gather_nd(
@@ -109,8 +105,8 @@ def gather_nd(
     written = out if out is None or type(out) is StridedTensor else output_tensor(out)
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
-    found = gather_nd_operand(tensor.operand, tensor.dims, index, batch_dims, mode, target, stream)
-    return StridedTensor.over(*found) if written is None else written
+    result = gather_operand(tuples, tensor.operand, tensor.dims, index, batch_dims, mode, target, stream)
+    return StridedTensor.over(*result) if written is None else written
 
 
 def scatter_elements(
@@ -147,8 +143,8 @@ def scatter_elements(
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     new = updates.operand if type(updates) is StridedTensor else asarray(updates).operand
     target = None if written is None else written.operand
-    found = scatter_elements_operand(tensor.operand, index, new, axis, unique=unique, out=target, stream=stream)
-    return StridedTensor.over(found, tensor.dims) if written is None else written
+    result = scatter_elements_operand(tensor.operand, index, new, axis, unique=unique, out=target, stream=stream)
+    return StridedTensor.over(result, tensor.dims) if written is None else written
 
 
 def scatter_nd(
@@ -175,8 +171,8 @@ def scatter_nd(
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     new = updates.operand if type(updates) is StridedTensor else asarray(updates).operand
     target = None if written is None else written.operand
-    found = scatter_nd_operand(tensor.operand, index, new, unique=unique, out=target, stream=stream)
-    return StridedTensor.over(found, tensor.dims) if written is None else written
+    result = scatter_nd_operand(tensor.operand, index, new, unique=unique, out=target, stream=stream)
+    return StridedTensor.over(result, tensor.dims) if written is None else written
 
 
 def _indices(indices: TensorLike, data: StridedTensor, stream: StreamLike | None) -> Operand:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from stridedgpu.devices import verbose
-from stridedgpu.operations import crops, device_move, gather, relayout, scatter, whole_resize
 from stridedgpu.values.errors import LayoutError
 
 __all__ = ["set_verbose"]
@@ -26,14 +25,3 @@ def set_verbose(on: bool = True) -> None:
     if not isinstance(on, bool):
         raise LayoutError(f"on={on!r} is not a bool.")
     verbose.set_verbose(on)
-    # Cached launches were prepared in the other mode.
-    for kept in (
-        device_move.move_for,
-        relayout._result,
-        relayout._move_into,
-        gather._gathering,
-        scatter._scattering,
-        crops._launch,
-        whole_resize._prepared,
-    ):
-        kept.cache_clear()

@@ -1,8 +1,9 @@
 """`Device`: the one protocol between operations and the modules that compute.
 
-`launch = device.prepare(device.plan(problem))` is every operation on every device. A device has one table from the
-type of a problem to its planner and its runner, so a new operation is one line in each table. The arguments of a launch
-depend on the type of the problem alone. The types of these arguments are imported for type checkers only:
+`device.launch_for(problem)` is every operation on every device: `device.prepare(device.plan(problem))`, cached by
+`launch_cache`. A device has one table from the type of a problem to its planner and its runner, so a new operation is
+one line in each table. The arguments of a prepared launch depend on the type of the problem alone. The types of these
+arguments are imported for type checkers only:
 
     RelayoutProblem  launch(source: Buffer, source_start, target: Buffer, target_start, stream)    `RelayoutLaunch`
     ChannelMatrixProblem, RawProblem    as RelayoutProblem
@@ -16,11 +17,14 @@ depend on the type of the problem alone. The types of these arguments are import
 A start is the byte offset of an operand's lowest element in its buffer. A launch keeps no allocation. It returns None,
 or a `DirectLaunch` for later calls without a stream, if there is one: the same work, from the addresses of the lowest
 elements alone, in the same order. That of windows is a `DirectCrops`.
+
+`launch_for` gives launches of relayouts, gathers and scatters that take operands: `MoveLaunch` and `IndexedLaunch`.
+For an `IndexRule` it gives the check of indices, an `IndexCheck`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import repeat
@@ -53,9 +57,12 @@ __all__ = [
     "EvenlyLocated",
     "FrameLaunch",
     "GatherLaunch",
+    "IndexCheck",
+    "IndexedLaunch",
     "Launch",
     "Located",
     "LocatedOperands",
+    "MoveLaunch",
     "Planner",
     "RelayoutLaunch",
     "RemoteDevice",
@@ -161,6 +168,15 @@ GatherLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, Buffer, int, obje
 
 A gather raises `IndexError` by its problem's mode, before it writes; the indices of a scatter have been checked."""
 
+MoveLaunch: TypeAlias = "Callable[[Operand, Operand, object], DirectLaunch | None]"
+"""`launch(source, target, stream)`."""
+
+IndexedLaunch: TypeAlias = "Callable[[Operand, Operand, Operand, object], DirectLaunch | None]"
+"""`launch(dense, indexed, indices, stream)`."""
+
+IndexCheck: TypeAlias = "Callable[[Operand, object], DirectCheck | None]"
+"""`check(indices, stream)`, which raises `IndexError` before anything is written."""
+
 CropsLaunch: TypeAlias = "Callable[[Crops, Sequence[Located], Located, object], DirectCrops | None]"
 """`launch(crops, sources, target, stream)`, with a source for each window."""
 
@@ -219,6 +235,9 @@ class Device(Planner, Protocol):
 
     def prepare(self, plan: DevicePlan) -> Launch:
         """Prepare a plan: compile its kernels and pack its parameters, so that each run is only the launch."""
+
+    def launch_for(self, problem: Hashable) -> Any:
+        """The launch of a problem, planned and prepared once for the settings of the process."""
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
         """Allocate uninitialised bytes at an address that is a multiple of `alignment`.

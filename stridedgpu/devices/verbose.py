@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from stridedgpu.planning.device_plan import DevicePlan, Width
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["VARIABLE", "Ran", "copy_line", "is_verbose", "set_verbose", "told", "verbose_line"]
+__all__ = ["SWITCH", "VARIABLE", "Ran", "copy_line", "is_verbose", "set_verbose", "verbose_line", "with_verbose_line"]
 
 VARIABLE: Final = "STRIDEDGPU_VERBOSE"
 """The environment variable that turns verbose lines on with "1"."""
@@ -29,7 +29,17 @@ VARIABLE: Final = "STRIDEDGPU_VERBOSE"
 _SIDES: Final = ("source", "indexed", "dense", "index", "target")
 """The attributes of problems that are tensors."""
 
-_on = os.environ.get(VARIABLE, "0") not in ("", "0")
+
+class _Switch:
+    """Whether launches prepared from now on print verbose lines."""
+
+    __slots__ = ("is_on",)
+
+    def __init__(self) -> None:
+        self.is_on = os.environ.get(VARIABLE, "0") not in ("", "0")
+
+
+SWITCH: Final = _Switch()
 
 
 class Ran(Protocol):
@@ -50,16 +60,15 @@ class Ran(Protocol):
 
 def is_verbose() -> bool:
     """True if launches prepared from now on print verbose lines."""
-    return _on
+    return SWITCH.is_on
 
 
 def set_verbose(on: bool) -> None:
     """Turn verbose lines on or off for launches prepared from now on."""
-    global _on  # noqa: PLW0603
-    _on = on
+    SWITCH.is_on = on
 
 
-def told(
+def with_verbose_line(
     plan: DevicePlan, launch: Callable[..., None], ran: Callable[[], tuple[str, Ran]], processor: str = ""
 ) -> Callable[..., None]:
     """Wrap a launch to print its verbose line after it returns; `ran` returns the name and kernel of the last call.
@@ -67,14 +76,14 @@ def told(
     `processor` is the level that loops on the CPU are compiled for.
     """
 
-    def telling(*arguments: Any) -> None:
+    def run(*arguments: Any) -> None:
         start = perf_counter_ns()
         launch(*arguments)
         spent = perf_counter_ns() - start
         name, kernel = ran()
         sys.stderr.write(verbose_line(plan, name, kernel, spent / 1000, processor) + "\n")
 
-    return telling
+    return run
 
 
 def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float, processor: str = "") -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stridedgpu.devices.interface import Located, RelayoutLaunch
+from stridedgpu.devices.interface import Located, MoveLaunch
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
@@ -68,8 +68,8 @@ class ChannelMixing:
         device = device_named(self.plan.device)
         unmixed = self.room.allocate(device, stream)
         write((unmixed.buffer, unmixed.start_bytes))
-        launch: RelayoutLaunch = device.prepare(self.plan)
-        launch(unmixed.buffer, unmixed.start_bytes, target.buffer, target.start_bytes, stream)
+        launch: MoveLaunch = device.launch_for(self.plan.problem)
+        launch(unmixed, target, stream)
 
 
 def _unmixed(mixed: Layout, made: Conversion) -> AllocationSpec:

@@ -48,7 +48,7 @@ class PlannedCrops(Planned):
         """Plan windows for the device that the requirement of the target names, and prepare the launch if it can."""
         planner, missing = planner_named(target.device)
         plan = planner.plan(problem)
-        launch = device_named(target.device).prepare(plan) if missing is None else None
+        launch = device_named(target.device).launch_for(problem) if missing is None else None
         return cls(plan, target, launch, missing, mixing)
 
     @property

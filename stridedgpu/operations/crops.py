@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import CropsLaunch, Device
+from stridedgpu.devices.interface import CropsLaunch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
@@ -25,7 +25,6 @@ from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer, integers, listed, round_up
-from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, of_channels, parse_order
@@ -157,15 +156,8 @@ def write_crops(
         write_mixed(cropped, made, target, stream)
         return
     steps = source_steps(sources.layouts)
-    # mypy has no protocol for hashable
-    launch = _launch(target.spec, steps, made, fill, device)  # type: ignore[arg-type]
+    launch: CropsLaunch = device.launch_for(CropProblem(target.spec, steps, made, fill))
     launch(Crops(sources.layouts, origins, flips), sources.places, (target.buffer, target.start_bytes), stream)
-
-
-@lru_cache(maxsize=1024)
-def _launch(target: TensorSpec, steps: tuple[int, int], made: Conversion, fill: bytes, device: Device) -> CropsLaunch:
-    """Crops into targets of this spec, ready to run."""
-    return device.prepare(device.plan(CropProblem(target, steps, made, fill)))
 
 
 def window_size(size: ImageSize) -> tuple[int, int]:

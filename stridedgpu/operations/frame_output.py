@@ -62,5 +62,5 @@ def write_frame(
     strides = tuple(plane.layout.strides for plane in frame.planes)
     matrix = luma_matrix(frame.matrix, frame.samples, full_range=frame.full_range)
     device = device_named(frame.device)
-    launch = device.prepare(device.plan(SamplesProblem(frame.samples, frame.sizes, strides, matrix, chosen)))
+    launch = device.launch_for(SamplesProblem(frame.samples, frame.sizes, strides, matrix, chosen))
     launch([image.with_layout(one) for one in chosen], frame.planes, stream)

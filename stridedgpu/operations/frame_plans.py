@@ -85,7 +85,7 @@ class PlannedFrames(_OfFrames):
         """Plan a problem for each frame, and prepare the launches if the device is available."""
         planner, missing = planner_named(target.device)
         plans = tuple(planner.plan(problem) for problem in problems)
-        launches = () if missing is not None else tuple(map(device_named(target.device).prepare, plans))
+        launches = () if missing is not None else tuple(map(device_named(target.device).launch_for, problems))
         return cls(plans[0], plans, frames, target, is_batch, launches, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -121,7 +121,7 @@ def _run(launch: Launch, frame: FrameOperand, image: Operand, stream: object) ->
     if colours is None:
         launch(frame.planes, (0, 0), image, stream)
     else:
-        launch(colours.buffer, colours.start_bytes, image.buffer, image.start_bytes, stream)
+        launch(colours, image, stream)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -197,5 +197,5 @@ def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: 
         move_elements(window, target, made, 0, stream)
         return
     device = device_named(frame.device)
-    launch: FrameLaunch = device.prepare(device.plan(frame_problem(frame, target.spec, made)))
+    launch: FrameLaunch = device.launch_for(frame_problem(frame, target.spec, made))
     launch(frame.planes, origin, target, stream)

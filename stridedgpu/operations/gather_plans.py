@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stridedgpu.devices.interface import DirectCheck, DirectLaunch, GatherLaunch, RelayoutLaunch
+from stridedgpu.devices.interface import DirectCheck, DirectLaunch, IndexCheck, IndexedLaunch, MoveLaunch
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
@@ -36,7 +36,7 @@ class PlannedGather(Planned):
 
     plan: DevicePlan
     required: tuple[Requirement, Requirement, Requirement]
-    launch: GatherLaunch | None = field(compare=False)
+    launch: IndexedLaunch | None = field(compare=False)
     missing: str | None = None
     direct: DirectLaunch | None = field(default=None, init=False, compare=False)
 
@@ -47,7 +47,7 @@ class PlannedGather(Planned):
         planner, missing = planner_named(device)
         plan = planner.plan(problem)
         data, indices, out = required
-        launch = device_named(device).prepare(plan) if missing is None else None
+        launch = device_named(device).launch_for(problem) if missing is None else None
         return cls(plan, (data, indices, out), launch, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -85,15 +85,7 @@ class PlannedGather(Planned):
         if direct is not None and stream is None:
             direct(start, read, numbers)
             return
-        direct = launch(
-            target.buffer,
-            target.start_bytes,
-            source.buffer,
-            source.start_bytes,
-            index.buffer,
-            index.start_bytes,
-            stream,
-        )
+        direct = launch(target, source, index, stream)
         if direct is not None:
             object.__setattr__(self, "direct", direct)
 
@@ -115,7 +107,7 @@ class PlannedScatter(Planned):
     rule: IndexRule
     copy: DevicePlan
     required: tuple[Requirement, Requirement, Requirement, Requirement]
-    launches: tuple[RelayoutLaunch, GatherLaunch] | None = field(compare=False)
+    launches: tuple[IndexCheck, MoveLaunch, IndexedLaunch] | None = field(compare=False)
     alike: bool
     missing: str | None = None
     direct: _DirectScatter | None = field(default=None, init=False, compare=False)
@@ -124,14 +116,14 @@ class PlannedScatter(Planned):
     def of(
         cls, problem: GatherProblem, rule: IndexRule, copy: RelayoutProblem, *required: Requirement
     ) -> PlannedScatter:
-        """Plan for the device that the tensors are on, and prepare both launches if it is available."""
+        """Plan for the device that the tensors are on, and prepare its launches if it is available."""
         data, indices, updates, out = required
         planner, missing = planner_named(data.device)
         plan, first = planner.plan(problem), planner.plan(copy)
         launches = None
         if missing is None:
             device = device_named(data.device)
-            launches = device.prepare(first), device.prepare(plan)
+            launches = device.launch_for(rule), device.launch_for(copy), device.launch_for(problem)
         alike = replace(data, is_written=True) == out
         return cls(plan, rule, first, (data, indices, updates, out), launches, alike, missing)
 
@@ -189,20 +181,10 @@ class PlannedScatter(Planned):
             if copy is not None or replaces:
                 write(written, start, named)
                 return
-        copies, writes = launches
-        checked = device_named(self.device).check_indices(self.rule, (index.buffer, index.start_bytes), stream)
-        copied = None
-        if not replaces:
-            copied = copies(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
-        moved = writes(
-            new.buffer,
-            new.start_bytes,
-            target.buffer,
-            target.start_bytes,
-            index.buffer,
-            index.start_bytes,
-            stream,
-        )
+        checks, copies, writes = launches
+        checked = checks(index, stream)
+        copied = None if replaces else copies(source, target, stream)
+        moved = writes(new, target, index, stream)
         if checked is not None and moved is not None:
             object.__setattr__(self, "direct", (checked, copied, moved))
 

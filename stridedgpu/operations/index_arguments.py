@@ -13,6 +13,7 @@ from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.memoized import interned
 from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -130,12 +131,12 @@ class IndexedAccess:
         """The loops between the indexed side and the dense side."""
         axis = self.axes.start
         if self.names_slices:
-            return replace(gather_problem(indexed, self.index, dense, axis), mode=mode)
+            return interned(replace(gather_problem(indexed, self.index, dense, axis), mode=mode))
         if self.rule.has_tuples:
             made = tuples_problem(indexed, self.index, dense, axis, scatters=scatters)
         else:
             made = elements_problem(indexed, self.index, dense, axis, scatters=scatters)
-        return replace(made, mode=mode)
+        return interned(replace(made, mode=mode))
 
 
 def slices_access(data: TensorSpec, index: TensorSpec, axis: int) -> IndexedAccess:

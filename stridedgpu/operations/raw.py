@@ -52,7 +52,7 @@ def unpack_operand(
     if height and width:
         alignment = memory.spec.alignment
         problem = RawProblem(samples, step, alignment, target.spec)
-        launch: RelayoutLaunch = device.prepare(device.plan(problem))
+        launch: RelayoutLaunch = device.launch_for(problem)
         launch(memory.buffer, start, target.buffer, target.start_bytes, stream)
     return target
 

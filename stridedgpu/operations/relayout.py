@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import Device
-from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
-from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion
+from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion as conversion_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, parse_order, parts
-from .device_move import Move, move_for, zero_bytes
-from .kept_launch import KeptLaunch
-from .move import move_elements
+from .move import move_elements, zero_bytes
 from .options import NO_MEMORY_OPTIONS, MemoryOptions
 
 __all__ = ["assign_operand", "clear_buffer", "relayout_operand", "result_sizes"]
@@ -45,78 +44,74 @@ def relayout_operand(
             )
         if out.buffer.readonly:
             raise BindingError("out is read-only.")
-        # mypy has no protocol for hashable
-        move = _move_into(source.spec, dims, options, out.spec, CPU if here == "cpu" else device_named(here))  # type: ignore[arg-type]
+        problem = _problem_into(source.spec, dims, options, out.spec)
         if source.reach[0] < out.reach[1] and out.reach[0] < source.reach[1]:
             _check_apart(source, out, "out")
-        move(source, out, stream)
+        (CPU if here == "cpu" else device_named(here)).launch_for(problem)(source, out, stream)
         return out, dims
     there = here if memory.device is None else chosen_device(memory.device)
     device = CPU if there == "cpu" else device_named(there)
-    result = _result(source.spec, dims, options, memory, here, device)  # type: ignore[arg-type]
+    result = _result(source.spec, dims, options, memory)
     target = result.allocation.allocate(device, stream)
-    if result.is_one_launch:
-        move = result.launch or result.kept(
-            move_for(source.spec, result.allocation.spec, result.conversion, result.channel_axis, device)  # type: ignore[arg-type]
-        )
-        move(source, target, stream)
-    elif result.blocks is not None and result.channel_axis is not None:
+    if result.blocks is not None and result.channel_axis is not None:
         _move_blocks(source, target, result.conversion, result.channel_axis, result.blocks, stream)
+    elif device.name == here and result.problem is not None:
+        device.launch_for(result.problem)(source, target, stream)
     else:
         move_elements(source, target, result.conversion, result.channel_axis, stream)
     return target, result.dims
 
 
-@dataclass(slots=True)
-class _Result(KeptLaunch[Move]):
-    """The result of a relayout: its memory and labels, and the launch once prepared, if one launch does it all.
+class _Result(NamedTuple):
+    """The result of a relayout: its memory and labels, and the problem, if one launch on one device writes it.
 
     `blocks` is the memory order if it fills channels up, else None.
     """
 
+    allocation: AllocationSpec
     dims: str | None
     conversion: Conversion
     channel_axis: int | None
     blocks: ChannelOrder | None
-    is_one_launch: bool
+    problem: RelayoutProblem | ChannelMatrixProblem | None
 
 
 @lru_cache(maxsize=4096)
-def _result(
-    source: TensorSpec, dims: str | None, options: ConversionOptions, memory: MemoryOptions, here: str, device: Device
-) -> _Result:
-    """The result of a relayout from `here` to a device; cached."""
+def _result(source: TensorSpec, dims: str | None, options: ConversionOptions, memory: MemoryOptions) -> _Result:
+    """The result of a relayout into new memory; cached."""
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
     channel_axis = labels.index("C") if "C" in labels else None
-    made = _conversion(source, channel_axis, options, source.element)
-    sizes = result_sizes(source.layout.sizes, made, channel_axis)
-    allocation = memory.allocation(sizes, labels, made.target)
+    conversion = _conversion(source, channel_axis, options, source.element)
+    sizes = result_sizes(source.layout.sizes, conversion, channel_axis)
+    allocation = memory.allocation(sizes, labels, conversion.target)
     if allocation.layout.ndim != len(labels):
         dims = None
     elif order is not None:
         dims = dims_of(labels)
-    blocks = order if order is not None and order.multiple > 1 else None
-    if blocks is not None and options.matrix is not None:
+    if order is None or order.multiple == 1:
+        problem = moving_problem(source, allocation.spec, conversion, channel_axis)
+        return _Result(allocation, dims, conversion, channel_axis, None, problem)
+    if options.matrix is not None:
         raise LayoutError(
             f"layout={memory.layout!r} fills channels up, which matrix= does not: relayout with matrix= first, then "
             "into it."
         )
-    return _Result(allocation, dims, made, channel_axis, blocks, blocks is None and device.name == here)
+    return _Result(allocation, dims, conversion, channel_axis, order, None)
 
 
 @lru_cache(maxsize=4096)
-def _move_into(
-    source: TensorSpec, dims: str | None, options: ConversionOptions, target: TensorSpec, device: Device
-) -> Move:
+def _problem_into(
+    source: TensorSpec, dims: str | None, options: ConversionOptions, target: TensorSpec
+) -> RelayoutProblem | ChannelMatrixProblem:
     """A relayout into an existing `out`, whose layout and type are checked; cached."""
     labels = inferred_labels(dims, source.layout.ndim, None)
     channel_axis = labels.index("C") if "C" in labels else None
-    made = _conversion(source, channel_axis, options, target.element)
-    if target.element != made.target:
-        raise LayoutError(f"dtype={made.target} is not what out holds, {target.element}.")
-    _check_layout(target.layout, result_sizes(source.layout.sizes, made, channel_axis), "out")
-    return move_for(source, target, made, channel_axis, device)  # type: ignore[arg-type]
+    conversion = _conversion(source, channel_axis, options, target.element)
+    if target.element != conversion.target:
+        raise LayoutError(f"dtype={conversion.target} is not what out holds, {target.element}.")
+    _check_layout(target.layout, result_sizes(source.layout.sizes, conversion, channel_axis), "out")
+    return moving_problem(source, target, conversion, channel_axis)
 
 
 def _conversion(
@@ -133,7 +128,7 @@ def assign_operand(source: Operand, target: Operand, stream: object = None, name
     `name` is the target's name in messages.
     """
     _check_target(source, target, source.layout.sizes, name)
-    move_elements(source, target, conversion(source.element, target.element), None, stream)
+    move_elements(source, target, conversion_of(source.element, target.element), None, stream)
 
 
 def clear_buffer(buffer: Buffer) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
-from stridedgpu.devices.cpu.policy import is_temporary
-from stridedgpu.devices.interface import DirectLaunch, RelayoutLaunch
+from stridedgpu.devices.interface import DirectLaunch, MoveLaunch
+from stridedgpu.devices.launch_cache import settings
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
-from stridedgpu.devices.verbose import is_verbose
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import RelayoutProblem
@@ -58,7 +57,7 @@ class RelayoutPlan(Planned):
     plan: DevicePlan
     source: Requirement
     target: Requirement
-    launch: RelayoutLaunch | None = field(compare=False)
+    launch: MoveLaunch | None = field(compare=False)
     missing: str | None = None
     direct: DirectLaunch | None = field(default=None, init=False, compare=False)
 
@@ -71,8 +70,8 @@ class RelayoutPlan(Planned):
         Raises `LayoutError` where the target does not fit.
         """
         required = source, target, dims, values, device
-        if device == "cpu" and not is_temporary():
-            return _plan_on_cpu(is_verbose(), why_unavailable(), *required)
+        if device == "cpu":
+            return _plan_on_cpu(settings(), *required)
         return cls.of(*_required(*required))
 
     @classmethod
@@ -83,7 +82,7 @@ class RelayoutPlan(Planned):
         planner, missing = planner_named(source.device)
         plan = planner.plan(problem)
         return cls(
-            plan, source, target, device_named(source.device).prepare(plan) if missing is None else None, missing
+            plan, source, target, device_named(source.device).launch_for(problem) if missing is None else None, missing
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -115,14 +114,14 @@ class RelayoutPlan(Planned):
         if direct is not None and stream is None:
             direct(read, start)
             return
-        direct = launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        direct = launch(source, target, stream)
         if direct is not None:
             object.__setattr__(self, "direct", direct)
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _plan_on_cpu(told: bool, missing: str | None, *required: Any) -> RelayoutPlan:  # noqa: ARG001 - of the key
-    """A plan for this processor: one value for all calls alike, while launches are told or not, and loops compile."""
+def _plan_on_cpu(key: Hashable, *required: Any) -> RelayoutPlan:  # noqa: ARG001 - of the cache's key
+    """A plan for this processor: one value for all calls alike under the same settings."""
     return RelayoutPlan.of(*_required(*required))
 
 

@@ -257,7 +257,7 @@ def write_resized(
     channels = len(fill) // made.source.itemsize
     problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared, reads_frames)
     device = device_named(target.buffer.device)
-    launch: ResizeLaunch = device.prepare(device.plan(problem))
+    launch: ResizeLaunch = device.launch_for(problem)
     launch(windows, read, (target.buffer, target.start_bytes), stream)
 
 

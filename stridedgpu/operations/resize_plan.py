@@ -160,7 +160,7 @@ class PlannedResize(Planned):
             raise BindingError("out shares memory with src.")
         if not self.windows:
             return
-        launch: ResizeLaunch = device_named(self.plan.device).prepare(self.plan)
+        launch: ResizeLaunch = device_named(self.plan.device).launch_for(self.plan.problem)
         if self.mixing is None:
             launch(self.windows, places, (target.buffer, target.start_bytes), stream)
         else:

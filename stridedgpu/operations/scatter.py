@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from stridedgpu.devices.interface import Device, DirectCheck, DirectLaunch, GatherLaunch
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import CPU, device_named
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
@@ -17,7 +19,6 @@ from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT
-from .device_move import Move, move_for
 from .index_arguments import (
     INDEX_TYPES,
     IndexedAccess,
@@ -60,37 +61,17 @@ class _Access(Protocol):
     def __call__(self, data: TensorSpec, index: TensorSpec, place: int, /, *, unique: bool) -> IndexedAccess: ...
 
 
-@dataclass(slots=True)
-class _Scattering:
-    """A scatter of operands with known specs: its access, its result if it is new, and what is prepared of it.
+class _Scattering(NamedTuple):
+    """A scatter of operands with known specs: the check of its indices, the copy of its data, and the updates.
 
-    `target` is the spec of the result, new or not. `alike`: its layout is the data's, so that it may be the data.
+    `allocation` is that of a new result. `alike`: its layout is the data's, so that it may be the data.
     """
 
-    access: IndexedAccess
+    rule: IndexRule
+    copy: RelayoutProblem | ChannelMatrixProblem
+    updates: GatherProblem
     allocation: AllocationSpec | None
-    data: TensorSpec
-    updates: TensorSpec
-    target: TensorSpec
-    device: Device
     alike: bool
-    check: DirectCheck | None = None
-    copy: Move | None = None
-    launch: GatherLaunch | None = None
-    direct: DirectLaunch | None = None
-
-    def copied(self) -> Move:
-        """The copy of the data, prepared once and kept."""
-        element = self.data.element
-        # mypy has no protocol for hashable
-        self.copy = move_for(self.data, self.target, conversion(element, element), None, self.device)  # type: ignore[arg-type]
-        return self.copy
-
-    def prepared(self) -> GatherLaunch:
-        """The launch, prepared once and kept."""
-        problem = self.access.problem(self.target, self.updates, scatters=True)
-        self.launch = self.device.prepare(self.device.plan(problem))
-        return self.launch
 
 
 @lru_cache(maxsize=4096)
@@ -102,17 +83,19 @@ def _scattering(
     place: int,
     unique: bool,
     out: TensorSpec | None,
-    device: Device,
 ) -> _Scattering:
     """A scatter, whose arguments are checked but for what their memory decides; cached."""
     access = access_of(data, index, place, unique=unique)
     check_updates(updates, data.element, access.sizes)
-    sizes = data.layout.sizes
-    if out is None:
-        allocation = AllocationSpec.of(Layout(sizes), data.element, DEFAULT_ALIGNMENT)
-        return _Scattering(access, allocation, data, updates, allocation.spec, device, alike=False)
-    check_output_layout(out.layout, out.element, sizes, data.element)
-    return _Scattering(access, None, data, updates, out, device, alike=out.layout == data.layout)
+    sizes, element, allocation, target = data.layout.sizes, data.element, None, out
+    if target is None:
+        allocation = AllocationSpec.of(Layout(sizes), element, DEFAULT_ALIGNMENT)
+        target = allocation.spec
+    else:
+        check_output_layout(target.layout, target.element, sizes, element)
+    copy = moving_problem(data, target, conversion(element, element), None)
+    problem = access.problem(target, updates, scatters=True)
+    return _Scattering(access.rule, copy, problem, allocation, out is not None and out.layout == data.layout)
 
 
 def _scattered(
@@ -132,14 +115,13 @@ def _scattered(
     if type(unique) is not bool:
         checked_unique(unique)
     written, device = None if out is None else out.spec, CPU if here == "cpu" else device_named(here)
-    # mypy has no protocol for hashable
-    made = _scattering(access_of, data.spec, indices.spec, updates.spec, place, unique, written, device)  # type: ignore[arg-type]
+    scattering = _scattering(access_of, data.spec, indices.spec, updates.spec, place, unique, written)  # type: ignore[arg-type]
     if updates.buffer.device != here:
         raise BindingError(f"updates are on {updates.buffer.device} and the data on {here}.")
     replaces = False
     if out is not None:
         start, end = out.reach
-        replaces = made.alike and data.reach[0] == start and out.buffer.device == here
+        replaces = scattering.alike and data.reach[0] == start and out.buffer.device == here
         is_apart = (
             (indices.reach[1] <= start or end <= indices.reach[0])
             and (updates.reach[1] <= start or end <= updates.reach[0])
@@ -149,29 +131,12 @@ def _scattered(
             inputs = {"indices": indices, "updates": updates} | ({} if replaces else {"data": data})
             check_output_memory(out, here, **inputs)
         target = out
-    elif made.allocation is not None:
-        target = made.allocation.allocate(made.device, stream)
-    check = made.check
-    if check is not None and stream is None:
-        check(indices.reach[0])
-    else:
-        made.check = made.device.check_indices(made.access.rule, (indices.buffer, indices.start_bytes), stream)
+    elif scattering.allocation is not None:
+        target = scattering.allocation.allocate(device, stream)
+    device.launch_for(scattering.rule)(indices, stream)
     if not replaces:
-        (made.copy or made.copied())(data, target, stream)
-    direct = made.direct
-    if direct is not None and stream is None:
-        direct(updates.reach[0], target.reach[0], indices.reach[0])
-        return target
-    launch = made.launch or made.prepared()
-    made.direct = launch(
-        updates.buffer,
-        updates.start_bytes,
-        target.buffer,
-        target.start_bytes,
-        indices.buffer,
-        indices.start_bytes,
-        stream,
-    )
+        device.launch_for(scattering.copy)(data, target, stream)
+    device.launch_for(scattering.updates)(updates, target, indices, stream)
     return target
 
 

@@ -23,7 +23,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .device_move import move_on_device
+from .move import move_elements
 
 __all__ = ["transfer_elements"]
 
@@ -158,14 +158,14 @@ class _StagedCopy:
         near = stored if packed is None else Operand(packed, carrier.packed, carried.element)
         far = stored if self.far is None else Operand(self.far, carrier.packed, carried.element)
         if early:
-            move_on_device(source, near, made, channel_axis, near_stream)
+            move_elements(source, near, made, channel_axis, near_stream)
         elif packed is not None:
-            move_on_device(stored, near, opaque, None, near_stream)
+            move_elements(stored, near, opaque, None, near_stream)
         _copy(near, far, _runs(near.layout, far.layout, opaque), self.stream)
         if not early:
-            move_on_device(far.with_layout(carrier.view), target, made, channel_axis, far_stream)
+            move_elements(far.with_layout(carrier.view), target, made, channel_axis, far_stream)
         elif self.far is not None:
-            move_on_device(far, target, opaque, None, far_stream)
+            move_elements(far, target, opaque, None, far_stream)
 
 
 def _pieces(source: Operand, target: Operand, channel_axis: int | None, most: int) -> Iterator[tuple[Operand, Operand]]:

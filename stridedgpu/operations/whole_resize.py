@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from stridedgpu.devices.interface import Device, EvenlyLocated, ResizeLaunch
-from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.interface import EvenlyLocated, ResizeLaunch
+from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
@@ -19,7 +18,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .channel_blocks import parse_order
 from .crop_sources import MOST_IMAGES
 from .crops import fill_bytes
-from .kept_launch import KeptLaunch
 from .options import MemoryOptions
 from .resize import as_batch, box_of, checked_rule
 
@@ -53,28 +51,27 @@ def whole_images_resized(
         return None
     here = source.buffer.device
     device = CPU if here == "cpu" else device_named(here)
-    # mypy has no protocol for hashable
     read = source.layout
     key = read.sizes, read.strides, source.element.name, labels, size, interpolation, passes, premultiply
-    prepared = _prepared(*key, values, layout, device)  # type: ignore[arg-type]
+    prepared = _prepared(*key, values, layout)
     if prepared is None:
         return None
     target = prepared.allocation.allocate(device, stream)
-    launch = prepared.launch or prepared.kept(device.prepare(device.plan(prepared.problem)))
+    launch: ResizeLaunch = device.launch_for(prepared.problem)
     start = source.start_bytes + prepared.first_bytes
     sources = EvenlyLocated(source.buffer, start, prepared.step_bytes, len(prepared.windows))
     launch(prepared.windows, sources, (target.buffer, target.start_bytes), stream)
     return target
 
 
-@dataclass(slots=True)
-class _Prepared(KeptLaunch[ResizeLaunch]):
-    """A resize but for its memory: the allocation of the result, the windows, and the launch once prepared.
+class _Prepared(NamedTuple):
+    """A resize but for its memory: the allocation of the result, the problem and the windows.
 
     The first image begins `first_bytes` behind the lowest element of the source, and each further one `step_bytes`
     behind the one before.
     """
 
+    allocation: AllocationSpec
     problem: ResizeProblem
     windows: tuple[ResizeWindow, ...]
     first_bytes: int
@@ -93,7 +90,6 @@ def _prepared(
     premultiply: bool,
     values: ConversionOptions,
     layout: str | None,
-    device: Device,  # noqa: ARG001 - of the key: a launch belongs to one device
 ) -> _Prepared | None:
     """What is prepared for images of a layout and type; None for an order that fills channels up and an empty batch."""
     element, layout_read = ELEMENT_TYPES[element_name], Layout(sizes, strides)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from stridedgpu.values.channel_matrix import Matrix
 from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.memoized import interned
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .loop_nest import simplify
@@ -70,14 +72,16 @@ class ChannelMatrixProblem:
         ]
 
 
+@lru_cache(maxsize=4096)
 def moving_problem(
     source: TensorSpec, target: TensorSpec, conversion: Conversion, channel_axis: int | None, filler: int = 0
 ) -> RelayoutProblem | ChannelMatrixProblem:
     """The loops that move `source` into `target`, for conversions with a matrix or without; see `relayout_problem`."""
     if conversion.matrix is None or channel_axis is None:
-        return relayout_problem(source, target, conversion, channel_axis, filler)
+        return interned(relayout_problem(source, target, conversion, channel_axis, filler))
     first = (slice(None),) * channel_axis + (0,)
     strides = (target.layout.strides[channel_axis], source.layout.strides[channel_axis])
     nest = simplify([target.layout.sliced(first), source.layout.sliced(first)])
     (written, read), (into, begins) = nest.strides, nest.offsets
-    return ChannelMatrixProblem(nest.sizes, written, read, into, begins, strides, target, source, conversion)
+    problem = ChannelMatrixProblem(nest.sizes, written, read, into, begins, strides, target, source, conversion)
+    return interned(problem)

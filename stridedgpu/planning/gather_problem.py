@@ -8,7 +8,7 @@ the indices: a gather's data, or a scatter's result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
@@ -62,10 +62,17 @@ class GatherProblem:
     scatters: bool
     mode: Mode = "raise"
     has_tuples: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Hash the numbers, once: every call looks its launch up by the problem. Names hash otherwise elsewhere."""
+        strides = self.dense_strides, self.indexed_strides, self.index_strides
+        sides = self.dense, self.indexed, self.index
+        object.__setattr__(self, "_hash", hash((self.scatters, self.sizes, *strides, *sides)))
 
     def __hash__(self) -> int:
-        """Equal for equal problems; hashes first what differs most often, since every call looks its plan up."""
-        return hash((self.mode, self.sizes, self.dense_strides, self.indexed_strides, self.index_strides))
+        """Equal for equal problems."""
+        return self._hash
 
     @property
     def element_count(self) -> int:

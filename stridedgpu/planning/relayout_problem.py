@@ -7,7 +7,7 @@ here, so that planners and kernels have few cases.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd, prod
 
 from stridedgpu.values.conversion import Conversion, conversion as conversion_of
@@ -41,10 +41,17 @@ class RelayoutProblem:
     conversion: Conversion
     channel_axis: int | None
     filler: int = 0
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Hash the numbers, once: every call looks its launch up by the problem. Names hash otherwise elsewhere."""
+        constants = self.conversion.scale or (), self.conversion.bias or ()
+        loops = self.sizes, self.target_strides, self.source_strides, self.source_offset
+        object.__setattr__(self, "_hash", hash((*loops, self.target, self.source, *constants)))
 
     def __hash__(self) -> int:
-        """Equal for equal problems; hashes first what differs most often, since every call looks its plan up."""
-        return hash((self.sizes, self.target_strides, self.source_strides, self.conversion))
+        """Equal for equal problems."""
+        return self._hash
 
     @property
     def element_count(self) -> int:

@@ -214,7 +214,7 @@ def conversion_options(
     elif arithmetic is not _MULTIPLY and checked_arithmetic(arithmetic) == "divide":
         raise LayoutError("arithmetic='divide' is how mean and std are computed: give mean=, std= or both.")
     # A name or a float needs no check: each call of a function shows in small relayouts.
-    checked = (
+    checked: tuple[object, ...] = (
         dtype if dtype is None or type(dtype) is str else element_type(dtype),
         None if scale is None else Doubles(one_double(scale)) if type(scale) is float else doubles("scale", scale),
         None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),

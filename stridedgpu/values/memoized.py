@@ -6,10 +6,25 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["memoized"]
+__all__ = ["interned", "memoized"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+_V = TypeVar("_V")
+
+
+@lru_cache(maxsize=8192)
+def _first(value: Any) -> Any:
+    """The first of equal values."""
+    return value
+
+
+def interned(value: _V) -> _V:
+    """One object for equal hashable values: caches then find it by identity, which compares no fields."""
+    first: _V = _first(value)
+    return first
 
 
 def memoized(function: Callable[_P, _R]) -> Callable[_P, _R]:

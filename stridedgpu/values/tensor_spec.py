@@ -34,9 +34,10 @@ class TensorSpec:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Hash the integers that differ most often, once: every call looks its plan up by two of these."""
-        layout = self.layout
-        object.__setattr__(self, "_hash", hash((layout.sizes, layout.strides, self.alignment)))
+        """Hash the integers, once: every call looks its launch up by two of these. Names hash otherwise elsewhere."""
+        layout, itemsize = self.layout, self.element.itemsize
+        room = self.alignment, self.slack_bytes, self.owns_padding
+        object.__setattr__(self, "_hash", hash((layout.sizes, layout.strides, layout.offset, itemsize, *room)))
 
     def __hash__(self) -> int:
         """Equal for equal specs."""

@@ -23,7 +23,7 @@ from stridedgpu.devices.cpu import thread_count as threads
 from stridedgpu.devices.cpu.compiled import gather as gather_module, jit as machine_code, worker_pool
 from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.prepared import prepared
+from stridedgpu.devices.launch_cache import forget_launches
 
 FRAMES = np.random.default_rng(0).integers(0, 256, (6, 512, 640, 3), np.uint8)
 assert 2 * FRAMES.nbytes >= policy().sharing.waking_bytes, "less than a worker is woken for"
@@ -154,7 +154,7 @@ def test_small_calls_are_shared_where_they_follow_one_another(monkeypatch, opera
     for module in (worker_pool, gather_module):
         monkeypatch.setattr(module, "perf_counter_ns", lambda: next(clock))
     monkeypatch.setattr(threads.SHARED, "ended", 0)
-    prepared.cache_clear()
+    forget_launches()
     with policy_with(promotion={"at_once_bytes": 0}, sharing={"waking_gap_ns": 1000, "waking_bytes": 1 << 40}):
         if operation == "relayout":
             plan, arguments = sg.plan_relayout(source, out), (source, out)
@@ -207,7 +207,7 @@ def test_workers_are_parked_awake_and_in_between(monkeypatch, spins, waking_byte
     monkeypatch.setattr(worker_pool._pool, "cores", 4)
     pauses = random.Random(spins)
     source, out = sg.asarray(FRAMES, dims="NHWC"), sg.empty(PLANES.shape, "uint8")
-    prepared.cache_clear()
+    forget_launches()
     with policy_with(sharing={"spins": spins, "waking_bytes": waking_bytes}):
         plan = sg.plan_relayout(source, out)
         for _ in range(300):

@@ -8,16 +8,11 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from harness.compiled_loops import policy_with
 
-from stridedgpu.devices.cpu import (
-    device as cpu_device,
-    plan as cpu_plan,
-    prepared,
-    promotion,
-    thread_count as threads,
-)
+from stridedgpu.devices.cpu import device as cpu_device, promotion, thread_count as threads
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.operations import gather as cpu_gather
-from stridedgpu.operations import crops, device_move, gather, relayout, relayout_plan, scatter, whole_resize
+from stridedgpu.devices.launch_cache import forget_launches
+from stridedgpu.operations import relayout_plan
 
 __all__ = ["cpu_paths", "forget", "picking_by"]
 
@@ -61,18 +56,6 @@ def picking_by(path: str) -> Iterator[None]:
 
 def forget() -> None:
     """What was made ready on another path is not used."""
-    caches = (
-        prepared.prepared,
-        cpu_gather._look,
-        cpu_plan._planned,
-        gather._gathering,
-        scatter._scattering,
-        crops._launch,
-        relayout._move_into,
-        relayout._result,
-        relayout_plan._plan_on_cpu,
-        device_move.move_for,
-        whole_resize._prepared,
-    )
-    for cache in caches:
-        cache.cache_clear()
+    forget_launches()
+    relayout_plan._plan_on_cpu.cache_clear()
+    cpu_gather._look.cache_clear()

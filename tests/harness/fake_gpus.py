@@ -12,7 +12,7 @@ from harness.fake_cupy import FakeCuda
 from stridedgpu.devices import selection
 from stridedgpu.devices.cuda import plan as cuda_plan, sources as kernel_sources
 from stridedgpu.devices.cuda.status import CudaStatus
-from stridedgpu.operations import device_move
+from stridedgpu.operations import move
 from stridedgpu.planning.relayout_problem import RelayoutProblem
 
 RUNTIME = Path(selection.__file__).parent / "cuda" / "runtime"
@@ -20,7 +20,7 @@ RUNTIME = Path(selection.__file__).parent / "cuda" / "runtime"
 
 def forget():
     """Nothing that was planned or made ready for other devices is used."""
-    for cache in (device_move.zero_bytes, cuda_plan.cuda_plan):
+    for cache in (move.zero_bytes, cuda_plan.cuda_plan):
         cache.cache_clear()
 
 

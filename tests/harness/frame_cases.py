@@ -12,7 +12,8 @@ import pytest
 from hypothesis import strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu import prepared, promotion, thread_count as threads
+from stridedgpu.devices.cpu import promotion, thread_count as threads
+from stridedgpu.devices.launch_cache import forget_launches
 from stridedgpu.values.strides import round_up
 
 __all__ = ["DEEP", "YUV", "Surface", "converting_by", "float_colours", "opencv", "opencv_colours", "surfaces"]
@@ -168,8 +169,8 @@ def converting_by(path: str) -> Iterator[None]:
             patch.setattr(promotion, "why_unavailable", lambda: "left out by a test")
         else:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
-        prepared.prepared.cache_clear()
+        forget_launches()
         try:
             yield
         finally:
-            prepared.prepared.cache_clear()
+            forget_launches()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -21,8 +20,6 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices import verbose
-from stridedgpu.devices.cpu import plan as cpu_plan, prepared
-from stridedgpu.operations import gather, scatter
 from stridedgpu.picture.subject import PlanMap
 
 
@@ -43,19 +40,6 @@ some_or_all = pytest.mark.parametrize(
     "seeds", [range(14), pytest.param(range(14, 60), marks=pytest.mark.slow)], ids=["some", "the rest"]
 )
 """Of each of nine operations 60 problems, some of them in the default run."""
-
-
-@contextmanager
-def forgotten():
-    """What was planned under other thresholds is not used, before and after."""
-    caches = prepared.prepared, cpu_plan._planned, gather._gathering, scatter._scattering
-    for cache in caches:
-        cache.cache_clear()
-    try:
-        yield
-    finally:
-        for cache in caches:
-            cache.cache_clear()
 
 
 def line_of(drawn, capsys):
@@ -84,7 +68,7 @@ def checked(line, plan, kernel, operation):
 def test_the_line_on_the_cpu_says_what_was_planned(operation, path, seeds, telling, capsys):
     at_once = 0 if path == "compiled" else 1 << 60
     thresholds = {"at_once_bytes": at_once, "resize_bytes": at_once, "frame_bytes": at_once, "calls": 1 << 60}
-    with policy_with(promotion=thresholds), forgotten():
+    with policy_with(promotion=thresholds):
         for seed in seeds:
             drawn = OPERATIONS[operation](np.random.default_rng(seed), "cpu")
             line = line_of(drawn, capsys)

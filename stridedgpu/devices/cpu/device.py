@@ -9,7 +9,8 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.interface import DeviceInfo, DirectCheck, Launch, Located
-from stridedgpu.devices.verbose import is_verbose, told
+from stridedgpu.devices.launch_cache import CachedLaunches
+from stridedgpu.devices.verbose import is_verbose, with_verbose_line
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.values.errors import DeviceError
 
@@ -38,7 +39,7 @@ _APART_BYTES: Final = 64 * 1024
 """Bytes from which on an allocation is placed so; it takes a page more."""
 
 
-class CpuDevice:
+class CpuDevice(CachedLaunches):
     """The CPU of this process."""
 
     name = "cpu"
@@ -51,7 +52,7 @@ class CpuDevice:
         return planned(problem)
 
     def prepare(self, plan: DevicePlan) -> Launch:
-        """A plan with its loops prepared; cached by plan."""
+        """A plan with its loops prepared."""
         assert isinstance(plan, CpuPlan), "made by this device"
         launch, moves = prepared(plan)
         if not is_verbose():
@@ -61,7 +62,7 @@ class CpuDevice:
             kernel = plan.compiled if moves.is_compiled else None
             return (kernel or plan.numpy).name, kernel or plan.numpy
 
-        return told(plan, launch, ran, policy().target.level)
+        return with_verbose_line(plan, launch, ran, policy().target.level)
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """Allocate bytes at a multiple of `alignment`. Raises `DeviceError` if the memory is unavailable."""

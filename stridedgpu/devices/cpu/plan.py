@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from stridedgpu.planning.device_plan import Width, in_words
@@ -171,19 +170,6 @@ class CpuPlan:
 
 
 def cpu_plan(problem: Any, operation: CpuOperation) -> CpuPlan:
-    """Plan a problem for this processor; the plan is cached."""
+    """Plan a problem for this processor."""
     at_once = None if operation.at_once_bytes is None else operation.at_once_bytes()
-    return _planned(problem, operation, compiled_from(_bytes_moved(problem), at_once), get_num_threads() > 1)
-
-
-@lru_cache(maxsize=4096)
-def _bytes_moved(problem: Any) -> int:
-    """What a problem moves, counted once."""
-    nbytes: int = problem.bytes_moved
-    return nbytes
-
-
-@lru_cache(maxsize=4096)
-def _planned(problem: Any, operation: CpuOperation, call: int | None, shared: bool) -> CpuPlan:
-    """Plan a problem whose compiled loops begin with a given call, for one thread or several."""
-    return CpuPlan(problem, operation, call, shared)
+    return CpuPlan(problem, operation, compiled_from(problem.bytes_moved, at_once), get_num_threads() > 1)

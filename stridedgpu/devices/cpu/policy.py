@@ -18,6 +18,7 @@ from .relayout_policy import RelayoutPolicy
 from .target import Target
 
 __all__ = [
+    "TEMPORARY",
     "ChannelMatrixPolicy",
     "CropsPolicy",
     "FramesPolicy",
@@ -30,7 +31,6 @@ __all__ = [
     "RelayoutPolicy",
     "ResizePolicy",
     "SharingPolicy",
-    "is_temporary",
     "policy",
     "using",
 ]
@@ -263,23 +263,29 @@ _MEASURED_BYTES: Final = 32 * _MB
 
 def policy() -> Policy:
     """The current policy: this processor's, unless a `using` block has another."""
-    return _chosen or _own or _of_this_processor()
+    return TEMPORARY.policy or _own or _of_this_processor()
 
 
-def is_temporary() -> bool:
-    """Whether the current policy is that of a `using` block, whose plans are not kept for calls after it."""
-    return _chosen is not None
+class _Temporary:
+    """The policy of a `using` block, whose launches are not those of calls after it; None outside of any."""
+
+    __slots__ = ("policy",)
+
+    def __init__(self) -> None:
+        self.policy: Policy | None = None
+
+
+TEMPORARY: Final = _Temporary()
 
 
 @contextmanager
 def using(chosen: Policy) -> Iterator[None]:
     """Plan by another policy inside the block, for any target; existing plans keep their own."""
-    global _chosen  # noqa: PLW0603
-    before, _chosen = _chosen, chosen
+    before, TEMPORARY.policy = TEMPORARY.policy, chosen
     try:
         yield
     finally:
-        _chosen = before
+        TEMPORARY.policy = before
 
 
 def _of_this_processor() -> Policy:
@@ -290,4 +296,3 @@ def _of_this_processor() -> Policy:
 
 
 _own: Policy | None = None
-_chosen: Policy | None = None

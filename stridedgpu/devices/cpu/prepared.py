@@ -1,4 +1,4 @@
-"""From a problem to its plan and its launch on this CPU, both cached.
+"""From a problem to its plan and its launch on this CPU.
 
 An operation's module is imported with its first problem: what moves tensors loads nothing of resizes.
 """
@@ -6,7 +6,7 @@ An operation's module is imported with its first problem: what moves tensors loa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
@@ -49,7 +49,6 @@ def planned(problem: Any) -> CpuPlan:
     return cpu_plan(problem, operation_of(type(problem).__name__))
 
 
-@lru_cache(maxsize=1024)
 def prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
     """The plan's launch, and the promotion that says which loops run."""
     operation = plan.operation

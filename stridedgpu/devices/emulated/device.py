@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
 from stridedgpu.devices.buffer import Buffer
@@ -18,6 +17,7 @@ from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located, LocatedOperands
+from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.crop_windows import Crops
 from stridedgpu.planning.device_plan import DevicePlan, Width
@@ -105,7 +105,7 @@ class EmulatedPlan:
         )
 
 
-class EmulatedDevice:
+class EmulatedDevice(CachedLaunches):
     """The device "cuda-emulated", for tests of programs on machines without a GPU."""
 
     name = EMULATED
@@ -115,7 +115,6 @@ class EmulatedDevice:
         self._cpu = CpuDevice()
         self._gpu = GpuPlanner(EMULATED)
         self._wrong_index: IndexError | None = None
-        self._prepared = lru_cache(maxsize=1024)(self._make_ready)
 
     @property
     def widest_access(self) -> int:
@@ -129,9 +128,6 @@ class EmulatedDevice:
     def prepare(self, plan: DevicePlan) -> Launch:
         """A launch that checks its stream and its addresses at once, and runs when somebody waits."""
         assert isinstance(plan, EmulatedPlan), "made by this device"
-        return self._prepared(plan)
-
-    def _make_ready(self, plan: EmulatedPlan) -> Launch:
         problem = plan.problem
         mode = problem.mode if isinstance(problem, GatherProblem) and problem.refuses_indices else None
         loops = self._cpu.prepare(plan.loops)

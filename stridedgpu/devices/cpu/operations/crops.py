@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_crops
@@ -18,10 +19,15 @@ __all__ = ["OPERATION"]
 
 def _run_numpy(problem: CropProblem) -> Callable[..., None]:
     def prepare(rectangle: RelayoutProblem | ChannelMatrixProblem) -> Launch:
-        # Not `CpuDevice.prepare`, which would print a verbose line for each rectangle.
-        return prepared(planned(rectangle))[0]
+        return _quiet_launch(planned(rectangle))
 
     return lambda crops, sources, target: run_crops(problem, prepare, crops, sources, target)
+
+
+@lru_cache(maxsize=1024)
+def _quiet_launch(plan: CpuPlan) -> Launch:
+    """The launch of a part of a window; `CpuDevice.prepare` would print a verbose line for each."""
+    return prepared(plan)[0]
 
 
 def _compiled(problem: CropProblem) -> CpuKernel | None:

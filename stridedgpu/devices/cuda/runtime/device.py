@@ -14,7 +14,8 @@ from stridedgpu.devices.cuda.choice import Problem
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, bytes_in_flight
 from stridedgpu.devices.cuda.plan import CudaPlan, cuda_plan
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
-from stridedgpu.devices.verbose import is_verbose, told
+from stridedgpu.devices.launch_cache import CachedLaunches
+from stridedgpu.devices.verbose import is_verbose, with_verbose_line
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
@@ -67,7 +68,7 @@ _ALLOCATOR_ALIGNMENT: Final = 256
 _NEW_MEMORY: Final = "New memory"
 
 
-class CudaDevice:
+class CudaDevice(CachedLaunches):
     """One NVIDIA GPU: "cuda:N"."""
 
     mixes_windows = False
@@ -81,7 +82,6 @@ class CudaDevice:
         self._first_deferred = threading.Lock()
         self.kernel = lru_cache(maxsize=1024)(self._compiled)
         """A launch with its kernel compiled and its constants uploaded."""
-        self._prepared = lru_cache(maxsize=1024)(self._launch_of)
         self.checks = IndexChecks(self, number)
         self.records = Records(self, number)
         self.uploads = Uploads(number)
@@ -124,12 +124,12 @@ class CudaDevice:
         return cuda_plan(problem, self.name, self.properties)
 
     def prepare(self, plan: DevicePlan) -> Launch:
-        """A plan with its kernel compiled and its parameters packed; cached by plan."""
+        """A plan with its kernel compiled and its parameters packed."""
         assert isinstance(plan, CudaPlan), "made by a device like this"
-        launch = self._prepared(plan)
+        launch = self._launch_of(plan)
         # The windows of a resize that come with every call are planned by the launch, which tells of each.
         tells = is_verbose() and plan.is_complete
-        return told(plan, launch, lambda: (plan.kernel, plan)) if tells else launch
+        return with_verbose_line(plan, launch, lambda: (plan.kernel, plan)) if tells else launch
 
     def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> None:
         """Check every index, and wait for the result.

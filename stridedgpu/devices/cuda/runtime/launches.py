@@ -26,7 +26,7 @@ from stridedgpu.devices.interface import (
     addresses_of,
 )
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.verbose import is_verbose, told
+from stridedgpu.devices.verbose import is_verbose, with_verbose_line
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem, Crops
 from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
@@ -159,7 +159,7 @@ def _resize(plan: CudaPlan, problem: ResizeProblem, gpu: _Gpu) -> ResizeLaunch:
         for samples in resize_samples(problem, windows, sources):
             planned = windows_plan(plan, [sample.taps for sample in samples])
             tells = is_verbose() and not plan.is_complete
-            running = told(planned, run, partial(_itself, planned)) if tells else run
+            running = with_verbose_line(planned, run, partial(_itself, planned)) if tells else run
             running(planned, samples, target, stream)
 
     return launch

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.device import CpuDevice
-from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cuda.policy import policy
+from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.verbose import copy_line, is_verbose
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.relayout_problem import relayout_problem
@@ -416,18 +416,18 @@ def _fill(target: Buffer, target_start: int, source: Buffer, source_start: int, 
     if runs.height == 1 and runs.width < policy().memory.filled_alone_bytes:
         memmove(target.address + target_start, source.address + source_start, runs.width)
         return
-    pack = _CPU.prepare(_packing(runs.width, runs.height, runs.source_pitch))
+    pack = _packing(runs.width, runs.height, runs.source_pitch)
     pack(source, source_start, target, target_start, None)
 
 
 @lru_cache(maxsize=256)
-def _packing(width: int, height: int, pitch: int) -> CpuPlan:
-    """The plan of the CPU's loops that pack runs of bytes, by its worker pool."""
+def _packing(width: int, height: int, pitch: int) -> Launch:
+    """The launch of the CPU's loops that pack runs of bytes, by its worker pool."""
     byte = ELEMENT_TYPES["uint8"]
     pitched = Layout((width,)) if height == 1 else Layout((height, width), (pitch, 1))
     source = TensorSpec.of(pitched, byte, base_alignment=1)
     target = TensorSpec.of(Layout(pitched.sizes), byte, base_alignment=_STEP)
-    return _CPU.plan(relayout_problem(source, target, conversion(byte, byte), None))
+    return _CPU.prepare(_CPU.plan(relayout_problem(source, target, conversion(byte, byte), None)))
 
 
 _CPU: Final = CpuDevice()

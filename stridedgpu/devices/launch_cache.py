@@ -1,0 +1,118 @@
+"""The one cache of launches: by device, problem, and the settings of the process that a launch depends on.
+
+A verbose line, the number of threads and a temporary policy are part of the key. A call after `set_verbose` or
+`set_num_threads` has a launch of its own, and nothing is cleared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import RelayoutProblem
+
+from .cpu.policy import TEMPORARY
+from .cpu.thread_count import SHARED
+from .interface import (
+    DirectCheck,
+    DirectLaunch,
+    GatherLaunch,
+    IndexCheck,
+    IndexedLaunch,
+    Launch,
+    MoveLaunch,
+    RelayoutLaunch,
+)
+from .verbose import SWITCH
+
+if TYPE_CHECKING:
+    from .interface import Device
+    from .operand import Operand
+
+__all__ = ["CachedLaunches", "forget_launches", "settings"]
+
+
+class CachedLaunches:
+    """The base of devices: the launch of each problem, planned and prepared once."""
+
+    def launch_for(self, problem: Hashable) -> Any:
+        """The launch of a problem under the current settings; `interface` has its arguments."""
+        return _launch(self, problem, SWITCH.is_on, SHARED.several, TEMPORARY.policy)
+
+
+def settings() -> tuple[Hashable, ...]:
+    """The settings that launches depend on."""
+    return SWITCH.is_on, SHARED.several, TEMPORARY.policy
+
+
+def forget_launches() -> None:
+    """Prepare every launch anew: for tests that replace what prepares them."""
+    _launch.cache_clear()
+
+
+@lru_cache(maxsize=4096)
+def _launch(device: Device, problem: Any, *_settings: Hashable) -> Launch:
+    """Plan and prepare a problem, on operands where the device's launch takes addresses."""
+    if isinstance(problem, IndexRule):
+        return _check(device, problem)
+    launch = device.prepare(device.plan(problem))
+    if isinstance(problem, (RelayoutProblem, ChannelMatrixProblem)):
+        return _move(launch)
+    return _gather(launch) if isinstance(problem, GatherProblem) else launch
+
+
+def _move(launch: RelayoutLaunch) -> MoveLaunch:
+    """A relayout's launch on operands, from their addresses once they are all that it needs."""
+    direct: DirectLaunch | None = None
+
+    def move(source: Operand, target: Operand, stream: object) -> DirectLaunch | None:
+        nonlocal direct
+        if direct is not None and stream is None:
+            direct(source.reach[0], target.reach[0])
+        else:
+            direct = launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        return direct
+
+    return move
+
+
+def _gather(launch: GatherLaunch) -> IndexedLaunch:
+    """The same of a gather or a scatter."""
+    direct: DirectLaunch | None = None
+
+    def move(dense: Operand, indexed: Operand, indices: Operand, stream: object) -> DirectLaunch | None:
+        nonlocal direct
+        if direct is not None and stream is None:
+            direct(dense.reach[0], indexed.reach[0], indices.reach[0])
+        else:
+            direct = launch(
+                dense.buffer,
+                dense.start_bytes,
+                indexed.buffer,
+                indexed.start_bytes,
+                indices.buffer,
+                indices.start_bytes,
+                stream,
+            )
+        return direct
+
+    return move
+
+
+def _check(device: Device, rule: IndexRule) -> IndexCheck:
+    """The check of indices by a rule, on an operand."""
+    direct: DirectCheck | None = None
+
+    def check(indices: Operand, stream: object) -> DirectCheck | None:
+        nonlocal direct
+        if direct is not None and stream is None:
+            direct(indices.reach[0])
+        else:
+            direct = device.check_indices(rule, (indices.buffer, indices.start_bytes), stream)
+        return direct
+
+    return check
