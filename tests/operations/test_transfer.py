@@ -13,7 +13,7 @@ from harness.sample_tensors import SOURCES, frames, padded, same_bits
 
 import stridedgpu as sg
 from stridedgpu.devices.cuda.policy import MemoryPolicy, policy, using
-from stridedgpu.operations import transfer
+from stridedgpu.operations import move
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -41,7 +41,7 @@ def test_assignment_writes_into_any_view_on_a_device(gpus, name):
 
 
 def test_large_tensors_cross_in_pieces_that_fit_small_carriers(gpus, monkeypatch):
-    monkeypatch.setattr(transfer, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(move, "_PIECE_BYTES", 1000)
     source = frames((5, 30, 40, 3))[:, :, ::2, ::3]
     with using(replace(policy(), memory=MemoryPolicy(uploads=2, upload_bytes=960, least_upload_bytes=64))):
         result = source.relayout(layout="NHWC", dtype="float32", scale=[0.5, 1, 2], device="cuda")
