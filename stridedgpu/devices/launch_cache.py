@@ -10,11 +10,6 @@ from collections.abc import Hashable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import RelayoutProblem
-
 from .cpu.policy import TEMPORARY
 from .cpu.thread_count import SHARED
 from .interface import (
@@ -30,6 +25,8 @@ from .interface import (
 from .verbose import SWITCH
 
 if TYPE_CHECKING:
+    from stridedgpu.planning.index_rule import IndexRule
+
     from .interface import Device
     from .operand import Operand
 
@@ -57,12 +54,11 @@ def forget_launches() -> None:
 @lru_cache(maxsize=4096)
 def _launch(device: Device, problem: Any, *_settings: Hashable) -> Launch:
     """Plan and prepare a problem, on operands where the device's launch takes addresses."""
-    if isinstance(problem, IndexRule):
+    count = getattr(problem, "operand_count", 0)
+    if count == 1:
         return _check(device, problem)
     launch = device.prepare(device.plan(problem))
-    if isinstance(problem, (RelayoutProblem, ChannelMatrixProblem)):
-        return _move(launch)
-    return _gather(launch) if isinstance(problem, GatherProblem) else launch
+    return _gather(launch) if count == 3 else _move(launch) if count == 2 else launch
 
 
 def _move(launch: RelayoutLaunch) -> MoveLaunch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import ClassVar
 
 from stridedgpu.values.channel_matrix import Matrix
 from stridedgpu.values.conversion import Conversion
@@ -24,6 +25,9 @@ class ChannelMatrixProblem:
     Offsets are those of channel 0 of the first pixel from the lowest element of each side. `channel_strides` are those
     of the target and of the source.
     """
+
+    operand_count: ClassVar[int] = 2
+    """The operands that `launch_for` gives its launch."""
 
     sizes: tuple[int, ...]
     target_strides: tuple[int, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final
+from typing import ClassVar, Final
 
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -45,6 +45,9 @@ class GatherProblem:
     that runs them serially lets the last of several equal indices win. `mode` is the rule for an index out of range.
     With `has_tuples` the indices' last axis runs over coordinates.
     """
+
+    operand_count: ClassVar[int] = 3
+    """The operands that `launch_for` gives its launch."""
 
     sizes: tuple[int, ...]
     dense_strides: tuple[int, ...]

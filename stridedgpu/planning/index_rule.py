@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
-from typing import Literal
+from typing import ClassVar, Literal
 
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -27,6 +27,9 @@ class IndexRule:
     The id is sum(index coordinate * own pitch) + sum(index value * axis pitch), without the tuples' axis in the first
     sum. Two equal ids are a duplicate.
     """
+
+    operand_count: ClassVar[int] = 1
+    """The operands that `launch_for` gives its launch."""
 
     index: TensorSpec
     axes: tuple[tuple[int, int], ...]

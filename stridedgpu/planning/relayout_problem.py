@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, prod
+from typing import ClassVar
 
 from stridedgpu.values.conversion import Conversion, conversion as conversion_of
 from stridedgpu.values.layout import Layout
@@ -31,6 +32,9 @@ class RelayoutProblem:
     With `filler`, each run of the innermost loop, whose target stride is then 1, is followed by that many further
     elements of the target. They become zeros: the channels that fill up a pixel or a block.
     """
+
+    operand_count: ClassVar[int] = 2
+    """The operands that `launch_for` gives its launch."""
 
     sizes: tuple[int, ...]
     target_strides: tuple[int, ...]
