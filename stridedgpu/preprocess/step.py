@@ -378,8 +378,8 @@ class Preprocess(Declaration, Generic[Output]):
         if cut:
             whole = {self.dims.index(letter): -1 for letter in cut}
             raise LayoutError(f"Blocks hold parts of pictures, cut along {', '.join(cut)}; array.rechunk({whole}).")
-        if self.chooses_channels:
-            chunks["C"] = (self.output_channels(0),)
+        if self.channel_count is not None:
+            chunks["C"] = (self.channel_count,)
         if self.window is not None:
             chunks["H"], chunks["W"] = (self.window[0],), (self.window[1],)
         dtype = numpy_dtype(element_type(self.dtype))

@@ -343,6 +343,30 @@ def test_pictures_are_compared_while_the_batch_is_written(folder, monkeypatch, c
     assert len(np.load("o.npy", allow_pickle=False)) == 70
 
 
+@pytest.mark.parametrize(
+    "seconds, numpy_seconds, words",
+    [
+        (0.01, 0.025, "gather_crops was 2.5 times as fast (medians of 3 runs)"),
+        (0.02, 0.02, "gather_crops was 1.0 times as fast (medians of 3 runs)"),
+        (0.04, 0.02, "gather_crops took 2.0 times as long (medians of 3 runs)"),
+    ],
+    ids=["faster", "as fast", "slower"],
+)
+def test_the_summary_says_how_much_faster_or_slower_numpy_was(
+    folder, monkeypatch, seconds, numpy_seconds, words, capsys
+):
+    # Medians: the one odd time does not count.
+    times = iter([9.0, 9.0, seconds, numpy_seconds, seconds, numpy_seconds])
+
+    def timed(work):
+        work()
+        return next(times)
+
+    monkeypatch.setattr("stridedgpu.commands.comparison._seconds", timed)
+    assert run("preprocess", *["a.png"] * 4, "--size", "8", "--device", "cpu", "--out", "o.npy") == 0
+    assert words in re.sub(r"\s+", " ", capsys.readouterr().out)
+
+
 def test_a_wrong_picture_anywhere_is_found_where_all_are_compared(folder, monkeypatch, capsys):
     take = BatchFile.take
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from io import BytesIO
 
@@ -10,7 +11,7 @@ import pytest
 
 from stridedgpu.preprocess.decoding import DECODERS, Decoder
 from stridedgpu.preprocess.files import ImageError
-from stridedgpu.preprocess.images import shared_pixels
+from stridedgpu.preprocess.images import _ArrowArray, shared_pixels
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 ImageOps = pytest.importorskip("PIL.ImageOps", reason="Pillow decodes the images: pip install stridedgpu[cli]")
@@ -89,6 +90,39 @@ def test_shared_memory_outlives_its_image():
 def test_shared_memory_of_every_size(size):
     image = picture(*size)
     assert np.array_equal(shared_pixels(image), np.asarray(image))
+
+
+class ArrowImage:
+    """An image of 2 x 3 pixels whose pixels Arrow's interface describes by these fields, beside those of a copy."""
+
+    height, width = 2, 3
+
+    def __init__(self, **fields):
+        self.pixels, self.copied = np.arange(24, dtype=np.uint8), np.zeros((2, 3, 3), np.uint8)
+        self.buffers = (ctypes.c_void_p * 2)(None, self.pixels.ctypes.data)
+        self.described = _ArrowArray(length=24, n_buffers=2, buffers=self.buffers)
+        for name, value in fields.items():
+            setattr(self.described, name, value)
+
+    def __arrow_c_array__(self):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return None, new(ctypes.addressof(self.described), b"arrow_array", None)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.copied
+
+
+def test_pixels_of_arrow_are_shared_where_they_are_all_there():
+    image = ArrowImage()
+    pixels = shared_pixels(image)
+    assert pixels.tolist() == image.pixels.reshape(2, 3, 4)[..., :3].tolist()
+    assert np.shares_memory(pixels, image.pixels)
+
+
+@pytest.mark.parametrize("fields", [{"length": 23}, {"length": 25}, {"n_buffers": 1}, {"offset": 1}], ids=str)
+def test_pixels_that_arrow_describes_otherwise_are_copied(fields):
+    assert shared_pixels(ArrowImage(**fields)).tolist() == np.zeros((2, 3, 3)).tolist()
 
 
 def test_an_image_without_an_arrow_interface_is_copied():

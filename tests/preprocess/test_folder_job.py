@@ -11,13 +11,14 @@ import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import stridedgpu as sg
 from stridedgpu.__main__ import main
-from stridedgpu.commands.folder import _task_needs
+from stridedgpu.commands.folder import _task_needs, on_ray
 from stridedgpu.commands.folder_job import FolderJob, FolderJobError, start, write_shard
 from stridedgpu.preprocess.batches import BatchMaker
 from stridedgpu.preprocess.decoding import Decoder
@@ -278,6 +279,57 @@ def test_a_task_asks_for_a_part_of_a_gpu_where_one_is_asked_for():
         _task_needs("cuda", {"CPU": 8})
     with pytest.raises(sg.StridedGpuError, match="Ray chooses among GPUs; give --device cuda"):
         _task_needs("cuda:1", {"CPU": 8, "GPU": 2})
+
+
+class RayInline:
+    """What `on_ray` uses of Ray: tasks are carried out when their results are taken, the last one first."""
+
+    class exceptions:  # noqa: N801 - Ray's name
+        class RayError(Exception):
+            pass
+
+    def __init__(self, failing=None):
+        self.failing, self.asked = failing, None
+
+    def cluster_resources(self):
+        return {"CPU": 2}
+
+    def remote(self, **needs):
+        self.asked = needs
+        return lambda task: SimpleNamespace(remote=lambda *arguments: (task, arguments))
+
+    def wait(self, waiting, num_returns):
+        return waiting[-num_returns:], waiting[:-num_returns]
+
+    def get(self, ready):
+        task, (job, shard) = ready
+        if shard.number == self.failing:
+            raise self.exceptions.RayError("the worker died")
+        return task(job, shard)
+
+
+def test_rays_records_are_those_of_its_shards(folder, monkeypatch):
+    ray, threads, counted = RayInline(), sg.get_num_threads(), []
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    job = FolderJob(folder / "photos", folder / "out", 3, sg.Preprocess("image", crop=8, device="cpu", errors="skip"))
+    shards = start(job)
+    try:
+        records = list(on_ray(job, shards, lambda: counted.append(1)))
+        assert sg.get_num_threads() == 1
+    finally:
+        sg.set_num_threads(threads)
+    assert [record.shard for record in records] == [2, 1, 0]
+    assert len(counted) == sum(shard.count for shard in shards) == COUNT + 2
+    assert ray.asked == {"max_retries": 3, "num_cpus": 1}
+    assert all(job.path(number).exists() for number in range(3))
+
+
+def test_a_shard_that_ray_gives_up_is_named(folder, monkeypatch):
+    ray = RayInline(failing=1)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    job = FolderJob(folder / "photos", folder / "out", 2, sg.Preprocess("image", crop=8, device="cpu", errors="skip"))
+    with pytest.raises(FolderJobError, match="shard 1 failed on Ray, and the same command begins it anew: the worker"):
+        next(on_ray(job, start(job), lambda: None))
 
 
 def test_what_listing_holds_does_not_grow_with_the_names(tmp_path):

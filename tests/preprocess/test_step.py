@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import pairwise
 from multiprocessing import get_context
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -522,3 +523,39 @@ def test_sizes_that_no_crop_has():
         sg.Preprocess(random_resized_crop=True, crop=4, device="cpu").placements([(0, 5)])
     with pytest.raises(sg.LayoutError, match="more than 2147483647 pixels"):
         sg.Preprocess(resize=2**40, crop=4, device="cpu")
+
+
+def blocks(shape, *chunks):
+    """What `dask_kwargs` reads of an array of Dask."""
+    return SimpleNamespace(shape=shape, chunks=chunks)
+
+
+def test_dask_is_told_the_type_and_the_chunks_of_the_result():
+    frames = blocks((5, 8, 9, 3), (2, 3), (8,), (9,), (3,))
+    told = sg.Preprocess(crop=(4, 6), layout="NCHW", dtype="float16").dask_kwargs(frames)
+    assert told["chunks"] == ((2, 3), (3,), (4,), (6,))
+    assert (told["dtype"], told["meta"].shape, told["meta"].dtype) == (np.float16, (0, 0, 0, 0), np.float16)
+    assert sg.Preprocess(layout="NHWC").dask_kwargs(frames)["chunks"] == ((2, 3), (8,), (9,), (3,))
+    picked = sg.Preprocess(channels=(0, 0, 1, 2), layout="NHWC").dask_kwargs(frames)
+    assert picked["chunks"] == ((2, 3), (8,), (9,), (4,))
+    for mode, channels in (("gray", 1), ("rgb", 3)):
+        step = sg.Preprocess(mode=mode, layout="NHWC", device="cpu")
+        assert step.dask_kwargs(blocks((5, 8, 9, 4), (5,), (8,), (9,), (4,)))["chunks"][-1] == (channels,)
+        assert step(np.zeros((5, 8, 9, 4), np.uint8)).shape[-1] == channels
+
+
+@pytest.mark.parametrize(
+    "declared, array, words",
+    [
+        ({"errors": "skip"}, blocks((5, 8, 9, 3), (5,), (8,), (9,), (3,)), "errors='raise' and output='numpy'"),
+        ({"output": "tensor"}, blocks((5, 8, 9, 3), (5,), (8,), (9,), (3,)), "errors='raise' and output='numpy'"),
+        ({}, np.zeros((5, 8, 9, 3), np.uint8), "takes a Dask array, not a ndarray"),
+        ({}, blocks((5, 8, 9), (5,), (8,), (9,)), "has not the axes NHWC"),
+        ({"layout": "CHWN"}, blocks((5, 8, 9, 3), (5,), (8,), (9,), (3,)), "moves its rows"),
+        ({}, blocks((5, 8, 9, 3), (5,), (4, 4), (9,), (1, 2)), r"cut along H, C; array.rechunk\(\{1: -1, 3: -1\}\)"),
+    ],
+    ids=["skipped rows", "tensors", "no array of Dask", "rank", "order", "cut pictures"],
+)
+def test_blocks_that_dask_cannot_know_are_refused(declared, array, words):
+    with pytest.raises(sg.LayoutError, match=words):
+        sg.Preprocess(device="cpu", **declared).dask_kwargs(array)
