@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.typing import DeviceLike
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integer
-
-__all__ = ["prefetch"]
-
 
 T = TypeVar("T")
 
@@ -59,39 +55,10 @@ def prefetch(batches: Iterable[Any], *, device: DeviceLike | None = None, depth:
     if not isinstance(given, Iterable) or getattr(given, "ndim", None) == 0:
         raise LayoutError(f"batches is of type {type(batches).__name__}, which cannot be iterated over.")
     where = "cpu" if device is None else device_named(chosen_device(device)).name
-    return _received(batches, _Lane() if where == "cpu" else _CudaLane(where), depth)
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """The error that the iterable, or an upload, raised."""
-
-    error: BaseException
-
-
-_END: Final = object()
+    return _received(batches, None if where == "cpu" else _Lane(where), depth)
 
 
 class _Lane:
-    """Passes batches from the producer thread to the consumer, unchanged."""
-
-    def open(self) -> AbstractContextManager[None]:
-        """The context that the producer thread works in."""
-        return nullcontext()
-
-    def sent(self, batch: Any) -> Any:
-        """Called by the producer with each batch."""
-        return batch
-
-    def received(self, parcel: Any) -> Any:
-        """Called by the consumer with what `sent` returned; returns the batch."""
-        return parcel
-
-    def done(self, parcel: Any) -> None:
-        """Called by the consumer when it asks for the next batch."""
-
-
-class _CudaLane(_Lane):
     """Passes batches to a device on the producer's stream; each side's stream waits for the other's events.
 
     A batch's memory belongs to the producer's stream, and would be allocated again there once it is released. So the
@@ -100,71 +67,83 @@ class _CudaLane(_Lane):
 
     def __init__(self, device: str) -> None:
         streams = exchange_of(device)
-        self._stream: Callable[[], AbstractContextManager[None]] = partial(streams.own_stream, device)
+        self._device = device
+        self.own_stream = partial(streams.own_stream, device)
         self._event = partial(streams.event_of_current_stream, device)
         self._wait = partial(streams.wait_for_event, device)
-        self._device = device
         self._used: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
 
-    def open(self) -> AbstractContextManager[None]:
-        return self._stream()
-
-    def sent(self, batch: Any) -> Any:
+    def sent(self, batch: Any) -> tuple[Any, list[StridedTensor], Any]:
+        """Called by the producer: the batch on the device, its tensors, and the event of their upload."""
         while not self._used.empty():
             _, event = self._used.get()
             self._wait(event)
-        held: list[StridedTensor] = []
-        made = self._uploaded(batch, held)
-        return made, held, self._event()
+        tensors: list[StridedTensor] = []
+        uploaded = self._uploaded(batch, tensors)
+        return uploaded, tensors, self._event()
 
-    def received(self, parcel: Any) -> Any:
-        self._wait(parcel[2])
-        return parcel[0]
+    def received(self, event: Any) -> None:
+        """Called by the consumer before it receives a batch."""
+        self._wait(event)
 
-    def done(self, parcel: Any) -> None:
-        self._used.put((parcel[1], self._event()))
+    def done(self, tensors: list[StridedTensor]) -> None:
+        """Called by the consumer when it asks for the next batch."""
+        self._used.put((tensors, self._event()))
 
-    def _uploaded(self, part: Any, held: list[StridedTensor]) -> Any:
+    def _uploaded(self, part: Any, tensors: list[StridedTensor]) -> Any:
         """A batch, or a part of one, on the device; objects that are not arrays stay as they are."""
         if isinstance(part, Mapping):
-            return {name: self._uploaded(value, held) for name, value in part.items()}
+            return {name: self._uploaded(value, tensors) for name, value in part.items()}
         if isinstance(part, (list, tuple)):
-            return type(part)(self._uploaded(value, held) for value in part)
+            return type(part)(self._uploaded(value, tensors) for value in part)
         is_text = isinstance(part, np.ndarray) and part.dtype.kind not in "biufc"
         if is_text or not hasattr(part, "__dlpack__"):
             return part
         tensor = asarray(part).to_device(self._device)
-        held.append(tensor)
+        tensors.append(tensor)
         return tensor
 
 
-def _received(batches: Iterable[Any], lane: _Lane, depth: int) -> Iterator[Any]:
+_BATCH, _ERROR, _END = range(3)
+"""What the producer sends: a batch, the error that the iterable or an upload raised, or the end."""
+
+
+def _received(batches: Iterable[Any], lane: _Lane | None, depth: int) -> Iterator[Any]:
     """The consumer's side."""
-    ready: SimpleQueue[Any] = SimpleQueue()
-    room = threading.Semaphore(depth)
-    left = threading.Event()
+    ready: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+    room, left = threading.Semaphore(depth), threading.Event()
     arguments = (batches, lane, ready, room, left)
-    thread = threading.Thread(target=_make, args=arguments, name="stridedgpu prefetch", daemon=True)
+    thread = threading.Thread(target=_produce, args=arguments, name="stridedgpu prefetch", daemon=True)
     thread.start()
     try:
-        while (parcel := ready.get()) is not _END:
-            if isinstance(parcel, _Failure):
-                raise parcel.error
+        while (parcel := ready.get())[0] != _END:
+            kind, sent = parcel
+            if kind == _ERROR:
+                raise sent
             room.release()
-            yield lane.received(parcel)
-            lane.done(parcel)
+            if lane is None:
+                yield sent
+                continue
+            batch, tensors, event = sent
+            lane.received(event)
+            yield batch
+            lane.done(tensors)
     finally:
         left.set()
         room.release()
         thread.join()
 
 
-def _make(
-    batches: Iterable[Any], lane: _Lane, ready: SimpleQueue[Any], room: threading.Semaphore, left: threading.Event
+def _produce(
+    batches: Iterable[Any],
+    lane: _Lane | None,
+    ready: SimpleQueue[tuple[int, Any]],
+    room: threading.Semaphore,
+    left: threading.Event,
 ) -> None:
     """The producer's side: fill every free place with a batch, until the batches end or the consumer has left."""
     try:
-        with lane.open():
+        with nullcontext() if lane is None else lane.own_stream():
             source = iter(batches)
             try:
                 while room.acquire() and not left.is_set():
@@ -172,13 +151,13 @@ def _make(
                         batch = next(source)
                     except StopIteration:
                         break
-                    ready.put(lane.sent(batch))
+                    ready.put((_BATCH, batch if lane is None else lane.sent(batch)))
                     del batch
             finally:
                 close = getattr(source, "close", None)
                 if close is not None:
                     close()
     except BaseException as error:  # noqa: BLE001 - the consumer raises every error
-        ready.put(_Failure(error))
+        ready.put((_ERROR, error))
     else:
-        ready.put(_END)
+        ready.put((_END, None))
