@@ -1,22 +1,9 @@
-"""The declaration of a `Preprocess` step: plain values, checked before any image arrives, and what follows from them.
-
-Normalisations by name:
-
-| name | mean | std | source |
-|---|---|---|---|
-| "0..1", "unit" | 0 | 1 | torchvision's ToTensor |
-| "imagenet" | 0.485, 0.456, 0.406 | 0.229, 0.224, 0.225 | torchvision's reference training, models since 0.1 |
-| "clip" | 0.48145466, 0.4578275, 0.40821073 | 0.26862954, 0.26130258, 0.27577711 | openai/CLIP, clip/clip.py |
-| "siglip" | 0.5 | 0.5 | google/siglip, preprocessor_config.json |
-| "inception" | 0.5 | 0.5 | TF-Slim, inception_preprocessing.py; timm's IMAGENET_INCEPTION_MEAN |
-
-Three numbers are those of red, green and blue, and follow `channels`. Where `channels` repeats a grey image, they are
-those of the three output channels.
-"""
+"""The declaration of a `Preprocess` step: plain values, checked before any image arrives, and what they mean."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
 from math import isfinite
@@ -32,7 +19,7 @@ from stridedgpu.exchange.array_like import plain
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.pillow_passes import DEFAULT_PASSES, warn_of_other_passes
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
-from stridedgpu.values.channel_matrix import Matrix, matrix_rows
+from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.conversion import (
     IMAGENET,
     Arithmetic,
@@ -54,14 +41,15 @@ Normalization = Literal["0..1", "unit", "imagenet", "clip", "siglip", "inception
 """The value of `normalize=`."""
 
 NORMALISATIONS: Final[dict[Normalization, tuple[Numbers, Numbers]]] = {
-    "0..1": ((0.0,), (1.0,)),
+    "0..1": ((0.0,), (1.0,)),  # torchvision's ToTensor
     "unit": ((0.0,), (1.0,)),
-    "imagenet": IMAGENET,
+    "imagenet": IMAGENET,  # torchvision's reference training, models since 0.1
+    # openai/CLIP, clip/clip.py
     "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
-    "siglip": ((0.5,), (0.5,)),
-    "inception": ((0.5,), (0.5,)),
+    "siglip": ((0.5,), (0.5,)),  # google/siglip, preprocessor_config.json
+    "inception": ((0.5,), (0.5,)),  # TF-Slim, inception_preprocessing.py; timm's IMAGENET_INCEPTION_MEAN
 }
-"""Mean and standard deviation in units of 0..1, one number or those of red, green and blue."""
+"""Mean and standard deviation in units of 0..1, one number or those of red, green and blue, which follow `channels`."""
 
 MODES: Final[tuple[Mode, ...]] = ("rgb", "gray")
 
@@ -73,8 +61,6 @@ LETTERBOX_BORDER: Final = 114
 
 _WHITE: Final = 255
 """The byte that is white."""
-
-_COLUMNS: Final = ("column", "mask", "boxes", "points")
 
 _CHOICES: Final = {
     "errors": ("raise", "skip"),
@@ -96,7 +82,8 @@ _WHOLE: Final = {
     "crop": _PIXELS,
     "letterbox": _PIXELS,
 }
-"""The fields that are integers."""
+"""The fields that are integers, and what they are."""
+
 _PAIRS: Final = {
     "clip": "the least and the largest value that are kept, such as (-1000, 400)",
     "gain": "the range of a factor, such as (0.8, 1.2)",
@@ -200,7 +187,8 @@ class Declaration:
             if isinstance(getattr(self, name), str):
                 letters = axis_letters(getattr(self, name))
                 store(name, f"N{letters}" if letters and "N" not in letters else letters)
-        store("matrix", _plain_matrix(self.matrix))
+        if self.matrix is not None:
+            store("matrix", tuple(tuple(memoryview(row).cast("d")) for row in matrix_rows(self.matrix)))
         store("dtype", element_type(self.dtype).name)
         checked_alignment(self.alignment)
         _check_choices(self)
@@ -345,19 +333,10 @@ def _plain_numbers(name: str, value: Any) -> Any:
 
 def _plain_integer(name: str, value: Any) -> int | None:
     """An integer of any library as Python's; None stays."""
-    if value is None:
-        return None
-    if not isinstance(value, bool):
-        try:
-            return index(value)
-        except TypeError:
-            pass
+    with suppress(TypeError):
+        if not isinstance(value, bool):
+            return None if value is None else index(value)
     raise LayoutError(f"{name}={value!r} must be an integer.")
-
-
-def _plain_matrix(value: object) -> Matrix | None:
-    """A matrix of any library as tuples of Python numbers; None stays."""
-    return None if value is None else tuple(tuple(memoryview(row).cast("d")) for row in matrix_rows(value))
 
 
 def _plain_ranges(value: Any) -> tuple[tuple[float, float], tuple[float, float]] | None:
@@ -416,7 +395,7 @@ def _check_choices(step: Declaration) -> None:
         value = getattr(step, name)
         if value is not None and (not isinstance(value, (str, int)) or isinstance(value, bool)):
             raise LayoutError(f"{name}={value!r} must be one column's name, or its place in a tuple.")
-    columns = [getattr(step, name) for name in _COLUMNS if getattr(step, name) is not None]
+    columns = [column for column in (step.column, *step.annotations) if column is not None]
     if len(set(columns)) < len(columns):
         raise LayoutError(f"column, mask, boxes and points are columns of their own, and {columns} repeats one.")
     for name, known in _CHOICES.items():

@@ -127,7 +127,7 @@ class Worker:
                 self.refuse(row, None if call.keys is None else call.keys[row], problem)
             rows = []
         window = step.window or padded_sizes(step, (height, width))
-        target = self._empty((len(rows), step.output_channels(channels), *window), step.layout, call, [batch])
+        target = self._windows(len(rows), channels, window, call, [batch])
         placements: Sequence[Placement] = ()
         if rows:
             sources = CropSources.of_batch(batch)
@@ -176,12 +176,12 @@ class Worker:
         if stacked:
             if out is not None and len(rows) < len(given):
                 call = call._replace(out=out.with_layout(out.layout.sliced(slice(len(rows)))))
-            target = self.batch_of(len(images), channels or _USUAL_CHANNELS, window or (0, 0), call, images)
+            target = self._windows(len(images), channels or _USUAL_CHANNELS, window or (0, 0), call, images)
             self._write_images(images, placements, chances, target)
             return BatchResult(StridedTensor.over(target, "NCHW"), rows, placements)
         single = []
         for row, (image, placed) in enumerate(zip(images, placements, strict=True)):
-            target = self.batch_of(1, image.layout.sizes[0], placed.size, call, [image])
+            target = self._windows(1, image.layout.sizes[0], placed.size, call, [image])
             chance = None if chances is None else chances[row : row + 1]
             self._write(sources_of([image]), [placed], chance, target)
             single.append(StridedTensor.over(target.with_layout(target.layout.sliced(0)), "CHW"))
@@ -220,10 +220,10 @@ class Worker:
         if isinstance(result.images, StridedTensor):
             size = result.images.sizes[-2], result.images.sizes[-1]
             return StridedTensor.over(self._moved_masks(masks, placements, size), "NHW")
-        single = [
-            self._moved_masks([mask], [placed], placed.size) for mask, placed in zip(masks, placements, strict=True)
+        pairs = zip(masks, placements, strict=True)
+        return [
+            StridedTensor.over(self._moved_masks([mask], [placed], placed.size), "NHW")[0] for mask, placed in pairs
         ]
-        return [StridedTensor.over(mask.with_layout(mask.layout.sliced(0)), "HW") for mask in single]
 
     def _moved_masks(self, masks: list[Operand], placements: Sequence[Placement], size: tuple[int, int]) -> Operand:
         """Masks with axes C (1), H, W as a batch with axes N, H, W."""
@@ -360,17 +360,16 @@ class Worker:
             move_elements(source, target, converted, axis)
         return StridedTensor.over(target, dims)
 
-    def batch_of(
-        self,
-        count: int,
-        source_channels: int,
-        window: tuple[int, int],
-        call: Call | None = None,
-        images: Sequence[Image] = (),
+    def batch_of(self, count: int, source_channels: int, window: tuple[int, int]) -> Operand:
+        """Memory for `count` windows of images with so many channels."""
+        return self._windows(count, source_channels, window, Call(), [])
+
+    def _windows(
+        self, count: int, source_channels: int, window: tuple[int, int], call: Call, images: Sequence[Image]
     ) -> Operand:
         """Memory for `count` windows of images with so many channels, which it does not share."""
         sizes = (count, self._step.output_channels(source_channels), *window)
-        return self._empty(sizes, self._step.layout, call or Call(), images)
+        return self._empty(sizes, self._step.layout, call, images)
 
     def _empty(self, sizes: tuple[int, ...], layout: str, call: Call, images: Sequence[Image]) -> Operand:
         """Memory for a result: the call's, else on the CPU recycled from a released result, or the device's pool."""
