@@ -165,7 +165,7 @@ class Declaration:
     errors: Literal["raise", "skip"] = "raise"
     output: Literal["numpy", "tensor"] = "numpy"
 
-    def __new__(cls, *_given: object, **named: object) -> Self:
+    def __new__(cls, *_values: object, **named: object) -> Self:
         """An object without values; raises `TypeError` for an argument that does not exist, with one that does."""
         known = cls.__dataclass_fields__
         for name in named:
@@ -226,7 +226,7 @@ class Declaration:
 
     @property
     def image_axes(self) -> str:
-        """The order of the axes of one given image."""
+        """The order of the axes of one image of a call."""
         return self.dims.replace("N", "")
 
     @property

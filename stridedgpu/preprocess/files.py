@@ -59,10 +59,10 @@ class ImageFile(NamedTuple):
     name: str
 
 
-def find_images(given: Iterable[Path]) -> list[ImageFile]:
-    """The images that `given` names: a file as itself, a folder as the image files in it and below, by name."""
+def find_images(paths: Iterable[Path]) -> list[ImageFile]:
+    """The images that `paths` name: a file as itself, a folder as the image files in it and below, by name."""
     images: list[ImageFile] = []
-    for path in given:
+    for path in paths:
         if path.is_dir():
             images += (ImageFile(path / name, name) for name in image_names(path))
         elif path.is_file():

@@ -120,15 +120,15 @@ def _moved_boxes(boxes: Any, box_format: str, move: Callable[[Any], Coordinates]
     return np.concatenate((first, second), axis=1)
 
 
-def _coordinates(given: Any, width: int, name: str) -> Coordinates:
+def _coordinates(values: Any, width: int, name: str) -> Coordinates:
     """Numbers as an array (k, width); no numbers are an empty one."""
     try:
         # NumPy would drop imaginary parts with a warning.
-        is_complex = getattr(getattr(given, "dtype", None), "kind", None) == "c"
-        array = array_of_values(plain(given) if is_complex else given, np.float64)
+        is_complex = getattr(getattr(values, "dtype", None), "kind", None) == "c"
+        array = array_of_values(plain(values) if is_complex else values, np.float64)
     except TypeError:
         raise LayoutError(
-            f"{name} of an image are numbers of sizes (k, {width}), which this {type(given).__name__} is not."
+            f"{name} of an image are numbers of sizes (k, {width}), which this {type(values).__name__} is not."
         ) from None
     if array.size == 0 and array.ndim in (1, 2):
         return np.empty((0, width))
@@ -137,9 +137,10 @@ def _coordinates(given: Any, width: int, name: str) -> Coordinates:
     return array
 
 
-def moved_numbers(given: Any, move: Callable[[Any], Coordinates]) -> NDArray[Any]:
+def moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> NDArray[Any]:
     """Boxes or points moved with their image, in their own type if that is a float, else in float32."""
-    values = given.numpy() if hasattr(given, "numpy") and not isinstance(given, np.ndarray) else given
+    if hasattr(values, "numpy") and not isinstance(values, np.ndarray):
+        values = values.numpy()
     is_float = isinstance(values, np.ndarray) and values.dtype.kind == "f"
     return move(values).astype(values.dtype if is_float else np.float32, copy=False)
 

@@ -76,10 +76,10 @@ _IMAGE_AXES: Final = len("CHW")
 # ---- Pillow
 
 
-def is_pillow_image(given: object) -> bool:
+def is_pillow_image(value: object) -> bool:
     """True for an image of Pillow, which is not imported."""
-    return not isinstance(given, np.ndarray) and any(
-        kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(given).__mro__
+    return not isinstance(value, np.ndarray) and any(
+        kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(value).__mro__
     )
 
 
@@ -241,40 +241,40 @@ def _clipped(step: Declaration, image: Operand) -> Operand:
 # ---- operands
 
 
-def batch_operand(step: Declaration, given: TensorLike) -> Operand:
+def batch_operand(step: Declaration, value: TensorLike) -> Operand:
     """Images of one size in one array, with axes in canonical order. Raises `LayoutError` for other ranks."""
-    shape = getattr(given, "shape", None)
+    shape = getattr(value, "shape", None)
     if not hasattr(shape, "__len__"):  # of a class or a module
         shape = None
     if shape is not None and len(shape) != len(step.dims):  # in the order of the given axes
         raise _wrong_rank(shape, step.dims)
-    named = getattr(given, "dims", None)
+    named = getattr(value, "dims", None)
     if isinstance(named, str) and named == canonical_axes(step.dims):  # the batch names its axes
-        return _adapted(step, operand_of(given)[0])
-    batch, _ = operand_of(given, step.dims)
+        return _adapted(step, operand_of(value)[0])
+    batch, _ = operand_of(value, step.dims)
     if shape is None and len(batch.layout.sizes) != len(step.dims):
         raise _wrong_rank(batch.layout.sizes, step.dims)
     _refuse_planes(step, batch.layout.sizes)
     return _adapted(step, batch)
 
 
-def image_operand(step: Declaration, given: Any, device: str) -> Image:
+def image_operand(step: Declaration, value: Any, device: str) -> Image:
     """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else.
 
     A frame of luma and chroma is moved to `device`, where its planes are smaller than its pixels, and stays a frame
     unless its pixels are needed for `clip`. For grey it becomes its luma.
     """
-    if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
+    if isinstance(value, (list, tuple, str, bytes, dict, type(None), int, float)):
         raise LayoutError(
-            f"it is of type {type(given).__name__}, which has no element type; pictures are arrays, as "
+            f"it is of type {type(value).__name__}, which has no element type; pictures are arrays, as "
             "with_format('numpy') makes them."
         )
-    if isinstance(given, Frame):
-        return _of_frame(step, given.operand, device)
+    if isinstance(value, Frame):
+        return _of_frame(step, value.operand, device)
     axes = step.image_axes
-    if is_pillow_image(given):
-        return _clipped(step, _of_pillow(step, given, axes))
-    image, labels = operand_of(given)
+    if is_pillow_image(value):
+        return _clipped(step, _of_pillow(step, value, axes))
+    image, labels = operand_of(value)
     if labels is not None and labels == canonical_axes(axes):  # the image names its axes
         return _adapted(step, image)
     if step.mode is not None and image.layout.ndim == 2 and len(axes) == 3:  # grey, without an axis of one channel
@@ -308,16 +308,16 @@ def memory_of(images: Sequence[Image]) -> dict[str, Operand]:
     return named
 
 
-def mask_operand(given: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
+def mask_operand(value: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
     """A mask with the axes C (1), H, W: an array (H, W) of any type, or a Pillow image, whose palette is left out.
 
     Raises `LayoutError` unless it has the sizes of its image.
     """
-    if is_pillow_image(given):
-        pixels: Pixels = decoded("the mask", lambda: np.asarray(_upright(given) if turns else given))
+    if is_pillow_image(value):
+        pixels: Pixels = decoded("the mask", lambda: np.asarray(_upright(value) if turns else value))
         mask = operand_of_array(pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels)
     else:
-        mask, _ = operand_of(given)
+        mask, _ = operand_of(value)
     if mask.layout.sizes != sizes:
         raise LayoutError(f"the mask has sizes {mask.layout.sizes}, and its image {sizes} (height, width).")
     return mask.with_layout(mask.layout.unsqueezed(0))

@@ -51,8 +51,8 @@ def prefetch(batches: Iterable[Any], *, device: DeviceLike | None = None, depth:
     [0, 1, 2]
     """
     depth = integer("depth", depth, least=1)
-    given: object = batches
-    if not isinstance(given, Iterable) or getattr(given, "ndim", None) == 0:
+    iterable: object = batches
+    if not isinstance(iterable, Iterable) or getattr(iterable, "ndim", None) == 0:
         raise LayoutError(f"batches is of type {type(batches).__name__}, which cannot be iterated over.")
     where = "cpu" if device is None else device_named(chosen_device(device)).name
     return _received(batches, None if where == "cpu" else _Lane(where), depth)

@@ -95,22 +95,22 @@ class Source(Protocol):
         """A sample; called by several threads at once. Raises `ImageError` for an unusable one."""
 
 
-def source_of(given: Any, step: Declaration) -> Source:
+def source_of(source: Any, step: Declaration) -> Source:
     """The samples of a folder of images, or of anything with a length and numbered samples.
 
     Raises `LayoutError` for anything else, and `ImageError` for a folder without images.
     """
-    if isinstance(given, (str, Path)):
-        folder = Path(given)
+    if isinstance(source, (str, Path)):
+        folder = Path(source)
         if not folder.is_dir():
-            raise LayoutError(f"source={str(given)!r} is not a folder; give a folder, or a list of files or samples.")
+            raise LayoutError(f"source={str(source)!r} is not a folder; give a folder, or a list of files or samples.")
         return _Folder(folder, step)
-    if not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
+    if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
         raise LayoutError(
-            f"source is of type {type(given).__name__}, which has no length and no numbered samples; give a folder, a "
+            f"source is of type {type(source).__name__}, which has no length and no numbered samples; give a folder, a "
             "list of files, or a data set with __len__ and __getitem__."
         )
-    return _Dataset(given, step)
+    return _Dataset(source, step)
 
 
 class _Folder:
@@ -173,12 +173,12 @@ class _Dataset:
             problem.add_note(f"Sample {number} of the source raised this.")
             raise
 
-    def _sample(self, number: int, given: Any) -> Sample:
+    def _sample(self, number: int, sample: Any) -> Sample:
         form = self.form
         if form.kind is None:
-            return Sample(number, number, given, ())
+            return Sample(number, number, sample, ())
         try:
-            parts = {name: given[name] for name in form.names}
+            parts = {name: sample[name] for name in form.names}
         except (LookupError, TypeError):
             names = ", ".join(map(repr, form.names))
             raise ImageError(f"it has not the parts {names}, which the first sample has.") from None

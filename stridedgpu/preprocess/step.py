@@ -159,10 +159,10 @@ class Preprocess(Declaration, Generic[Output]):
 
     def __repr__(self) -> str:
         """The declaration as source code, without defaults."""
-        given = [] if self.column is None else [repr(self.column)]
+        arguments = [] if self.column is None else [repr(self.column)]
         values = ((field.name, getattr(self, field.name), field.default) for field in fields(self)[1:])
-        given += [f"{name}={value!r}" for name, value, default in values if value != default]
-        return f"Preprocess({', '.join(given)})"
+        arguments += [f"{name}={value!r}" for name, value, default in values if value != default]
+        return f"Preprocess({', '.join(arguments)})"
 
     def __post_init__(self) -> None:
         """Check the declaration; a step with a seed has an epoch, which its copies in other processes share."""
@@ -415,16 +415,16 @@ class Preprocess(Declaration, Generic[Output]):
                     columns[name] = _rows_of(values, result.rows)
         return columns | replaced
 
-    def _result(self, given: Any, keys: Any, epoch: int | None, out: Any) -> BatchResult:
+    def _result(self, images: Any, keys: Any, epoch: int | None, out: Any) -> BatchResult:
         """Preprocess an array, or images that are separate objects."""
         call = Call(keys, epoch, None if out is None else self._output(out))
-        if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.dtype == object):
-            return self._worker.images(list(given), call)
-        if given is None or isinstance(given, (str, bytes, Path)):
+        if isinstance(images, (list, tuple)) or (isinstance(images, np.ndarray) and images.dtype == object):
+            return self._worker.images(list(images), call)
+        if images is None or isinstance(images, (str, bytes, Path)):
             raise LayoutError(
-                f"The batch is a {type(given).__name__}; it is a dict of columns, or pictures in an array or a list."
+                f"The batch is a {type(images).__name__}; it is a dict of columns, or pictures in an array or a list."
             )
-        return self._worker.batch(given, call)
+        return self._worker.batch(images, call)
 
     def _output(self, out: Any) -> Operand:
         """The caller's memory with its axes in canonical order. Raises `LayoutError` if it cannot be written."""
@@ -443,11 +443,11 @@ class Preprocess(Declaration, Generic[Output]):
         return self._worker.array(images)
 
 
-def _alike(values: Any, given: Any) -> Any:
+def _alike(values: Any, column: Any) -> Any:
     """A list as an object array, or as one array, if the column that it replaces was one."""
-    if not isinstance(values, list) or not isinstance(given, np.ndarray):
+    if not isinstance(values, list) or not isinstance(column, np.ndarray):
         return values
-    if given.dtype != object and values and all(isinstance(value, np.ndarray) for value in values):
+    if column.dtype != object and values and all(isinstance(value, np.ndarray) for value in values):
         return np.stack(values)
     objects = np.empty(len(values), object)
     for row, value in enumerate(values):

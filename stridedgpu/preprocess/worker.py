@@ -106,10 +106,10 @@ class Worker:
         self._counting = Lock()
         self.skipped = 0
 
-    def batch(self, given: TensorLike, call: Call) -> BatchResult:
+    def batch(self, array: TensorLike, call: Call) -> BatchResult:
         """Images of one size in one array: one operand, whose rows are checked once."""
         step = self._step
-        batch = batch_operand(step, given)
+        batch = batch_operand(step, array)
         count, *sizes = batch.layout.sizes
         _check_keys(call.keys, count)
         if not self._moves_windows:
@@ -136,17 +136,17 @@ class Worker:
             self._write(sources, placements, chances, target)
         return BatchResult(StridedTensor.over(target, "NCHW"), rows, placements)
 
-    def images(self, given: Sequence[TensorLike], call: Call, *, stacked: bool = False) -> BatchResult:
+    def images(self, inputs: Sequence[TensorLike], call: Call, *, stacked: bool = False) -> BatchResult:
         """Images as separate objects, of any sizes: one batch with a window or `stacked`, which needs one size."""
         step, out = self._step, call.out
-        _check_keys(call.keys, len(given))
+        _check_keys(call.keys, len(inputs))
         stacked = stacked or step.window is not None
         window = step.window
         channels = step.channel_count if out is None or step.chooses_channels else out.layout.sizes[1]
         images: list[Image] = []
         still: list[Placement] = []
         rows: list[int] = []
-        for row, one in enumerate(given):
+        for row, one in enumerate(inputs):
             try:
                 image = image_operand(step, one, self.device)
                 sizes = image.layout.sizes
@@ -174,7 +174,7 @@ class Worker:
         chances = self._chances(lambda: pixels_in(images), rows, call)
         placements = self._placements(still, chances)
         if stacked:
-            if out is not None and len(rows) < len(given):
+            if out is not None and len(rows) < len(inputs):
                 call = call._replace(out=out.with_layout(out.layout.sliced(slice(len(rows)))))
             target = self._windows(len(images), channels or _USUAL_CHANNELS, window or (0, 0), call, images)
             self._write_images(images, placements, chances, target)
@@ -261,7 +261,7 @@ class Worker:
         if step.crop is not None and step.random_resized_crop is None:
             height, width = padded_sizes(step, (sizes[-2], sizes[-1]))
             if height < step.crop[0] or width < step.crop[1]:
-                how = " and ".join(word for word, given in (("resized", step.resize), ("padded", step.pad)) if given)
+                how = " and ".join(word for word, option in (("resized", step.resize), ("padded", step.pad)) if option)
                 after = f", {height} x {width} when {how}," if how else ","
                 raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
         return placement_of(step, (sizes[-2], sizes[-1]), None)
