@@ -164,7 +164,7 @@ def converting_by(path: str) -> Iterator[None]:
     """Frames are converted this way: "NumPy", or compiled on one thread or two."""
     from harness.compiled_loops import policy_with
 
-    with pytest.MonkeyPatch.context() as patch, policy_with(frames={"shared_bytes": 0}):
+    with pytest.MonkeyPatch.context() as patch, policy_with(pixels={"shared_bytes": 0}):
         if path == "NumPy":
             patch.setattr(promotion, "why_unavailable", lambda: "left out by a test")
         else:

@@ -50,7 +50,7 @@ def same_bits(left, right):
 
 def into(path, source, target, **options):
     """`target`, written by a plan on one of the CPU's ways."""
-    with picking_by(path), policy_with(channel_matrix={"shared_bytes": 0, "item_pixels": 40}):
+    with picking_by(path), policy_with(pixels={"shared_bytes": 0, "item_pixels": 40}):
         plan = sg.plan_relayout(source, target, **options)
         plan(source, target)
     return plan
@@ -181,7 +181,7 @@ def test_whole_pixels_are_loaded_where_the_last_one_is_whole(missing):
     target = sg.empty((1, 1, 64), "float32", dims="CHW", device="cpu")
     problem = replace(sg.plan_relayout(source, target, matrix=GREY).plan.problem, source=source.operand.spec)
     assert isinstance(mixing_kernel(problem), str) == bool(missing)
-    with picking_by("compiled, 1 thread"), policy_with(channel_matrix={"shared_bytes": 0, "item_pixels": 40}):
+    with picking_by("compiled, 1 thread"), policy_with(pixels={"shared_bytes": 0, "item_pixels": 40}):
         sg.relayout(source, out=target, matrix=GREY)
     assert same_bits(target, by_hand(pixels, GREY, "float32"))
 

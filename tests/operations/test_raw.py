@@ -53,7 +53,7 @@ def test_samples_are_unpacked_from_any_pitch_and_address(path, name, data):
     view = target[:, :width]
     if data.draw(st.booleans()):
         view = view[:, ::-1]
-    with picking_by(path), policy_with(frames={"shared_bytes": 0}):
+    with picking_by(path), policy_with(pixels={"shared_bytes": 0}):
         sg.unpack_raw(held.bytes[lead:], name, (height, width), row_pitch_bytes=len(rows[0]) + gap, out=view)
     assert np.array_equal(view.numpy(), samples)
     assert (target.numpy()[:, width:] == 7).all()

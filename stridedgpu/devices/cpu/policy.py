@@ -13,19 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from .index_policy import GatherPolicy, IndexCheckPolicy
-from .relayout_policy import RelayoutPolicy
 from .target import Target
 
 __all__ = [
     "TEMPORARY",
-    "ChannelMatrixPolicy",
     "CropsPolicy",
-    "FramesPolicy",
     "GatherPolicy",
     "IndexCheckPolicy",
     "MemoryPolicy",
     "NumpyPolicy",
+    "PixelsPolicy",
     "Policy",
     "PromotionPolicy",
     "RelayoutPolicy",
@@ -70,8 +67,8 @@ class NumpyPolicy(NamedTuple):
     """Indices of one step of the search for a wrong index."""
 
     flags_of_index: int = 32
-    """Elements that each of some distinct indices could name, up to which each of them has a flag, where more are
-    sorted: 100,000 indices took 0.1 to 0.6 ms by 1 to 100 flags each, and 3.8 sorted."""
+    """Use flags while elements / indices is at most this, else sort: 100,000 indices took 0.1 to 0.6 ms by 1 to 100
+    flags each, and 3.8 sorted."""
 
     block_pixels: int = 64 * _KB
     """Pixels, or raw samples, of a block of any other operation; numbers take 2 to 8 bytes in each of its channels."""
@@ -97,7 +94,7 @@ class PromotionPolicy(NamedTuple):
     """The same for a resize: its loops serve every geometry, and NumPy takes some 20 times as long."""
 
     frame_bytes: int = 0
-    """The same of a window of a frame: all are compiled at once, whose loops serve every window of a format."""
+    """0: one kernel serves every window of a format."""
 
     calls: int = 16
     """The number of the call of one small problem that loads its loop."""
@@ -125,6 +122,186 @@ class SharingPolicy(NamedTuple):
     brief_bytes: int = 128 * _KB
     """Bytes moved below which a call keeps Python's lock, for some 3 us: its release takes 40 ns, and gathers at the
     same time would need parameters of their own."""
+
+
+_SHARED_ITEMS: Final = 8
+"""Items, at least, of a call that threads share: 320 and 400 KB took 0.9 of the time in three, and 0.8 in eight."""
+
+_LEAST_ITEM: Final = 2 * _KB
+"""Bytes, or indices, of the smallest item that threads share: its start is worth it, and no vector is longer."""
+
+
+class RelayoutPolicy(NamedTuple):
+    """Relayout: items, non-temporal stores, prefetching, and the extents of the three kernels."""
+
+    shared_bytes: int = 384 * _KB
+    """Bytes moved from which on threads share a call: 400 KB took 0.75 to 0.8 of one thread's time, 1 MB 0.6, and 200
+    KB 1.0 to 1.3."""
+
+    items: int = 256
+    """Approximate number of items of a large move."""
+
+    item_bytes: range = range(128 * _KB, _MB)
+    """Range of bytes of one item: smaller ones do not amortise their start, and larger ones are no faster."""
+
+    streamed_bytes: int = 20 * _MB
+    """Bytes moved from which on one thread writes rows, pixels and aligned transposes by non-temporal stores: five
+    eighths of the last-level cache. Several threads do from twice as many on: two cores at times write past the caches
+    no faster than one. Without: 0.78 to 0.9 of the speed of what is streamed, and 0.32 at worst."""
+
+    short_strip: int = 16
+    """Elements of the shorter side of strips of 2 to 8 bytes below which blocks take their place. Without: 0.72."""
+
+    short_side: int = 32
+    """The same of other transposes. Up to as many, a loop lies in a block as a whole, and its size is a constant of the
+    kernel. With 16: 0.77 to 0.96, and 0.49 at worst."""
+
+    long_row_bytes: int = 8 * _KB
+    """Bytes of a target row from which on it is streamed at any address; shorter rows only as whole cache lines. Rows
+    at any address never streamed: 0.8 to 0.98, and 0.32 at worst."""
+
+    rows_ahead: int = 2
+    """Rows from the current row to the prefetched one, where rows lie apart. Without: 0.42 to 0.67."""
+
+    step_bytes: int = 128
+    """Bytes of one step along a row of the wider side: two cache lines."""
+
+    cached_bytes: int = 16 * _MB
+    """Bytes moved that stay in the last-level cache: half of it. From there on rows are moved in the order of the
+    source, where they follow one another, and not in that of the target (never: 0.6, and 0.34 at worst; always: 0.71 to
+    0.76, and 0.3). Above, no transpose with scratch memory is done in blocks, nor a step of 32 bytes of pixels (at any
+    size: 0.7 to 1.2, and 0.38; never: 0.5 to 0.9, and 0.4)."""
+
+    strided_tile: tuple[int, int] = (256, 512)
+    """Rows and elements of a tile of strided rows: adjacent rows share cache lines. Whole rows: 0.8 to 1, and 0.4."""
+
+    tile_bytes: int = _KB
+    """Bytes of a source line that a transpose reads before it continues with the next; half as many of a target."""
+
+    backward_ahead_bytes: int = 8 * _KB
+    """Bytes between a row that is read backward and what is prefetched of it, where stores pass the caches, or the
+    row's length if that is less. Where a row begins, the next one's end is prefetched. Without: 0.82 to 0.89."""
+
+    line_ahead_bytes: int = 256
+    """Bytes between the read and the prefetched part of a transpose's source line. Without: 0.84, and 0.37 at worst."""
+
+    longest_pixel: int = 16
+    """Elements of the largest pixel interleaved in registers. With 4 or 8: 0.68 at worst."""
+
+    least_pixels: int = 4
+    """Pixels from which on a row fills a vector; shorter rows do not count as pixels."""
+
+    most_gaps: int = 2
+    """Most length of a pixel with its gaps, relative to its channels or to 4. With 1: 0.91, and 0.34 at worst."""
+
+    long_channels: int = 8
+    """Channels from which on a transpose takes fewer shuffles than interleaving. Without: 0.52 to 0.57."""
+
+    def bytes_of_item(self, nbytes: int) -> int:
+        """Approximate bytes of one item of a move of `nbytes`."""
+        wanted = max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
+        return wanted if nbytes < self.shared_bytes else min(wanted, nbytes // _SHARED_ITEMS)
+
+
+class GatherPolicy(NamedTuple):
+    """Gather and scatter: items, non-temporal stores, and prefetching."""
+
+    shared_bytes: int = 512 * _KB
+    """Bytes moved from which on threads share a call: 500 KB took 0.75 of one thread's time, 1 MB 0.6, and 48 rows of 4
+    KB, which are 390 KB, 1.5."""
+
+    items: int = 64
+    """Approximate number of items of a large result."""
+
+    item_bytes: range = range(64 * _KB, _MB)
+    """Range of bytes written by one item: smaller ones do not amortise their start and their streamed stores."""
+
+    streamed_bytes: int = 16 * _MB
+    """Bytes of a result from which on it is written by non-temporal stores: half of the last-level cache. Never: 0.6;
+    from 8 MB on: 0.85."""
+
+    streamed_shared: float = 3
+    """Times `streamed_bytes` from which on runs are written so where threads share a call. With 1: 0.5 to 0.9 for
+    results of 10 to 42 MB from tables of 2.5 and 10 MB on a quiet Zen 4, 0.8 to 6.7 beside other work on a Zen 5."""
+
+    scattered_elements: int = 256
+    """Elements of a group of short rows that are scattered. Groups of 40: 0.83 to 0.98, and 0.38 at worst."""
+
+    row_registers: int = 16
+    """The most vector registers that hold rows from which elements are looked up: half of those of AVX-512. With 8: 0.3
+    to 0.4 for rows of 1000 bytes."""
+
+    load_cost: float = 2
+    """Instructions for each element from which on loading it by itself takes less than looking it up in registers.
+    Without: 0.31 and 0.62 for slices, and up to 1.7 for rows."""
+
+    index_ahead_bytes: int = 4 * _KB
+    """Bytes between the indices that are resolved and those that are prefetched. Without: 0.45 at worst, for rows in 11
+    MB."""
+
+    columns_bytes: int = 256 * _KB
+    """Bytes of columns whose elements are gathered together along rows: a quarter of the second-level cache. All at
+    once: 0.83 to 0.87, and 0.41 at worst."""
+
+    row_ahead_bytes: int = 2 * _KB
+    """Bytes between the row that elements are loaded from one by one and the one that is prefetched. Without: 0.71."""
+
+    chunk_indices: int = 256
+    """Indices resolved together: their offsets take 2 KB of the stack, below the size of a stack probe."""
+
+    chunks_ahead: int = 3
+    """Chunks between the resolved and the prefetched indices."""
+
+    runs_ahead: int = 12
+    """Runs between the copied and the prefetched one. With 4: 0.97."""
+
+    unrolled: int = 4
+    """Runs in one iteration of the unrolled loop over a chunk. With 1: 0.96, and 0.75 at worst."""
+
+    most_lines_ahead: int = 16
+    """The most cache lines of a run that are prefetched; the hardware prefetcher fetches the following ones. With 4:
+    0.97, and 0.83 at worst."""
+
+    far_bytes: int = 2 * _MB
+    """Span in bytes from which on what is picked is prefetched, twice the second-level cache: what is nearer is read as
+    quickly as it is prefetched. Never: 0.96 to 1.05, and 0.71 at worst; always: 0.95."""
+
+    uses_of_line: int = 4
+    """Indices for each cache line that make its prefetch pay off."""
+
+    parts_of_run: int = 4
+    """Parts of a long scattered run, which threads write independently; one thread takes 0.8 of the time without."""
+
+    short_loop: int = 8
+    """Steps up to which a loop is moved outside a longer one; as the inner loop it would leave vectors partly empty.
+    Without: 0.92 to 1.08, and 0.77 at worst, for two slices of many rows."""
+
+    longest_step: int = 256
+    """Bytes of one step along a long run: four cache lines. With one: 0.93, and 0.78 at worst."""
+
+    def bytes_of_item(self, nbytes: int, moved: int) -> int:
+        """Bytes of one item, about, of a result of so many in a call that moves `moved`."""
+        wanted = max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
+        return wanted if moved < self.shared_bytes else min(wanted, max(nbytes // _SHARED_ITEMS, _LEAST_ITEM))
+
+
+class IndexCheckPolicy(NamedTuple):
+    """Indices checked before a gather."""
+
+    shared_bytes: int = 256 * _KB
+    """Bytes of indices from which on threads share a check."""
+
+    item_indices: int = 16 * _KB
+    """Indices of one item."""
+
+    small_marks: int = 64 * _KB
+    """Bytes of a table of marks that is always used: it takes microseconds, and sorting by NumPy some ten."""
+
+    def indices_of_item(self, count: int, nbytes: int) -> int:
+        """Indices of one item, about, of so many in `nbytes`."""
+        if nbytes < self.shared_bytes:
+            return self.item_indices
+        return min(self.item_indices, max(count // _SHARED_ITEMS, _LEAST_ITEM))
 
 
 class CropsPolicy(NamedTuple):
@@ -163,23 +340,26 @@ class CropsPolicy(NamedTuple):
     """Bytes of source of a band: long enough to prefetch the next one, and the L1 cache fits both."""
 
 
-class FramesPolicy(NamedTuple):
-    """Frames of luma and chroma; measured on Sapphire Rapids (AVX-512) with 1080p NV12.
-
-    Raw samples take the same thresholds.
-    """
+class PixelsPolicy(NamedTuple):
+    """Frames of luma and chroma, raw samples, and pixels mixed by a matrix; measured on Sapphire Rapids (AVX-512)."""
 
     shared_bytes: int = 256 * _KB
     """Bytes moved from which on threads share a window's rows."""
 
     arithmetic: int = 2
-    """Weight of a frame's bytes in the decision to wake threads: one takes as long as two bytes of a plain move."""
+    """Weight of a byte in the decision to wake threads: one takes as long as two bytes of a plain move."""
 
     step_bytes: int = 64
     """Bytes of one channel in a step along a row of the wider side: uint8 are stored twice as fast as by half of it."""
 
     least_lanes: int = 4
     """Pixels of the narrowest step; NumPy has narrower windows."""
+
+    most_channels: int = 4
+    """The most channels of a matrix: 16 numbers and 8 vectors of pixels fit the registers."""
+
+    item_pixels: int = 16 * 1024
+    """Pixels of an item of a matrix: threads share long rows, and an item's cost outweighs its start."""
 
 
 class ResizePolicy(NamedTuple):
@@ -204,28 +384,6 @@ class ResizePolicy(NamedTuple):
     """Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""
 
 
-class ChannelMatrixPolicy(NamedTuple):
-    """Pixels mixed by a matrix: the same thresholds as those of frames, whose loops are alike."""
-
-    shared_bytes: int = 256 * _KB
-    """Bytes moved from which on threads share the pixels."""
-
-    arithmetic: int = 2
-    """Weight of a byte in the decision to wake threads, beside one of a plain move."""
-
-    step_bytes: int = 64
-    """Bytes of the numbers of one channel in a step: a vector of the widest registers."""
-
-    least_lanes: int = 4
-    """Pixels of the shortest row; NumPy has shorter ones."""
-
-    most_channels: int = 4
-    """The most channels of either side: 16 numbers of a matrix and 8 vectors of pixels fit the registers."""
-
-    item_pixels: int = 16 * 1024
-    """Pixels of an item of a row: threads share long rows, and an item's cost outweighs its start."""
-
-
 class Policy(NamedTuple):
     """All thresholds of a processor, by what they decide."""
 
@@ -237,9 +395,8 @@ class Policy(NamedTuple):
     relayout: RelayoutPolicy = RelayoutPolicy()
     gather: GatherPolicy = GatherPolicy()
     crops: CropsPolicy = CropsPolicy()
-    frames: FramesPolicy = FramesPolicy()
+    pixels: PixelsPolicy = PixelsPolicy()
     resize: ResizePolicy = ResizePolicy()
-    channel_matrix: ChannelMatrixPolicy = ChannelMatrixPolicy()
     index_check: IndexCheckPolicy = IndexCheckPolicy()
 
     @classmethod

@@ -195,7 +195,7 @@ def store_pixels(code: Code, channels: Sequence[Value], address: Value, pixel: i
 
 def mixing_kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:
     """The kernel of a problem, or why there is none."""
-    conversion, limits = problem.conversion, policy().channel_matrix
+    conversion, limits = problem.conversion, policy().pixels
     rows, columns = len(problem.matrix), len(problem.matrix[0])
     if not can_compile(conversion):
         return f"{conversion} is left to NumPy"
@@ -227,7 +227,7 @@ def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | str:
     kernel = mixing_kernel(problem)
     if isinstance(kernel, str):
         return kernel
-    limits, conversion = policy().channel_matrix, problem.conversion
+    limits, conversion = policy().pixels, problem.conversion
     return CpuKernel(
         kernel.name,
         f"steps of {kernel.lanes} pixels, mixed in registers",
@@ -253,7 +253,7 @@ def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
     kernel = mixing_kernel(problem)
     if isinstance(kernel, str):
         return None
-    item_pixels, conversion = policy().channel_matrix.item_pixels, problem.conversion
+    item_pixels, conversion = policy().pixels.item_pixels, problem.conversion
     read, written = conversion.source.itemsize, conversion.target.itemsize
     across, source_across = problem.channel_strides
     *outer, row = problem.sizes
@@ -272,7 +272,7 @@ def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
 def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
     """A plan's pixels by a compiled loop; None where the problem is left to NumPy."""
     problem: ChannelMatrixProblem = plan.problem
-    mixing, limits = mixing_loop(problem), policy().channel_matrix
+    mixing, limits = mixing_loop(problem), policy().pixels
     if mixing is None:
         return None
     loop, parameters, items, begins, writes = mixing

@@ -153,7 +153,7 @@ class SamplesKernel:
 
 def _kernel(problem: SamplesProblem) -> SamplesKernel | str:
     """The kernel of a problem, or why there is none."""
-    limits, width = policy().frames, problem.sizes[1]
+    limits, width = policy().pixels, problem.sizes[1]
     if width < limits.least_lanes:
         return f"pictures narrower than {limits.least_lanes} pixels are left to NumPy"
     for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
@@ -181,7 +181,7 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
         Width(nbytes),
         Width(nbytes),
         items=problem.sizes[0] // problem.samples.chroma_step[0],
-        shared_bytes=policy().frames.shared_bytes,
+        shared_bytes=policy().pixels.shared_bytes,
     )
 
 
@@ -194,7 +194,7 @@ def compiled_samples(plan: CpuPlan) -> Callable[[Sequence[Operand], Sequence[Ope
     loop = loop_of(kernel)
     is_packed, itemsize = kernel.places is not None, problem.samples.element.itemsize
     items = problem.sizes[0] // problem.samples.chroma_step[0]
-    limits = policy().frames
+    limits = policy().pixels
     alone, work = problem.bytes_moved < limits.shared_bytes, limits.arithmetic * problem.bytes_moved
 
     def write(colours: Sequence[Operand], planes: Sequence[Operand]) -> None:

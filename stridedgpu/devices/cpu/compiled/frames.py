@@ -381,7 +381,7 @@ class _Text:
 
 def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
     """The kernel of a problem for windows that begin at an even (`phase` 0) or odd column (1), or why there is none."""
-    conversion, layout, limits = problem.conversion, problem.target.layout, policy().frames
+    conversion, layout, limits = problem.conversion, problem.target.layout, policy().pixels
     channels, height, width = layout.sizes
     across, _, right = layout.strides
     if not can_compile(conversion):
@@ -399,7 +399,7 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
         return f"targets with steps of {layout.strides} elements along C, H, W are left to NumPy"
     widest = max(conversion.target.itemsize, problem.samples.element.itemsize)
     lanes = min(max(limits.step_bytes // widest, limits.least_lanes), 1 << (width.bit_length() - 1))
-    if conversion.matrix is not None and len(conversion.matrix) > policy().channel_matrix.most_channels:
+    if conversion.matrix is not None and len(conversion.matrix) > policy().pixels.most_channels:
         return f"{conversion} is left to NumPy"
     constants = (*(conversion.scale or ()), *(conversion.bias or ()))
     finite = all(isfinite(unpack("f", pack("f", value))[0]) if abs(value) < 3e38 else False for value in constants)
@@ -420,7 +420,7 @@ def frames_kernel(problem: FrameProblem) -> CpuKernel | str:
         Width(kernel.lanes * problem.samples.channels[0].step * problem.samples.element.itemsize),
         Width(kernel.lanes * problem.target.element.itemsize),
         items=problem.target.layout.sizes[1],
-        shared_bytes=policy().frames.shared_bytes,
+        shared_bytes=policy().pixels.shared_bytes,
     )
 
 
@@ -472,7 +472,7 @@ class _Windows:
         across, down, _ = layout.strides
         self._steps = (down * itemsize, across * itemsize, layout.sizes[2])
         self._constants = constant_fields(problem.conversion, layout.sizes[0])
-        limits = policy().frames
+        limits = policy().pixels
         self._alone = problem.bytes_moved < limits.shared_bytes
         self._work = limits.arithmetic * problem.bytes_moved
 

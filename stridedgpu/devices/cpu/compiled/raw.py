@@ -80,7 +80,7 @@ def _lanes(numbers: Sequence[int]) -> Value:
 def _kernel(problem: RawProblem) -> RawKernel | str:
     """The kernel of a problem, or why there is none."""
     samples = problem.samples
-    groups = max(1, policy().frames.step_bytes // 2 // samples.count)
+    groups = max(1, policy().pixels.step_bytes // 2 // samples.count)
     if problem.target.layout.strides[1] != 1:
         return f"targets with steps of {problem.target.layout.strides} elements along H, W are left to NumPy"
     if problem.is_empty or problem.groups < groups:
@@ -100,7 +100,7 @@ def raw_kernel(problem: RawProblem) -> CpuKernel | str:
         Width(kernel.groups * problem.samples.nbytes),
         Width(2 * step),
         items=problem.target.layout.sizes[0],
-        shared_bytes=policy().frames.shared_bytes,
+        shared_bytes=policy().pixels.shared_bytes,
     )
 
 
@@ -113,7 +113,7 @@ def compiled_raw(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | 
     loop = loop_of(kernel)
     layout, nbytes = problem.target.layout, problem.bytes_moved
     parameters = (ctypes.c_int64 * 3)(problem.pitch, 2 * layout.strides[0], problem.groups)
-    alone, height, begins = nbytes < policy().frames.shared_bytes, layout.sizes[0], 2 * layout.offset
+    alone, height, begins = nbytes < policy().pixels.shared_bytes, layout.sizes[0], 2 * layout.offset
 
     def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
         read, written, fields = (
