@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from html import escape
 from importlib import resources
 
@@ -194,7 +193,6 @@ def _tint(side: Side, at: Coordinates) -> str:
     return f"--tint:{side.subject.colour(at)}4d"
 
 
-@lru_cache(maxsize=3)
 def _part(name: str) -> str:
     """The text of a style sheet or script beside this module."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -14,8 +14,8 @@ __all__ = ["Index", "Window", "windowed"]
 Index = int | slice | EllipsisType | None
 """One entry of a basic index."""
 
-Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int | None, ...] | None]
-"""An indexed window: sizes, strides, offset, and the source axis of each of its axes.
+Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int, int], tuple[int | None, ...] | None]
+"""An indexed window: sizes, strides, offset, extent, and the source axis of each of its axes.
 
 None in place of an axis is a new one; None in place of them all says that every axis stayed where it was.
 """
@@ -25,18 +25,26 @@ _MOST_CHARACTERS: Final = 60
 """The longest text of an entry in a message: a large mask would fill the screen."""
 
 
-def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Window:
+def windowed(
+    index: Index | tuple[Index, ...],
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    extent: tuple[int, int],
+) -> Window:
     """Apply a basic index: integers, slices with any step but 0, one `...`, and None for a new axis.
 
+    `extent` is that of the sizes and strides, as a `Layout` has it; only what the index changes is counted anew.
     Raises `IndexError` for an integer out of range, too many entries or a second `...`. Raises `LayoutError` for an
     entry of any other type.
 
-    >>> windowed((0, slice(None, None, -2), None), (4, 6), (6, 1), 0)
-    ((3, 1), (-2, 0), 5, (1, None))
+    >>> windowed((0, slice(None, None, -2), None), (4, 6), (6, 1), 0, (0, 24))
+    ((3, 1), (-2, 0), 5, (-4, 5), (1, None))
     """
     entries = index if isinstance(index, tuple) else (index,)
     new_sizes, new_strides = list(sizes), list(strides)
     axes: list[int | None] | None = None  # until an axis comes or goes
+    below, span = extent
     place, is_open = 0, True  # until an ellipsis takes the remaining axes
     for number, entry in enumerate(entries, 1):
         if type(entry) is slice:
@@ -48,10 +56,19 @@ def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: 
                     start, stop, step = entry.indices(size)
                 except (TypeError, ValueError):
                     raise LayoutError(f"{entry} must have integers, and a step that is not 0.") from None
-                chosen = max(0, (stop - start + step - (1 if step > 0 else -1)) // step)
-                if chosen:
+                chosen = (stop - start + step - (1 if step > 0 else -1)) // step
+                if chosen > 0:
                     offset += start * stride
-                new_sizes[place], new_strides[place] = chosen, step * stride
+                else:
+                    chosen = 0
+                before, stride = (size - 1) * stride, step * stride
+                after = (chosen - 1) * stride
+                if before >= 0 <= after:
+                    span += after - before
+                else:
+                    span += abs(after) - abs(before)
+                    below += min(0, after) - min(0, before)
+                new_sizes[place], new_strides[place] = chosen, stride
             place += 1
         elif entry is Ellipsis:
             if not is_open:
@@ -73,8 +90,12 @@ def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: 
             if not -size <= chosen < size:
                 raise IndexError(f"index {chosen} is out of range for axis {axes[place]} of size {size}.")
             offset += (chosen + size if chosen < 0 else chosen) * stride
+            before = (size - 1) * stride
+            span -= abs(before)
+            below -= min(0, before)
             del new_sizes[place], new_strides[place], axes[place]
-    return tuple(new_sizes), tuple(new_strides), offset, None if axes is None else tuple(axes)
+    extent = (0, 0) if 0 in new_sizes else (below, span)
+    return tuple(new_sizes), tuple(new_strides), offset, extent, None if axes is None else tuple(axes)
 
 
 def _too_many(entries: Sequence[Any], sizes: tuple[int, ...]) -> IndexError:

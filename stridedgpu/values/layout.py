@@ -46,14 +46,13 @@ class Layout(Drawn):
     https://learn.microsoft.com/windows/ai/directml/dml-strides.
     """
 
-    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
+    __slots__ = ("extent", "offset", "sizes", "strides")
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
     extent: tuple[int, int]
     """The lowest offset counted from `offset` (0 or negative), and the span."""
-    _overlaps: bool | None
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
         """Check and keep the three values."""
@@ -155,12 +154,8 @@ class Layout(Drawn):
 
     @property
     def has_overlap(self) -> bool:
-        """True if two coordinates share an offset, by broadcasting or otherwise; computed once."""
-        if self._overlaps is None:
-            overlaps = _overlaps_itself(self.sizes, self.strides)
-            _set_overlaps(self, overlaps)
-            return overlaps
-        return self._overlaps
+        """True if two coordinates share an offset, by broadcasting or otherwise."""
+        return _overlaps_itself(self.sizes, self.strides)
 
     def offset_of(self, coordinates: Sequence[int]) -> int:
         """The offset of one element, in elements: `offset + dot(coordinates, strides)`.
@@ -228,8 +223,8 @@ class Layout(Drawn):
 
     def _window(self, index: Index | tuple[Index, ...]) -> _Window:
         """A window, worked out."""
-        sizes, strides, offset, axes = windowed(index, self.sizes, self.strides, self.offset)
-        return Layout.trusted(sizes, strides, offset), axes
+        sizes, strides, offset, extent, axes = windowed(index, self.sizes, self.strides, self.offset, self.extent)
+        return _fill(_new(Layout), sizes, strides, offset, extent), axes
 
     def broadcast_to(self, sizes: Sequence[int]) -> Layout:
         """The layout repeated to `sizes` with strides of 0; leading axes are added as NumPy does.
@@ -420,8 +415,8 @@ _overlaps_itself: Final = lru_cache(maxsize=4096)(self_overlaps)
 
 
 _new: Final = object.__new__
-_set_sizes, _set_strides, _set_offset, _set_extent, _set_overlaps = (
-    getattr(Layout, name).__set__ for name in ("sizes", "strides", "offset", "extent", "_overlaps")
+_set_sizes, _set_strides, _set_offset, _set_extent = (
+    getattr(Layout, name).__set__ for name in ("sizes", "strides", "offset", "extent")
 )
 
 
@@ -446,5 +441,4 @@ def _fill(
     _set_strides(layout, strides)
     _set_offset(layout, offset)
     _set_extent(layout, extent)
-    _set_overlaps(layout, None)
     return layout

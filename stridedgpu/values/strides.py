@@ -169,7 +169,6 @@ def check_same_length(sizes: Sequence[int], strides: Sequence[int]) -> None:
         )
 
 
-@lru_cache(maxsize=256)
 def axis_letters(order: str) -> str:
     """An axis order with the letters of volumes, films and scenes as those of images.
 
