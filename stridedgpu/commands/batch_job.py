@@ -8,9 +8,9 @@ from typing import Any, BinaryIO, Final, Protocol
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import usable_cores
-from stridedgpu.preprocess.batches import PART_SAMPLES, BatchMaker
 from stridedgpu.preprocess.decoding import Decoder, silent_decoders
 from stridedgpu.preprocess.files import ImageFile, sample_keys, write_elements, write_header
+from stridedgpu.preprocess.loader import PART_SAMPLES, BatchMaker
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout

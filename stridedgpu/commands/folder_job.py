@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from stridedgpu import __version__
 from stridedgpu.devices.cpu.thread_count import usable_cores
-from stridedgpu.preprocess.batches import BatchMaker
 from stridedgpu.preprocess.decoding import Decoder, silent_decoders
 from stridedgpu.preprocess.files import image_names, opened_file, replacement
+from stridedgpu.preprocess.loader import BatchMaker
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 

@@ -118,8 +118,10 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("preprocess/images.py", ("preprocess/test_modes.py", "preprocess/test_decoding.py")),
     ("preprocess/images.py", ("preprocess/test_values_of_a_step.py", "preprocess/test_frames_of_a_step.py")),
     ("preprocess/decoding.py", ("preprocess/test_hostile_files.py", "preprocess/test_pixel_memory.py")),
-    ("preprocess/batches.py", ("preprocess/test_loader.py", "preprocess/test_folder_job.py")),
-    ("preprocess/load*.py", ("preprocess/test_loader.py", "preprocess/test_epochs.py", "preprocess/test_prefetch.py")),
+    (
+        "preprocess/load*.py",
+        ("preprocess/test_loader.py", "preprocess/test_folder_job.py", "preprocess/test_epochs.py"),
+    ),
     ("preprocess/torch_loader.py", ("preprocess/test_torch_loader.py", "preprocess/test_epochs.py")),
     ("preprocess/windows.py", ("preprocess/test_values_of_a_step.py",)),
     ("preprocess/geometry.py", ("preprocess/test_resized_step.py", "preprocess/test_annotations.py")),

@@ -20,8 +20,8 @@ import stridedgpu as sg
 from stridedgpu.__main__ import main
 from stridedgpu.commands.folder import _task_needs, on_ray
 from stridedgpu.commands.folder_job import FolderJob, FolderJobError, start, write_shard
-from stridedgpu.preprocess.batches import BatchMaker
 from stridedgpu.preprocess.decoding import Decoder
+from stridedgpu.preprocess.loader import BatchMaker
 
 PIL = pytest.importorskip("PIL", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")

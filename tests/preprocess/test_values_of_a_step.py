@@ -269,3 +269,11 @@ def test_red_that_is_repeated_has_the_figures_of_red():
 def test_grey_has_not_the_figures_of_two_colours():
     with pytest.raises(sg.LayoutError, match="for 2 and for 3 channels"):
         sg.Preprocess(mode="gray", channels=(0, 0), normalize="imagenet")
+
+
+def test_a_window_of_values_below_those_of_the_images_needs_no_border():
+    """The fill around images, which a crop does not have, was refused: -10 is no value of bytes."""
+    batch = np.arange(2 * 4 * 4 * 3, dtype=np.uint8).reshape(2, 4, 4, 3)
+    cropped = sg.Preprocess(crop=2, clip=(-10, 60), normalize="0..1", device="cpu")(batch)
+    whole = sg.Preprocess(clip=(-10, 60), normalize="0..1", device="cpu")(batch)
+    assert cropped.tobytes() == whole[:, :, 1:3, 1:3].tobytes()
