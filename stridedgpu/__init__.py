@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from .api.warmup import warmup
     from .devices.cpu.thread_count import get_num_threads, set_num_threads
     from .devices.selection import devices
-    from .operations.crop_plans import PlannedCrops
-    from .operations.frame_plans import PlannedFrameCrops, PlannedFrames
-    from .operations.gather_plans import PlannedGather, PlannedScatter
-    from .operations.relayout_plan import RelayoutPlan
-    from .operations.resize_plan import PlannedResize
+    from .operations.crops import PlannedCrops
+    from .operations.frames import PlannedFrameCrops, PlannedFrames
+    from .operations.gather import PlannedGather
+    from .operations.relayout import RelayoutPlan
+    from .operations.resize import PlannedResize
+    from .operations.scatter import PlannedScatter
     from .preprocess.loader import Loader, load
     from .preprocess.prefetch import prefetch
     from .preprocess.step import Preprocess
@@ -133,14 +134,14 @@ _MODULES: Final = {
     "Layout": "values.layout",
     "LayoutError": "values.errors",
     "Loader": "preprocess.loader",
-    "PlannedCrops": "operations.crop_plans",
-    "PlannedFrameCrops": "operations.frame_plans",
-    "PlannedFrames": "operations.frame_plans",
-    "PlannedGather": "operations.gather_plans",
-    "PlannedResize": "operations.resize_plan",
-    "PlannedScatter": "operations.gather_plans",
+    "PlannedCrops": "operations.crops",
+    "PlannedFrameCrops": "operations.frames",
+    "PlannedFrames": "operations.frames",
+    "PlannedGather": "operations.gather",
+    "PlannedResize": "operations.resize",
+    "PlannedScatter": "operations.scatter",
     "Preprocess": "preprocess.step",
-    "RelayoutPlan": "operations.relayout_plan",
+    "RelayoutPlan": "operations.relayout",
     "StridedGpuError": "values.errors",
     "StridedTensor": "api.tensor",
     "asarray": "api.creation",

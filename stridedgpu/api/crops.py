@@ -13,14 +13,11 @@ from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.named_axes import named_axes
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
-from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
-from stridedgpu.operations.crop_sources import CropSources
-from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
-from stridedgpu.operations.frame_plans import PlannedFrameCrops, planned_frame_crops
-from stridedgpu.operations.frame_sources import check_frames
-from stridedgpu.operations.frames import gather_frame_crops
+from stridedgpu.operations.crops import CROP_LABELS, PlannedCrops, crop_operands, crop_request, planned_crops
+from stridedgpu.operations.frames import PlannedFrameCrops, gather_frame_crops, planned_frame_crops
+from stridedgpu.operations.images import CropSources, check_frames
 from stridedgpu.operations.options import MemoryOptions, result_options
-from stridedgpu.operations.requirements import Given
+from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.resize import resized_boxes
 from stridedgpu.planning.crop_windows import distinct_layouts
 from stridedgpu.typing import (
@@ -249,7 +246,7 @@ def plan_gather_crops(
                 f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
             )
         side = TensorSpec.of(spec.layout, spec.spec.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
-        target = Given(side)
+        target = PlanOperand(side)
     tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, (StridedTensor, Frame)))
     where = next((tensor.device for tensor in tensors), "cpu") if device is None else device_name(device)
     if frames:

@@ -10,11 +10,10 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import operand_of, shared_operand
-from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.frame_output import write_frame
 from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
-from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import moved_frame, relayout_frames
+from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
 from stridedgpu.planning.frame_problem import CHROMA
 from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike

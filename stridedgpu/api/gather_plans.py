@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stridedgpu.devices.cuda.gather import WIDEST_INDICES
 from stridedgpu.devices.selection import device_name
-from stridedgpu.operations.gather_plans import PlannedGather, PlannedScatter, planned_gather, planned_scatter
+from stridedgpu.operations.gather import PlannedGather, planned_gather
 from stridedgpu.operations.index_arguments import (
     IndexedAccess,
     checked_mode,
@@ -14,7 +14,8 @@ from stridedgpu.operations.index_arguments import (
     slices_access,
     tuples_access,
 )
-from stridedgpu.operations.requirements import Given
+from stridedgpu.operations.plans import PlanOperand
+from stridedgpu.operations.scatter import PlannedScatter, planned_scatter
 from stridedgpu.planning.index_rule import Mode
 from stridedgpu.typing import DeviceLike, IndexMode, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
@@ -152,10 +153,10 @@ def plan_scatter_nd(
 class _Operands:
     """The specs of the operands, and the device to plan for; without updates, the data takes their place."""
 
-    data: Given
-    indices: Given
-    updates: Given
-    out: Given | None
+    data: PlanOperand
+    indices: PlanOperand
+    updates: PlanOperand
+    out: PlanOperand | None
     device: str
 
     @classmethod

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from stridedgpu.operations.requirements import Given
+from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
@@ -20,7 +20,7 @@ _DIRECTML_ALIGNMENT: Final = 16
 """Bytes that every bound buffer offset is a multiple of, even if a descriptor guarantees more."""
 
 
-def given(name: str, operand: object, *, is_written: bool = False) -> Given:
+def given(name: str, operand: object, *, is_written: bool = False) -> PlanOperand:
     """The spec of a tensor, or of a descriptor of one that will be bound later.
 
     Raises `LayoutError` for anything else.
@@ -39,10 +39,10 @@ def given(name: str, operand: object, *, is_written: bool = False) -> Given:
         buffer_bytes=operand.total_tensor_size_in_bytes,
         owns_padding=is_written,
     )
-    return Given(side, promised=True)
+    return PlanOperand(side, promised=True)
 
 
 @lru_cache(maxsize=1024)
-def _given_alike(spec: TensorSpec) -> Given:
+def _given_alike(spec: TensorSpec) -> PlanOperand:
     """What is known of every tensor like one: what follows a window is there for that one only."""
-    return Given(spec if spec.owns_padding else replace(spec, slack_bytes=0))
+    return PlanOperand(spec if spec.owns_padding else replace(spec, slack_bytes=0))

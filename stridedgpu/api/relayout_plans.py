@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack, overload
 
 from stridedgpu.devices.selection import device_name
-from stridedgpu.operations.relayout_plan import RelayoutPlan
+from stridedgpu.operations.relayout import RelayoutPlan, planned_relayout
 from stridedgpu.typing import ConversionKeywords, DeviceLike
 from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.descriptor import BufferTensorDesc
@@ -15,7 +15,7 @@ from .given import given
 from .tensor import StridedTensor
 
 if TYPE_CHECKING:
-    from stridedgpu.operations.frame_plans import PlannedFrames
+    from stridedgpu.operations.frames import PlannedFrames
 
 __all__ = ["plan_relayout"]
 
@@ -69,7 +69,7 @@ def plan_relayout(
     written = given("dst", dst, is_written=True)
     conversion = ConversionOptions.of("plan_relayout", options)
     if type(src) is not StridedTensor and is_frames(src):
-        from stridedgpu.operations.frame_plans import planned_frames  # only programs with frames load it
+        from stridedgpu.operations.frames import planned_frames  # only programs with frames load it
 
         from .frames import frame_operands
 
@@ -84,4 +84,4 @@ def plan_relayout(
         where = dst.operand.buffer.device
     else:
         where = src.device if isinstance(src, StridedTensor) else "cpu"
-    return RelayoutPlan.between(read, written, dims, conversion, where)
+    return planned_relayout(read, written, dims, conversion, where)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import array_of_values, operand_of
-from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.letterbox import placement
 from stridedgpu.operations.options import result_options
 from stridedgpu.operations.resize import (

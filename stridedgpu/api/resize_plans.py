@@ -7,9 +7,8 @@ from typing import Unpack
 
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.letterbox import placement
-from stridedgpu.operations.requirements import Given
-from stridedgpu.operations.resize import box_of, checked_rule
-from stridedgpu.operations.resize_plan import PlannedResize, ReadImages, planned_resize
+from stridedgpu.operations.plans import PlanOperand
+from stridedgpu.operations.resize import PlannedResize, ReadImages, box_of, checked_rule, planned_resize
 from stridedgpu.planning.resize_problem import Box, Place
 from stridedgpu.typing import ConversionKeywords, DeviceLike, Interpolation, Passes, SupportsArray
 from stridedgpu.values.conversion import ConversionOptions
@@ -109,7 +108,7 @@ def plan_letterbox(
 
 
 def _planned_images(
-    name: str, src: object, written: Given, dst: object, device: str | None
+    name: str, src: object, written: PlanOperand, dst: object, device: str | None
 ) -> tuple[ReadImages, str, str]:
     """The images of a plan, their axes, and the device to plan for."""
     sides = (dst, *(src if isinstance(src, (list, tuple)) else (src,)))

@@ -17,7 +17,7 @@ from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.images import CropSources
 from stridedgpu.preprocess.declaration import border_values, scale_and_bias
 from stridedgpu.preprocess.epochs import Chance
 from stridedgpu.preprocess.images import Pixels, image_operand

@@ -12,7 +12,7 @@ from stridedgpu.devices.cuda.gpu import KNOWN_GPUS
 from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.interface import Planner
 from stridedgpu.devices.selection import device_named
-from stridedgpu.operations.relayout_plan import move_between
+from stridedgpu.operations.relayout import move_between
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.conversion import conversion_options

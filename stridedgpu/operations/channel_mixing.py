@@ -6,24 +6,21 @@ write a batch with the sources' type and channels, channels last, and a relayout
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from stridedgpu.devices.interface import Located, MoveLaunch
+from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import RelayoutProblem
-from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.conversion import Conversion, conversion as conversion_of
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .move import move_elements
 from .options import MemoryOptions
 
-__all__ = ["ChannelMixing", "write_mixed"]
+__all__ = ["run_steps", "unmixed_step", "write_mixed"]
 
 _CHANNELS = 1
 """The axis of channels in a batch, N, C, H, W."""
@@ -37,39 +34,38 @@ def write_mixed(
     `target` has the axes N, C, H, W.
     """
     unmixed = _unmixed(target.layout, made).allocate(device_named(target.buffer.device), stream)
-    write(conversion(made.source, made.source), unmixed)
+    write(conversion_of(made.source, made.source), unmixed)
     move_elements(unmixed, target, made, _CHANNELS, stream)
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelMixing:
-    """The second step of a plan: what the first step writes, and the plan that mixes its channels."""
+def unmixed_step(
+    target: TensorSpec, conversion: Conversion, device: str
+) -> tuple[AllocationSpec | None, TensorSpec, Conversion, tuple[RelayoutProblem | ChannelMatrixProblem, ...]]:
+    """What a plan's first step writes and how, and the problem of the second step, if a device needs one.
 
-    room: AllocationSpec
-    plan: DevicePlan
+    The first value is the memory between the steps. `target` has the axes N, C, H, W.
+    """
+    if conversion.matrix is None or planner_named(device)[0].mixes_windows:
+        return None, target, conversion, ()
+    room = _unmixed(target.layout, conversion)
+    mixing = moving_problem(room.spec, target, conversion, _CHANNELS)
+    return room, room.spec, conversion_of(conversion.source, conversion.source), (mixing,)
 
-    @classmethod
-    def into(cls, target: TensorSpec, made: Conversion, device: str) -> ChannelMixing:
-        """The step into a target with the axes N, C, H, W."""
-        room = _unmixed(target.layout, made)
-        return cls.of(room, moving_problem(room.spec, target, made, _CHANNELS), device)
 
-    @classmethod
-    def of(cls, room: AllocationSpec, problem: RelayoutProblem | ChannelMatrixProblem, device: str) -> ChannelMixing:
-        """Plan for a device."""
-        return cls(room, planner_named(device)[0].plan(problem))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is written first, the problem and the device's name."""
-        return ChannelMixing.of, (self.room, self.plan.problem, self.plan.device)
-
-    def run(self, write: Callable[[Located], object], target: Operand, stream: object) -> None:
-        """Let the first step write into new memory, and mix that into `target`."""
-        device = device_named(self.plan.device)
-        unmixed = self.room.allocate(device, stream)
-        write((unmixed.buffer, unmixed.start_bytes))
-        launch: MoveLaunch = device.launch_for(self.plan.problem)
-        launch(unmixed, target, stream)
+def run_steps(
+    launches: Sequence[Launch],
+    room: AllocationSpec | None,
+    arguments: tuple[object, ...],
+    target: Operand,
+    stream: object,
+) -> object:
+    """Launch a plan's one or two steps into `target`; returns what the first launch gives of one step."""
+    if room is None:
+        return launches[0](*arguments, (target.buffer, target.start_bytes), stream)
+    unmixed = room.allocate(device_named(target.buffer.device), stream)
+    launches[0](*arguments, (unmixed.buffer, unmixed.start_bytes), stream)
+    launches[1](unmixed, target, stream)
+    return None
 
 
 def _unmixed(mixed: Layout, made: Conversion) -> AllocationSpec:

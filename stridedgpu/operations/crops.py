@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import CropsLaunch
-from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import CPU, device_named
+from stridedgpu.devices.interface import CropsLaunch, DirectCrops
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.devices.selection import CPU, device_named, planner_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
@@ -25,19 +25,21 @@ from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer, integers, listed, round_up
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, of_channels, parse_order
-from .channel_mixing import write_mixed
-from .crop_sources import CropSources
+from .channel_mixing import run_steps, unmixed_step, write_mixed
+from .images import CropSources
 from .options import MemoryOptions
+from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, check_output_layout, no_tensor
 from .relayout import assign_operand
-from .requirements import check_output
 from .volume_planes import planes_of
 
 __all__ = [
     "CROP_LABELS",
     "CropRequest",
+    "PlannedCrops",
     "batch_parts",
     "crop_operands",
     "crop_request",
@@ -45,6 +47,7 @@ __all__ = [
     "filled",
     "flips_of",
     "origins_of",
+    "planned_crops",
     "window_size",
     "write_crops",
 ]
@@ -210,6 +213,8 @@ def _signed(origins: NDArray[Any]) -> NDArray[np.int64]:
     return origins.astype(np.int64, "C", copy=False)
 
 
+_INT64: Final = np.dtype(np.int64)
+
 _FARTHEST: Final = (np.int64(-(2**62)), np.int64(2**62))
 """Bounds of origins, in pixels: the difference from an image's extent must fit 64 bits."""
 
@@ -320,3 +325,107 @@ def batch_parts(
     if filler.element_count:
         cleared = target.with_layout(filler)
         assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), cleared, stream)
+
+
+class PlannedCrops(Plan):
+    """Crops that `plan_gather_crops` planned once, to be run many times: `plan(sources, origins, out)`.
+
+    It runs on images of any sizes and row pitches, whose type, channels, and channel and column strides are the planned
+    ones. Every call states the windows' origins and flips.
+    """
+
+    __slots__ = ()
+
+    def __call__(
+        self,
+        sources: HasOperand | Sequence[HasOperand],
+        origins: object,
+        out: HasOperand,
+        flip: object = None,
+        stream: object = None,
+    ) -> None:
+        """Write one window of each image into `out`; the arguments are those of `gather_crops`.
+
+        `sources` are tensors: a batch with axes N, C, H, W or images with axes C, H, W. Raises before anything is
+        written: `LayoutError` for another number of images, origins or flips; `BindingError` for images or an `out` of
+        other types, strides, alignment or device than planned, and for an `out` that is read-only or shares memory with
+        an image; `DeviceError` if the plan's device is unavailable.
+        """
+        self.check_runnable()
+        if self.direct is not None and flip is None is stream and self._ran(sources, origins, out):
+            return
+        (for_out,), (room,) = self.sides, self.options
+        problem: CropProblem = self.plan.problem
+        images = _planned_images(sources)
+        count = problem.target.layout.sizes[0]
+        if len(images.places) != count:
+            raise LayoutError(f"sources are {len(images.places)} images; the plan is for {count}.")
+        if not hasattr(out, "operand"):
+            raise no_tensor(out=out)
+        element, target = problem.conversion.source, out.operand
+        images.check(problem.source_channels, element, self.device, "the plan")
+        for_out.check("out", target)
+        for name, operand in images.near(target).items():
+            if share_memory(operand, target):
+                raise BindingError(f"out shares memory with {name}.")
+        steps = source_steps(images.layouts)
+        if count and not problem.takes(steps):
+            raise BindingError(
+                f"sources have channel and column strides {steps}; the plan is for {problem.source_steps}."
+            )
+        crops = Crops(images.layouts, origins_of(origins, count), flips_of(flip, count))
+        direct = run_steps(self.launches, room, (crops, images.places), target, stream)
+        if direct is not None and images.begins_lowest:
+            self.keep((PlanOperand(images.operands[0].spec).required(self.device), direct))
+
+    def _ran(self, sources: object, origins: object, out: HasOperand) -> bool:
+        """Run on a batch like the one before, if nothing more has to be looked at than its memory."""
+        required: Requirement
+        direct: DirectCrops
+        required, direct = self.direct
+        if type(origins) is not np.ndarray or not hasattr(sources, "operand") or not hasattr(out, "operand"):
+            return False
+        batch, target = sources.operand, out.operand
+        if origins.dtype is not _INT64 or origins.shape != (batch.layout.sizes[0], 2) or not origins.flags.c_contiguous:
+            return False
+        if batch.fitted is not required and not required.fits(batch):
+            return False
+        self.sides[0].check("out", target)
+        (begin, end), (start, stop) = batch.reach, target.reach
+        return (start >= end or stop <= begin) and direct(begin, start, origins)
+
+
+def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: PlanOperand, device: str) -> PlannedCrops:
+    """The plan of crops from images with these specs into `out`.
+
+    Raises `LayoutError` for an `out` of other sizes or another type, or one that overlaps itself.
+    """
+    check_output_layout(out.spec.layout, out.spec.element, request.sizes, request.conversion.target)
+    planner, _ = planner_named(device)
+    target = out.within(planner.widest_access)
+    steps = source_steps([side.layout for side in sources])
+    required = target.required(device, is_written=True)
+    room, spec, conversion, mixing = unmixed_step(target.spec, request.conversion, device)
+    problem = CropProblem(spec, steps, conversion, request.fill)
+    return PlannedCrops.of(device, (problem, *mixing), (required,), (room,))
+
+
+def _planned_images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:
+    """The images of a batch or a list. Raises `LayoutError` for objects with other axes."""
+    if not isinstance(sources, Sequence):
+        if not hasattr(sources, "operand"):
+            raise no_tensor(sources=sources)
+        batch = sources.operand
+        if batch.layout.ndim != 4:
+            raise LayoutError(f"sources has sizes {batch.layout.sizes}; a batch has the axes N, C, H, W.")
+        return CropSources.of_batch(batch)
+    if not sources:
+        raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
+    for number, source in enumerate(sources):
+        if not isinstance(getattr(source, "operand", None), Operand):
+            raise no_tensor(**{f"sources[{number}]": source})
+    images = [image.operand for image in sources]
+    for number, image in enumerate(images):
+        if image.layout.ndim != 3:
+            raise LayoutError(f"sources[{number}] has sizes {image.layout.sizes}; an image has the axes C, H, W.")
+    return CropSources.of_images(images)

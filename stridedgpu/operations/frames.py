@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.interface import FrameLaunch
+from stridedgpu.devices.interface import FrameLaunch, Launch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.crop_windows import Crops, Rectangle, rectangles
 from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import AS_IT_IS, Conversion, ConversionOptions
@@ -22,18 +24,22 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
-from .crops import batch_parts, crop_request, filled, flips_of, origins_of
-from .frame_sources import check_frames
+from .crops import CropRequest, batch_parts, crop_request, filled, flips_of, origins_of
+from .images import FrameRequirement, check_apart, check_frames, frames_like
 from .move import move_elements
 from .options import MemoryOptions
+from .plans import HasOperand, Plan, PlanOperand, check_output, check_output_layout, no_tensor
 from .relayout import relayout_operand, result_sizes
-from .requirements import check_output
 
 __all__ = [
     "FRAME_LABELS",
+    "PlannedFrameCrops",
+    "PlannedFrames",
     "frame_problem",
     "gather_frame_crops",
     "moved_frame",
+    "planned_frame_crops",
+    "planned_frames",
     "relayout_frames",
     "rgb_image",
     "write_frame_crops",
@@ -199,3 +205,148 @@ def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: 
     device = device_named(frame.device)
     launch: FrameLaunch = device.launch_for(frame_problem(frame, target.spec, made))
     launch(frame.planes, origin, target, stream)
+
+
+WindowProblem = FrameProblem | RelayoutProblem | ChannelMatrixProblem
+"""The problem of one frame's window: of luma and chroma, or of RGB and gray pixels."""
+
+
+class _OfFrames(Plan):
+    """Plans with a launch for each frame; `plan` is the first frame's, and frames that are alike have one step."""
+
+    __slots__ = ()
+
+    @property
+    def heading(self) -> list[str]:
+        """How many launches there are, and of how many kinds."""
+        kinds = len(self.steps)
+        words = f"{len(self.plans)} frames, each with a launch of its own"
+        return [words + (f", of {kinds} kinds" if kinds > 1 else "")]
+
+    def checked(self, frames: object, out: HasOperand, *, is_batch: bool) -> tuple[list[FrameOperand], Operand]:
+        """The operands of a call that fit the plan."""
+        self.check_runnable()
+        for_out, *required = self.sides
+        read = frames_like(required, frames, is_batch=is_batch)
+        if not hasattr(out, "operand"):
+            raise no_tensor(out=out)
+        for_out.check("out", out.operand)
+        check_apart(read, out.operand)
+        return read, out.operand
+
+
+class PlannedFrames(_OfFrames):
+    """The relayout of a frame, or of a list of frames, planned by `plan_relayout`: `plan(frame, out)`.
+
+    It runs on frames of the same formats, sizes, pitches, matrices and chroma, and on tensors of the same layout and
+    type. Each frame has a launch of its own. If the plan's device is unavailable, as `missing` tells, the plan is for a
+    reference GPU, and can be read but not run.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, frames: object, out: HasOperand, stream: object = None) -> None:
+        """Run on a frame, or on a list of frames, and a tensor; nothing is written if they do not fit the plan.
+
+        Raises `BindingError` for another format, layout, type, device or alignment than planned, a read-only `out`, or
+        one that shares memory with a frame; `LayoutError` for another number of frames; `DeviceError` if the plan's
+        device is unavailable.
+        """
+        (is_batch,) = self.options
+        read, target = self.checked(frames, out, is_batch=is_batch)
+        for number, (frame, launch) in enumerate(zip(read, self.launches, strict=True)):
+            image = target.with_layout(target.layout.sliced(number)) if is_batch else target
+            _run(launch, frame, image, stream)
+
+
+def _run(launch: Launch, frame: FrameOperand, image: Operand, stream: object) -> None:
+    """Launch the window of a whole frame into an image."""
+    colours = frame.colours
+    if not image.layout.element_count:
+        return
+    if colours is None:
+        launch(frame.planes, (0, 0), image, stream)
+    else:
+        launch(colours, image, stream)
+
+
+class PlannedFrameCrops(_OfFrames):
+    """A window of each frame of a list, planned by `plan_gather_crops`: `plan(frames, origins, out, flip)`.
+
+    It runs on frames of the same formats, sizes, pitches, matrices and chroma. The plans are those of windows inside
+    their frames. A window that reaches beyond its frame is the smaller window inside it, and the fill value beside it.
+    """
+
+    __slots__ = ()
+
+    def __call__(
+        self, frames: object, origins: object, out: HasOperand, flip: object = None, stream: object = None
+    ) -> None:
+        """Write one window of each frame into `out`; the arguments are those of `gather_crops`.
+
+        Raises what `PlannedFrames` raises, and `LayoutError` for another number of origins or flips.
+        """
+        # One frame in place of a list of one, as `gather_crops` takes it.
+        given = frames if isinstance(frames, Sequence) else [frames]
+        read, target = self.checked(given, out, is_batch=True)
+        (request,) = self.options
+        starts, flips = origins_of(origins, len(read)), flips_of(flip, len(read))
+        write_frame_crops(read, starts, flips, request.conversion, request.fill, target, stream)
+
+
+def planned_frames(
+    frames: Sequence[FrameOperand], target: PlanOperand, values: ConversionOptions, device: str, *, is_batch: bool
+) -> PlannedFrames:
+    """The plan for frames of one size into a target with axes C, H, W, and N before them for a list.
+
+    Raises `LayoutError` for a target of other sizes or one that overlaps itself, and what `check_frames` raises.
+    """
+    element, _ = check_frames(frames)
+    spec = target.spec
+    made = values.conversion(element, CHANNELS, spec.element)
+    counted = (len(frames),) if is_batch else ()
+    for frame in frames:
+        wanted = (*counted, *result_sizes((CHANNELS, *frame.sizes), made, 0))
+        if spec.layout.sizes != wanted:
+            axes = "N, C, H, W" if is_batch else "C, H, W"
+            raise LayoutError(f"dst has sizes {spec.layout.sizes}; this frame makes sizes {wanted}, along {axes}.")
+    if spec.layout.has_overlap:
+        raise LayoutError(f"dst repeats or overlaps its own elements: {spec.layout}.")
+    images = [_image(spec, number) if is_batch else spec for number in range(len(frames))]
+    problems = tuple(_problem(frame, image, made) for frame, image in zip(frames, images, strict=True))
+    required = tuple(FrameRequirement.of(frame, device) for frame in frames)
+    return PlannedFrames.of(device, problems, (target.required(device, is_written=True), *required), (is_batch,))
+
+
+def planned_frame_crops(
+    frames: Sequence[FrameOperand], request: CropRequest, target: PlanOperand, device: str
+) -> PlannedFrameCrops:
+    """The plan for a window of each frame into a target with axes N, C, H, W.
+
+    Raises `LayoutError` for a target of other sizes or another type, or one that overlaps itself.
+    """
+    spec = target.spec
+    check_output_layout(spec.layout, spec.element, request.sizes, request.conversion.target)
+    problems = tuple(_problem(frame, _image(spec, number), request.conversion) for number, frame in enumerate(frames))
+    required = tuple(FrameRequirement.of(frame, device) for frame in frames)
+    return PlannedFrameCrops.of(device, problems, (target.required(device, is_written=True), *required), (request,))
+
+
+def _image(batch: TensorSpec, number: int) -> TensorSpec:
+    """The spec of one image of a batch, whose gaps may belong to the others."""
+    return TensorSpec.of(batch.layout.sliced(number), batch.element, base_alignment=batch.alignment)
+
+
+def _problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> WindowProblem:
+    """The problem of a window of the target's height and width, or of the frame's where those are less."""
+    _, *window = target.layout.sizes
+    height, width = map(min, frame.sizes, window)
+    rows_and_columns = (slice(None), slice(0, height), slice(0, width))
+    if (height, width) != tuple(window):
+        inside = target.layout.sliced(rows_and_columns)
+        target = TensorSpec.of(inside, target.element, base_alignment=target.alignment)
+    colours = frame.colours
+    if colours is None:
+        return frame_problem(frame, target, made)
+    read = colours.with_layout(colours.layout.sliced(rows_and_columns))
+    return moving_problem(read.spec, target, made, 0)

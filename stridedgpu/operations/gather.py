@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from stridedgpu.devices.operand import AllocationSpec, Operand
-from stridedgpu.devices.selection import CPU, device_named
+from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
+from stridedgpu.devices.selection import CPU, device_named, planner_named
 from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import Mode
 from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
+from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -24,9 +26,9 @@ from .index_arguments import (
     slices_access,
     tuples_access,
 )
-from .requirements import check_output_layout, check_output_memory
+from .plans import HasOperand, Plan, PlanOperand, check_output_layout, check_output_memory
 
-__all__ = ["elements", "gather_operand", "slices", "tuples"]
+__all__ = ["PlannedGather", "elements", "gather_operand", "planned_gather", "planned_output", "slices", "tuples"]
 
 
 Access = Callable[[TensorSpec, str | None, TensorSpec, int], tuple[IndexedAccess, str | None]]
@@ -120,3 +122,68 @@ def gather_operand(
         target = out
     device.launch_for(gathering.problem)(target, data, indices, stream)
     return target, gathering.dims
+
+
+class PlannedGather(Plan):
+    """A gather, planned once by `plan_gather` or its variants and run many times: `plan(data, indices, out)`.
+
+    It runs on tensors that meet `sides`, the requirements of `data`, `indices` and `out`, as a `RelayoutPlan` does.
+    Their indices may be any, and every run checks them.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, data: HasOperand, indices: HasOperand, out: HasOperand, stream: object = None) -> None:
+        """Run on three tensors; nothing is written if they do not fit the plan, or if an index is wrong.
+
+        Raises `IndexError` by the plan's mode. Raises `BindingError` for another layout, type, device or alignment than
+        planned, and for an `out` that is read-only or shares memory with `data` or `indices`. Raises `DeviceError` if
+        the plan's device is unavailable.
+        """
+        try:
+            source, index, target = data.operand, indices.operand, out.operand
+            (launch,) = self.launches
+        except (AttributeError, ValueError):
+            self.refuse(data=data, indices=indices, out=out)
+        for_data, for_indices, for_out = self.sides
+        if source.fitted is not for_data:
+            for_data.check("data", source)
+        if index.fitted is not for_indices:
+            for_indices.check("indices", index)
+        if target.fitted is not for_out:
+            for_out.check("out", target)
+        (start, end), (read, read_end), (numbers, numbers_end) = target.reach, source.reach, index.reach
+        if read < end and start < read_end and share_memory(source, target):
+            raise BindingError("out shares memory with data.")
+        if numbers < end and start < numbers_end and share_memory(index, target):
+            raise BindingError("out shares memory with indices.")
+        direct = self.direct
+        if direct is not None and stream is None:
+            direct(start, read, numbers)
+            return
+        direct = launch(target, source, index, stream)
+        if direct is not None:
+            self.keep(direct)
+
+
+def planned_gather(
+    access: IndexedAccess, mode: Mode, data: PlanOperand, indices: PlanOperand, out: PlanOperand | None, device: str
+) -> PlannedGather:
+    """The plan of a gather into `out`, or into new memory.
+
+    Raises `LayoutError` for an `out` of other sizes or another type, or one that overlaps itself.
+    """
+    widest = planner_named(device)[0].widest_access
+    source, target = data.within(widest), planned_output(out, access.sizes, data).within(widest)
+    problem = access.problem(source.spec, target.spec, mode)
+    sides = source.required(device), indices.required(device), target.required(device, is_written=True)
+    return PlannedGather.of(device, (problem,), sides)
+
+
+def planned_output(out: PlanOperand | None, sizes: tuple[int, ...], data: PlanOperand) -> PlanOperand:
+    """The spec of the written operand: a checked `out`, or what would be allocated."""
+    element = data.spec.element
+    if out is None:
+        return PlanOperand(TensorSpec.of(Layout(sizes), element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True))
+    check_output_layout(out.spec.layout, out.spec.element, sizes, element)
+    return out

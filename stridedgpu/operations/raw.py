@@ -14,7 +14,7 @@ from stridedgpu.values.raw_formats import RawFormat, raw_format
 from stridedgpu.values.strides import integers
 
 from .options import MemoryOptions
-from .requirements import check_output
+from .plans import check_output
 
 __all__ = ["unpack_operand"]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import NamedTuple
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.launch_cache import settings
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.relayout_problem import RelayoutProblem
-from stridedgpu.values.axis_labels import dims_of, inferred_labels
+from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion as conversion_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -20,8 +22,17 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .channel_blocks import ChannelOrder, parse_order, parts
 from .move import move_elements, zero_bytes
 from .options import NO_MEMORY_OPTIONS, MemoryOptions
+from .plans import HasOperand, Plan, PlanOperand
 
-__all__ = ["assign_operand", "clear_buffer", "relayout_operand", "result_sizes"]
+__all__ = [
+    "RelayoutPlan",
+    "assign_operand",
+    "clear_buffer",
+    "move_between",
+    "planned_relayout",
+    "relayout_operand",
+    "result_sizes",
+]
 
 
 def relayout_operand(
@@ -120,6 +131,87 @@ def _conversion(
     """The conversion of a source's elements; `otherwise` is the type for a `dtype` of None."""
     count = None if channel_axis is None else source.layout.sizes[channel_axis]
     return options.conversion(source.element, count, otherwise)
+
+
+def move_between(
+    source: TensorSpec, target: TensorSpec, labels: Labels, options: ConversionOptions, name: str
+) -> tuple[Conversion, int | None]:
+    """The conversion from one side to another, and its channel axis.
+
+    Raises `LayoutError` if the target, the argument `name`, does not fit.
+    """
+    channel_axis = labels.index("C") if "C" in labels else None
+    source_channels = None if channel_axis is None else source.layout.sizes[channel_axis]
+    conversion = options.conversion(source.element, source_channels, target.element)
+    wanted = result_sizes(source.layout.sizes, conversion, channel_axis)
+    if target.layout.sizes != wanted:
+        raise LayoutError(f"{name} has sizes {target.layout.sizes}; this relayout makes sizes {wanted}.")
+    if target.layout.has_overlap:
+        raise LayoutError(f"{name} repeats or overlaps its own elements: {target.layout}.")
+    return conversion, channel_axis
+
+
+class RelayoutPlan(Plan):
+    """A relayout, planned once by `plan_relayout` and run many times: `plan(src, out)`.
+
+    It runs on tensors with the sizes, strides and types of the plan; their offsets may differ. On a GPU, and in place
+    of a descriptor on any device, tensors must also have the planned alignment and slack. On the CPU a tensor in place
+    of a tensor may have any address that is a whole number of elements. If the plan's device is unavailable, as
+    `missing` tells, the plan is for a reference GPU and can only be read.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
+        """Run on two tensors; nothing is written if they do not fit the plan.
+
+        Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or tensors
+        that share memory. Raises `DeviceError` if the plan's device is unavailable.
+        """
+        try:
+            source, target = src.operand, out.operand
+            (launch,) = self.launches
+        except (AttributeError, ValueError):
+            self.refuse(src=src, out=out)
+        for_source, for_target = self.sides
+        if source.fitted is not for_source:
+            for_source.check("src", source)
+        if target.fitted is not for_target:
+            for_target.check("out", target)
+        (read, read_end), (start, end) = source.reach, target.reach
+        if read < end and start < read_end and share_memory(source, target):
+            raise BindingError("out shares memory with src.")
+        direct = self.direct
+        if direct is not None and stream is None:
+            direct(read, start)
+            return
+        direct = launch(source, target, stream)
+        if direct is not None:
+            self.keep(direct)
+
+
+def planned_relayout(
+    source: PlanOperand, target: PlanOperand, dims: str | None, options: ConversionOptions, device: str
+) -> RelayoutPlan:
+    """The plan of a relayout from a source with these labels. Raises `LayoutError` where the target does not fit."""
+    return _planned(source, target, dims, options, device, settings() if device == "cpu" else object())
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _planned(
+    source: PlanOperand,
+    target: PlanOperand,
+    dims: str | None,
+    options: ConversionOptions,
+    device: str,
+    key: Hashable,  # noqa: ARG001 - of the cache: the CPU's settings; other devices may come and go
+) -> RelayoutPlan:
+    """One value for all calls alike."""
+    conversion, channel_axis = move_between(
+        source.spec, target.spec, inferred_labels(dims, source.spec.layout.ndim), options, "dst"
+    )
+    problem = moving_problem(source.spec, target.spec, conversion, channel_axis)
+    return RelayoutPlan.of(device, (problem,), (source.required(device), target.required(device, is_written=True)))
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None, name: str = "out") -> None:

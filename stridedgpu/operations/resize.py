@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isfinite
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 
-from stridedgpu.devices.frame_operand import FrameOperand
-from stridedgpu.devices.interface import ResizeLaunch
-from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
+from stridedgpu.devices.interface import EvenlyLocated, ResizeLaunch, ResizeSource
+from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import source_steps
-from stridedgpu.planning.resize_problem import Box, ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.planning.frame_problem import FrameSurface
+from stridedgpu.planning.resize_problem import Box, Place, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions
@@ -28,19 +31,21 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 
 from .channel_blocks import parse_order
-from .channel_mixing import write_mixed
-from .crop_sources import CropSources
+from .channel_mixing import run_steps, unmixed_step, write_mixed
 from .crops import batch_parts, fill_bytes, flips_of, window_size
-from .frame_sources import FrameSources
+from .images import CropSources, FrameRequirement, FrameSources, frames_like
 from .options import MemoryOptions
 from .pillow_passes import DEFAULT_PASSES, warn_of_other_passes
+from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, no_tensor
 from .relayout import assign_operand
-from .requirements import check_output
 
 __all__ = [
+    "PlannedResize",
+    "ReadImages",
     "as_batch",
     "box_of",
     "checked_rule",
+    "planned_resize",
     "resize_operands",
     "resized_boxes",
     "resized_size",
@@ -318,3 +323,150 @@ def resize_operands(
     arrived = room.allocate(device_named(there), stream)
     assign_operand(target, arrived, stream)
     return arrived
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """What a plan reads: a tensor of `count` images, the first one `first_bytes` behind its lowest element."""
+
+    required: Requirement
+    count: int
+    first_bytes: int
+    step_bytes: int
+
+    def located(self, src: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
+        """Each image's memory, and the operand. Raises `BindingError` and `ElementTypeError` for others."""
+        if not hasattr(src, "operand"):
+            raise no_tensor(src=src)
+        source: Operand = src.operand
+        if not isinstance(source, Operand):
+            raise BindingError(f"src={src!r} is no tensor like the one that was planned for.")
+        self.required.check("src", source)
+        start = source.start_bytes + self.first_bytes
+        return EvenlyLocated(source.buffer, start, self.step_bytes, self.count), [source]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFrames:
+    """What a plan reads: a frame, or a list of frames."""
+
+    required: tuple[FrameRequirement, ...]
+    is_batch: bool
+
+    def located(self, src: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
+        """Each frame, or its memory, and all planes. Raises `BindingError` and `LayoutError` for others."""
+        sources = FrameSources.of_frames(frames_like(self.required, src, is_batch=self.is_batch))
+        return list(sources.resized), sources.operands
+
+
+class ReadImages(NamedTuple):
+    """The images of a plan: their layouts and surfaces, type and channels, and what a run is given in their place.
+
+    `channels` is None for images without a channel axis.
+    """
+
+    layouts: Sequence[Layout]
+    surfaces: Sequence[FrameSurface | None]
+    element: ElementType
+    channels: int | None
+    given: ReadBatch | ReadFrames
+
+    @classmethod
+    def of_batch(cls, source: PlanOperand, labels: str, device: str) -> ReadImages:
+        """The images of a tensor with the axes `labels`, or of a descriptor."""
+        batch = as_batch(source.spec.layout, labels)
+        layouts, first, itemsize = [], 0, source.spec.element.itemsize
+        if batch.sizes[0]:
+            image = batch.sliced(0)
+            first = image.first_offset
+            layouts = [image.shifted(-first)] * batch.sizes[0]
+        channels = batch.sizes[1] if "C" in labels else None
+        given = ReadBatch(source.required(device), len(layouts), first * itemsize, batch.strides[0] * itemsize)
+        return cls(layouts, [None] * len(layouts), source.spec.element, channels, given)
+
+    @classmethod
+    def of_frames(cls, frames: Sequence[FrameOperand], device: str, *, is_batch: bool) -> ReadImages:
+        """Frames of any sizes and formats. Raises what `check_frames` raises."""
+        sources = FrameSources.of_frames(frames)
+        surfaces = [frame.surface if frame.colours is None else None for frame in frames]
+        required = tuple(FrameRequirement.of(frame, device) for frame in frames)
+        return cls(sources.layouts, surfaces, sources.element, CHANNELS, ReadFrames(required, is_batch))
+
+
+class PlannedResize(Plan):
+    """A resize or letterbox, planned once by `plan_resize` or `plan_letterbox` and run many times: `plan(src, out)`.
+
+    It runs on tensors with the sizes, strides and types of the plan, or on frames of the same formats, sizes, pitches,
+    matrices and chroma. If the plan's device is unavailable, as `missing` tells, the plan is for a reference GPU and
+    can only be read.
+    """
+
+    __slots__ = ()
+
+    @property
+    def heading(self) -> list[str]:
+        """The steps, and a line for each window where they differ."""
+        windows, _ = self.options
+        alike = self.plan.problem.window is not None
+        lines = [] if alike else [f"{number}: {window.in_words()}" for number, window in enumerate(windows)]
+        return [*super().heading, *lines]
+
+    def __call__(self, src: object, out: HasOperand, stream: object = None) -> None:
+        """Run on a tensor, a frame or a list of frames, and a tensor; nothing is written if they do not fit the plan.
+
+        Raises `BindingError` for another layout, type, format, device or alignment than planned, a read-only `out`, or
+        sides that share memory. Raises `LayoutError` for another number of frames, and `DeviceError` if the plan's
+        device is unavailable.
+        """
+        self.check_runnable()
+        if not hasattr(out, "operand"):
+            raise no_tensor(out=out)
+        (read, for_out), (windows, room) = self.sides, self.options
+        places, operands = read.located(src)
+        target = out.operand
+        for_out.check("out", target)
+        if any(share_memory(operand, target) for operand in operands):
+            raise BindingError("out shares memory with src.")
+        if windows:
+            run_steps(self.launches, room, (windows, places), target, stream)
+
+
+def planned_resize(
+    read: ReadImages,
+    target: PlanOperand,
+    labels: str,
+    place: Callable[[tuple[int, int], tuple[int, int]], tuple[Box, Place]],
+    rule: ResizeRule,
+    values: ConversionOptions,
+    device: str,
+    fill: object = 0,
+    fill_name: str = "fill",
+) -> PlannedResize:
+    """The plan of a resize into a target with the axes `labels`.
+
+    `place` is the box of an image, and where it goes, of the image's height and width and those of the target. Raises
+    `LayoutError` if the target does not fit.
+    """
+    written = as_batch(target.spec.layout, labels)
+    channels = 1 if read.channels is None else read.channels
+    made = values.conversion(read.element, read.channels, target.spec.element)
+    wanted = len(read.layouts), made.output_channels(channels)
+    if written.sizes[:2] != wanted or 0 in written.sizes[2:]:
+        raise LayoutError(
+            f"dst has sizes {target.spec.layout.sizes}; this resize makes {wanted[0]} pictures of {wanted[1]} "
+            "channels, of at least 1 x 1 pixels."
+        )
+    if written.has_overlap:
+        raise LayoutError(f"dst repeats or overlaps its own elements: {target.spec.layout}.")
+    size = written.sizes[2], written.sizes[3]
+    windows = tuple(
+        ResizeWindow(image, *place((image.sizes[1], image.sizes[2]), size), surface=surface)
+        for image, surface in zip(read.layouts, read.surfaces, strict=True)
+    )
+    shared = windows[0] if len(set(windows)) == 1 else None
+    fills = fill_bytes(fill, read.element, channels, fill_name)
+    room, spec, conversion, mixing = unmixed_step(replace(target.spec, layout=written), made, device)
+    steps, reads_frames = source_steps(read.layouts), any(window.surface is not None for window in windows)
+    problem = ResizeProblem(spec, conversion, rule, channels, steps, fills, shared, reads_frames)
+    sides = read.given, target.required(device, is_written=True)
+    return PlannedResize.of(device, (problem, *mixing), sides, (windows, room))

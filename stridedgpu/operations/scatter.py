@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from stridedgpu.devices.operand import AllocationSpec, Operand
-from stridedgpu.devices.selection import CPU, device_named
+from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
+from stridedgpu.devices.selection import CPU, device_named, planner_named
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.relayout_problem import RelayoutProblem
@@ -19,6 +21,7 @@ from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT
+from .gather import planned_output
 from .index_arguments import (
     INDEX_TYPES,
     IndexedAccess,
@@ -27,9 +30,16 @@ from .index_arguments import (
     elements_access,
     tuples_access,
 )
-from .requirements import check_output_layout, check_output_memory
+from .plans import (
+    HasOperand,
+    Plan,
+    PlanOperand,
+    check_output_layout,
+    check_output_memory,
+    steps_alike,
+)
 
-__all__ = ["check_updates", "scatter_elements_operand", "scatter_nd_operand"]
+__all__ = ["PlannedScatter", "planned_scatter", "scatter_elements_operand", "scatter_nd_operand"]
 
 
 def scatter_elements_operand(
@@ -149,3 +159,96 @@ def check_updates(updates: TensorSpec, element: ElementType, sizes: tuple[int, .
         )
     if updates.layout.sizes != sizes:
         raise LayoutError(f"updates have sizes {updates.layout.sizes}; these indices need sizes {sizes}.")
+
+
+class PlannedScatter(Plan):
+    """A scatter, planned once by `plan_scatter_nd` or its variants: `plan(data, indices, updates, out)`.
+
+    `copy` is the plan of the first step, the data into `out`; `plan` is that of the updates over it. `sides` are the
+    requirements of `data`, `indices`, `updates` and `out`, which tensors must meet as for a `PlannedGather`. With the
+    data as `out` elements are replaced in place, and nothing is copied.
+    """
+
+    __slots__ = ()
+
+    @property
+    def steps(self) -> tuple[DevicePlan, ...]:
+        """The updates, which `kernel` and widths are those of."""
+        return (self.plan,)
+
+    @property
+    def copy(self) -> DevicePlan:
+        """The plan of the data's copy into `out`."""
+        return self.plans[1]
+
+    def explain(self) -> str:
+        """Both plans in words."""
+        return f"the data first:\n{self.copy.explain()}\nthen the updates over it:\n{Plan.explain(self)}"
+
+    def __call__(
+        self, data: HasOperand, indices: HasOperand, updates: HasOperand, out: HasOperand, stream: object = None
+    ) -> None:
+        """Run on four tensors; raises what a `PlannedGather` raises, before anything is written."""
+        try:
+            source, index, new, target = data.operand, indices.operand, updates.operand, out.operand
+            write, copy = self.launches
+        except (AttributeError, ValueError):
+            self.refuse(data=data, indices=indices, updates=updates, out=out)
+        for_data, for_indices, for_updates, for_out = self.sides
+        rule, alike = self.options
+        # One tensor in both places does not forget that it fits.
+        if source.fitted is not (for_out if alike and source is target else for_data):
+            for_data.check("data", source)
+        if index.fitted is not for_indices:
+            for_indices.check("indices", index)
+        if new.fitted is not for_updates:
+            for_updates.check("updates", new)
+        if target.fitted is not for_out:
+            for_out.check("out", target)
+        (start, end), (read, read_end) = target.reach, source.reach
+        (named, named_end), (written, written_end) = index.reach, new.reach
+        replaces = read == start and steps_alike(source.layout, target.layout)
+        if not replaces and read < end and start < read_end and share_memory(source, target):
+            raise BindingError("out shares memory with data.")
+        if named < end and start < named_end and share_memory(index, target):
+            raise BindingError("out shares memory with indices.")
+        if written < end and start < written_end and share_memory(new, target):
+            raise BindingError("out shares memory with updates.")
+        direct = self.direct
+        if direct is not None and stream is None:
+            check, copied, moved = direct
+            if copied is not None or replaces:
+                check(named)
+                if not replaces:
+                    copied(read, start)
+                moved(written, start, named)
+                return
+        checked = device_named(self.device).launch_for(rule)(index, stream)
+        copied = None if replaces else copy(source, target, stream)
+        moved = write(new, target, index, stream)
+        if checked is not None and moved is not None:
+            self.keep((checked, copied, moved))
+
+
+def planned_scatter(
+    access: IndexedAccess,
+    data: PlanOperand,
+    indices: PlanOperand,
+    updates: PlanOperand,
+    out: PlanOperand | None,
+    device: str,
+) -> PlannedScatter:
+    """The plan of a scatter of `updates` into a copy of `data` in `out`, or in new memory.
+
+    Raises `LayoutError` and `ElementTypeError` for sides that do not fit.
+    """
+    check_updates(updates.spec, data.spec.element, access.sizes)
+    widest = planner_named(device)[0].widest_access
+    source, over = data.within(widest), updates.within(widest)
+    target = planned_output(out, data.spec.layout.sizes, data).within(widest)
+    element = data.spec.element
+    copy = moving_problem(source.spec, target.spec, conversion(element, element), None)
+    problems = access.problem(target.spec, over.spec, scatters=True), copy
+    for_data, for_out = source.required(device), target.required(device, is_written=True)
+    sides = for_data, indices.required(device), over.required(device), for_out
+    return PlannedScatter.of(device, problems, sides, (access.rule, replace(for_data, is_written=True) == for_out))

@@ -18,7 +18,7 @@ from stridedgpu.devices.interface import Located
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.layout import Layout
 
-from .crop_sources import CropSources
+from .images import CropSources
 
 __all__ = ["planes_of"]
 

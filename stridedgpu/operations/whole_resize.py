@@ -16,8 +16,8 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
-from .crop_sources import MOST_IMAGES
 from .crops import fill_bytes
+from .images import MOST_IMAGES
 from .options import MemoryOptions
 from .resize import as_batch, box_of, checked_rule
 

@@ -30,9 +30,8 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of, operand_of_array, with_canonical_axes
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.operations.crop_sources import CropSources
-from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import moved_frame, relayout_frames, rgb_image
+from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.conversion import conversion_options

@@ -16,10 +16,9 @@ import numpy as np
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
-from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.crops import write_crops
-from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import write_frame_crops
+from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.relayout import relayout_operand

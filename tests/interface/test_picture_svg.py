@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 import stridedgpu as sg
 from stridedgpu import picture
-from stridedgpu.operations.relayout_plan import RelayoutPlan
+from stridedgpu.operations.relayout import RelayoutPlan
 from stridedgpu.picture.cells import grid_of
 from stridedgpu.picture.page import fragment
 from stridedgpu.picture.subject import PlanMap, tile_words

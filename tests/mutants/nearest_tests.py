@@ -93,6 +93,8 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("operations/index*", ("operations/test_gather.py", "operations/test_index_refusals.py")),
     ("*/frame*", ("operations/test_frame_plans.py", "operations/test_frames_resized.py", *_FRAMES[1:])),
     ("operations/*resize*", ("operations/test_resize_plan.py", "operations/test_resize.py")),
+    ("operations/images.py", ("operations/test_crops.py", "operations/test_frames_resized.py")),
+    ("operations/plans.py", ("operations/test_plans_travel.py", "operations/test_index_plans.py")),
     ("operations/letterbox.py", ("operations/test_resize.py", "operations/test_resize_plan.py")),
     ("operations/volume_planes.py", ("operations/test_volume_crops.py",)),
     ("api/*resize*", ("operations/test_resize_plan.py", "operations/test_resize.py")),

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu import BindingError, BufferTensorDesc, DeviceError, Layout, LayoutError, StridedTensor
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
-from stridedgpu.operations.requirements import Given
+from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -178,7 +178,7 @@ def test_a_read_only_target():
 
 @pytest.mark.parametrize("owned", [False, True])
 def test_only_what_a_gpu_writes_has_to_own_its_padding(owned):
-    given = Given(TensorSpec(Layout((3, 5), (8, 1)), element_type("uint8"), 16, 0, owned))
+    given = PlanOperand(TensorSpec(Layout((3, 5), (8, 1)), element_type("uint8"), 16, 0, owned))
     assert given.required("cuda:0", is_written=True).spec.owns_padding is owned
     assert not given.required("cuda:0").spec.owns_padding
     assert not given.required("cpu", is_written=True).spec.owns_padding

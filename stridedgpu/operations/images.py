@@ -1,4 +1,8 @@
-"""`CropSources`: the images, or volumes, that windows are taken from."""
+"""Images as operations take them, whatever they come as: a batch, a list of tensors, or frames.
+
+`CropSources` are images or volumes in memory, `FrameSources` frames as RGB images. `FrameRequirement` is what a frame
+must be for a plan to run on it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,25 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
-from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.planning.frame_problem import FrameSurface
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-__all__ = ["MOST_IMAGES", "CropSources"]
+from .plans import PlanOperand, Requirement
+
+__all__ = [
+    "MOST_IMAGES",
+    "CropSources",
+    "FrameRequirement",
+    "FrameSources",
+    "check_apart",
+    "check_frames",
+    "frames_like",
+]
 
 MOST_IMAGES: Final = 1 << 28
 """More images than there is memory to list: a view that repeats one can have as many."""
@@ -171,3 +187,150 @@ def _first_image(batch: Layout) -> tuple[Layout, int]:
     """The layout of a batch's first image from its lowest element, and the elements before that in the buffer."""
     image = batch.sliced(0)
     return image.shifted(-image.first_offset), image.first_offset
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSources(CropSources):
+    """Frames of any sizes, and of formats with one sample depth; `operands` are all their planes.
+
+    An RGB or gray frame is an image in memory. The layout of a luma-chroma frame is that of its packed RGB pixels.
+    """
+
+    frames: Sequence[FrameOperand] = ()
+
+    @classmethod
+    def of_frames(cls, frames: Sequence[FrameOperand]) -> FrameSources:
+        """Frames, checked. Raises what `check_frames` raises."""
+        check_frames(frames)
+        layouts = []
+        for frame in frames:
+            colours = frame.colours
+            if colours is None:
+                layouts.append(frame.surface.pixels)
+            else:
+                layouts.append(colours.layout.shifted(-colours.layout.first_offset))
+        planes = [plane for frame in frames for plane in frame.planes]
+        return cls(layouts, (), planes, is_batch=False, argument="frames", frames=frames)
+
+    @property
+    def element(self) -> ElementType:
+        """The type of the first frame's colours."""
+        return self.frames[0].element
+
+    @property
+    def channels(self) -> int:
+        """Red, green and blue."""
+        return CHANNELS
+
+    @property
+    def device(self) -> str:
+        """The device of the first frame."""
+        return self.frames[0].device
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The height and width of the first frame."""
+        return self.frames[0].sizes
+
+    @property
+    def resized(self) -> Sequence[ResizeSource]:
+        """Each luma-chroma frame, or the memory of an RGB or gray frame."""
+        return [_source(frame) for frame in self.frames]
+
+    def repeated(self, count: int) -> FrameSources:
+        """The same frames `count` times."""
+        return replace(self, layouts=list(self.layouts) * count, frames=list(self.frames) * count)
+
+    def name(self, number: int) -> str:
+        """The name of a plane in messages; planes are numbered over all frames."""
+        for place, frame in enumerate(self.frames):
+            if number < len(frame.planes):
+                return f"frames[{place}].planes[{number}]"
+            number -= len(frame.planes)
+        return self.argument
+
+    def check(self, channels: int, element: ElementType, device: str, beside: str | None = None) -> None:
+        """Check nothing: `of_frames` has checked the frames together."""
+
+
+def _source(frame: FrameOperand) -> FrameOperand | Located:
+    """A luma-chroma frame, or the memory of another frame from its lowest element on."""
+    colours = frame.colours
+    return frame if colours is None else (colours.buffer, colours.start_bytes)
+
+
+def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
+    """The common type of the frames' colours, and their common device.
+
+    Raises `LayoutError` for no frames, `ElementTypeError` for frames of different depths, `BindingError` for frames on
+    two devices.
+    """
+    if not frames:
+        raise LayoutError("No frames were given: a batch of none has no type.")
+    element, device = frames[0].element, frames[0].device
+    for number, frame in enumerate(frames):
+        if frame.element != element:
+            raise ElementTypeError(
+                f"frames[{number}] ({frame.samples.name}) has colours of {frame.element} and frames[0] "
+                f"({frames[0].samples.name}) of {element}; convert them apart, each with its own scale, or declare "
+                "Preprocess(normalize=...), which goes by each frame's type."
+            )
+        if frame.device != device:
+            raise BindingError(f"frames[{number}] is on {frame.device} and frames[0] on {device}.")
+    return element, device
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRequirement:
+    """The format, sizes, plane strides, matrix, chroma and device of a frame; `pixels` is that of RGB and gray pixels.
+
+    `pixels` is None for a frame of luma and chroma, whose kernels go by the actual addresses.
+    """
+
+    surface: FrameSurface
+    device: str
+    pixels: Requirement | None = None
+
+    @classmethod
+    def of(cls, frame: FrameOperand, device: str) -> FrameRequirement:
+        """What every frame like this one is, on a device."""
+        colours = frame.colours
+        return cls(frame.surface, device, None if colours is None else PlanOperand(colours.spec).required(device))
+
+    def check(self, name: str, frame: object) -> FrameOperand:
+        """The operand of a frame. Raises `BindingError` unless it meets the requirement."""
+        operand: object = getattr(frame, "operand", None)
+        if not isinstance(operand, FrameOperand) or operand.surface != self.surface:
+            planned = self.surface
+            raise BindingError(
+                f"{name}={frame!r} is not a frame like the one that was planned for: {planned.samples.name} frames of "
+                f"{planned.sizes[0]} x {planned.sizes[1]} with plane strides {planned.plane_strides}, chroma "
+                f"{planned.chroma}, and one matrix and range."
+            )
+        if operand.device != self.device:
+            raise BindingError(f"{name} is on {operand.device}; the plan is for {self.device}.")
+        colours = operand.colours
+        if self.pixels is not None and colours is not None:
+            self.pixels.check(name, colours)
+        return operand
+
+
+def frames_like(required: Sequence[FrameRequirement], frames: object, *, is_batch: bool) -> list[FrameOperand]:
+    """The operands of a frame, or of a list of frames, each like the planned one.
+
+    Raises `LayoutError` for another number of frames, and `BindingError` for others.
+    """
+    if not is_batch:
+        return [required[0].check("frame", frames)]
+    if not isinstance(frames, Sequence) or len(frames) != len(required):
+        given = f"{len(frames)} frames" if isinstance(frames, Sequence) else f"a {type(frames).__name__}"
+        raise LayoutError(f"frames are {given}; the plan is for a list of {len(required)}.")
+    pairs = enumerate(zip(required, frames, strict=True))
+    return [kind.check(f"frames[{number}]", frame) for number, (kind, frame) in pairs]
+
+
+def check_apart(frames: Sequence[FrameOperand], target: Operand) -> None:
+    """Raise `BindingError` if a planned target shares memory with a frame."""
+    for number, frame in enumerate(frames):
+        if any(share_memory(plane, target) for plane in frame.planes):
+            raise BindingError(f"out shares memory with {'the frame' if len(frames) == 1 else f'frames[{number}]'}.")
