@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice, product
+from itertools import chain, groupby, islice, product
 from math import gcd, prod
 from typing import Final, Literal
 
@@ -61,15 +61,18 @@ class Grid:
         """True if any element is omitted."""
         return None in (*self.planes, *self.rows, *self.columns)
 
-    def coordinates(self, plane: Coordinates, row: int, column: int) -> Coordinates:
-        """The coordinates of one element; a tensor of fewer than two axes is one row."""
-        return (*plane, row, column)[max(0, 2 - self.ndim) :]
+    def table(self, plane: Coordinates) -> list[list[Coordinates | None] | None]:
+        """The coordinates of a plane's elements, row by row; a tensor of fewer than two axes is one row."""
+        first = max(0, 2 - self.ndim)
+        return [
+            None if row is None else [None if at is None else (*plane, row, at)[first:] for at in self.columns]
+            for row in self.rows
+        ]
 
     def elements(self) -> Iterator[Coordinates]:
         """The coordinates of every visible element, in row-major order."""
-        for plane, row, column in product(self.planes, self.rows, self.columns):
-            if plane is not None and row is not None and column is not None:
-                yield self.coordinates(plane, row, column)
+        rows = chain.from_iterable(self.table(plane) for plane in self.planes if plane is not None)
+        return (at for row in rows if row is not None for at in row if at is not None)
 
 
 @dataclass(frozen=True, slots=True)

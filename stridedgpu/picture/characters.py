@@ -87,12 +87,9 @@ def _grid_lines(side: Side, width: int) -> list[str]:
 def _plane_lines(side: Side, plane: Coordinates, names: dict[Coordinates, str], cell: int) -> list[str]:
     """One plane: its outer coordinates, if any, then its rows."""
     lines = [side.subject.plane_title(plane)] if plane else []
-    for row in side.grid.rows:
-        if row is None:
-            lines.append(_LEFT_OUT)
-            continue
-        at = (None if column is None else side.grid.coordinates(plane, row, column) for column in side.grid.columns)
-        lines.append(" ".join(_LEFT_OUT if place is None else names[place].rjust(cell) for place in at))
+    for row in side.grid.table(plane):
+        cells = [_LEFT_OUT if at is None else names[at].rjust(cell) for at in row or [None]]
+        lines.append(" ".join(cells))
     return lines
 
 

@@ -182,17 +182,13 @@ def _draw_planes(canvas: _Canvas, side: Side, top: float) -> None:
 def _draw_plane(canvas: _Canvas, side: Side, plane: Coordinates, place: tuple[float, float, float]) -> None:
     """Draw the cells of one plane; `place` is left, top and the width of a cell."""
     left, top, width = place
-    for down, row in enumerate(side.grid.rows):
+    for down, row in enumerate(side.grid.table(plane)):
         y = top + down * _ROW
-        if row is None:
-            canvas.words(left + width / 2 - 4, y + 16, "⋮")
-            continue
-        for across, column in enumerate(side.grid.columns):
+        for across, at in enumerate(row or [None]):
             x = left + across * width
-            if column is None:
-                canvas.words(x + width / 2 - 4, y + 16, "…")
+            if at is None:
+                canvas.words(x + width / 2 - 4, y + 16, "…" if row else "⋮")
                 continue
-            at = side.grid.coordinates(plane, row, column)
             offset = side.subject.layout.offset_of(at)
             facts = f'class="sg-cell" data-at="{joined(at)}" data-offset="{offset}"'
             hint = f"({joined(at)}) lies at offset {offset}"

@@ -105,16 +105,13 @@ def _plane(side: Side, plane: Coordinates) -> str:
     title = escape(side.subject.plane_title(plane) if plane else "")
     rows = []
     tab = 0
-    for row in side.grid.rows:
-        if row is None:
-            rows.append('<tr><td class="sg-left-out">⋮</td></tr>')
-            continue
+    for row in side.grid.table(plane):
         cells = []
-        for column in side.grid.columns:
-            if column is None:
-                cells.append('<td class="sg-left-out">…</td>')
+        for at in row or [None]:
+            if at is None:
+                cells.append(f'<td class="sg-left-out">{"…" if row else "⋮"}</td>')
             else:
-                cells.append(_cell(side, side.grid.coordinates(plane, row, column), tab))
+                cells.append(_cell(side, at, tab))
                 tab = -1
         rows.append(f"<tr>{''.join(cells)}</tr>")
     caption = f"<figcaption>{title}</figcaption>" if title else ""
