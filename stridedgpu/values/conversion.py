@@ -65,6 +65,15 @@ __all__ = [
 Rounding = Literal["nearest", "truncate"]
 Arithmetic = Literal["multiply", "divide"]
 
+Operation = Literal["multiply", "add", "divide"]
+Constant = Literal["scale", "bias", "unit"]
+
+_STEPS: Final[dict[Arithmetic, tuple[tuple[Operation, Constant], ...]]] = {
+    "multiply": (("multiply", "scale"), ("add", "bias")),
+    "divide": (("divide", "unit"), ("add", "bias"), ("divide", "scale")),
+}
+"""The steps of each arithmetic, as the CPU's two implementations take them."""
+
 _ROUNDINGS: Final = get_args(Rounding)
 _ARITHMETICS: Final = get_args(Arithmetic)
 
@@ -106,6 +115,15 @@ class Conversion:
     def has_arithmetic(self) -> bool:
         """Whether there is a scale, a bias or a matrix."""
         return self.scale is not None or self.bias is not None or self.matrix is not None
+
+    @property
+    def steps(self) -> tuple[tuple[Operation, Constant], ...]:
+        """The arithmetic between the casts: operations with constants, each rounded; those that are None are left out.
+
+        >>> conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES["float32"], scale=0.5, bias=1.0).steps
+        (('multiply', 'scale'), ('add', 'bias'))
+        """
+        return _STEPS["multiply" if self.unit is None else "divide"]
 
     @property
     def is_per_channel(self) -> bool:

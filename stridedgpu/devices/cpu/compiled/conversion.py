@@ -20,10 +20,9 @@ from struct import pack, unpack
 from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.values.conversion import Conversion, Rounding
+from stridedgpu.values.conversion import Conversion, Operation, Rounding
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
-from .gather_indices import HALVES_ORDER, compares_halves, halves, in_order
 from .ir import Code, Value, vector_type
 
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
@@ -34,9 +33,11 @@ _WORDS: Final = frozenset({name for name, element in ELEMENT_TYPES.items() if el
 
 _UINT8: Final = ELEMENT_TYPES["uint8"]
 _INT32: Final = ELEMENT_TYPES["int32"]
-_INT64: Final = ELEMENT_TYPES["int64"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
+_OPERATIONS: Final[dict[Operation, str]] = {"multiply": "fmul", "add": "fadd", "divide": "fdiv"}
+"""LLVM's instruction of each operation of arithmetic."""
+
 _ROUNDINGS: Final[dict[Rounding, str]] = {"nearest": "llvm.roundeven", "truncate": "llvm.trunc"}
 """The LLVM intrinsic of each rounding mode."""
 
@@ -81,14 +82,12 @@ def converted(code: Code, vector: Value, conversion: Conversion, affine: Affine,
         return _cast(code, vector, source, target, conversion.rounding)
     compute = conversion.compute
     numbers = _cast(code, vector, source, compute, conversion.rounding)
-    if conversion.unit is not None:
-        numbers = code.binary("fdiv", numbers, code.full(numbers.type, _constant(conversion.unit, compute)))
-    elif affine.scale is not None:
-        numbers = code.binary("fmul", numbers, affine.scale)
-    if affine.bias is not None:
-        numbers = code.binary("fadd", numbers, affine.bias)
-    if conversion.unit is not None and affine.scale is not None:
-        numbers = code.binary("fdiv", numbers, affine.scale)
+    unit = None if conversion.unit is None else code.full(numbers.type, _constant(conversion.unit, compute))
+    operands = {"scale": affine.scale, "bias": affine.bias, "unit": unit}
+    for operation, name in conversion.steps:
+        operand = operands[name]
+        if operand is not None:
+            numbers = code.binary(_OPERATIONS[operation], numbers, operand)
     if source.kind == "f" or not finite:
         quiet = code.full(numbers.type, "0x7FF8000000000000")
         numbers = code.select(code.compare("fcmp uno", numbers, numbers), quiet, numbers)
@@ -293,12 +292,6 @@ def _whole(code: Code, vector: Value, word: str, rounding: Rounding) -> Value:
 
 def _saturated(code: Code, vector: Value, source: ElementType, target: ElementType) -> Value:
     """Integers clamped to the target's range."""
-    if source == _INT64 and target.itemsize < 4 and vector.lanes % len(HALVES_ORDER) == 0 and compares_halves():
-        low, high = halves(code, vector)
-        sign = code.binary("ashr", high, 31)
-        fits = code.compare("icmp eq", high, code.binary("ashr", low, 31))
-        made = code.select(fits, low, code.binary("xor", sign, (1 << 31) - 1))
-        return in_order(code, _saturated(code, made, _INT32, target))
     (own_least, own_most), (least, most) = _limits(source), _limits(target)
     less, greater = ("icmp slt", "icmp sgt") if source.kind == "i" else ("icmp ult", "icmp ugt")
     if own_least < least:

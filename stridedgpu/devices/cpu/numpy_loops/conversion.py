@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.values.conversion import Conversion, Rounding
+from stridedgpu.values.conversion import Conversion, Operation, Rounding
 from stridedgpu.values.dtypes import ElementType
 
 __all__ = ["Array", "constants", "convert_block", "storage_dtype"]
@@ -33,9 +33,6 @@ def storage_dtype(element: ElementType, *, opaque: bool) -> np.dtype[Any]:
     if opaque:
         return np.dtype(_OPAQUE[element.itemsize])
     return np.dtype(_OPAQUE[element.itemsize] if element.kind == "b" or element.name in _DECODED else element.name)
-
-
-"""Scales or biases in the compute type; values out of float32's range become infinite there."""
 
 
 def constants(values: Sequence[float], compute: ElementType) -> Array:
@@ -59,14 +56,12 @@ def convert_block(block: Array, conversion: Conversion, scale: Array | None = No
         numbers = _cast(block, source, compute, rounding)
         if numbers is block:
             numbers = block.copy(order="K")
-        if conversion.unit is not None:
-            np.divide(numbers, numbers.dtype.type(conversion.unit), out=numbers)
-        elif scale is not None:
-            np.multiply(numbers, scale, out=numbers)
-        if bias is not None:
-            np.add(numbers, bias, out=numbers)
-        if conversion.unit is not None and scale is not None:
-            np.divide(numbers, scale, out=numbers)
+        unit = None if conversion.unit is None else numbers.dtype.type(conversion.unit)
+        operands = {"scale": scale, "bias": bias, "unit": unit}
+        for operation, name in conversion.steps:
+            operand = operands[name]
+            if operand is not None:
+                _OPERATIONS[operation](numbers, operand, out=numbers)
         if source.kind == "f" or not all(values is None or np.isfinite(values).all() for values in (scale, bias)):
             np.copyto(numbers, np.nan, where=np.isnan(numbers))
         return _cast(numbers, compute, target, rounding)
@@ -216,6 +211,9 @@ def _integers_to_odd(block: Array) -> Array:
 
 _UINT8: Final = ElementType("uint8", "u", 1)
 _FLOAT32: Final = ElementType("float32", "f", 4)
+
+_OPERATIONS: Final[dict[Operation, np.ufunc]] = {"multiply": np.multiply, "add": np.add, "divide": np.divide}
+"""The NumPy function of each operation of arithmetic."""
 
 _ROUNDINGS: Final[dict[Rounding, np.ufunc]] = {"nearest": np.rint, "truncate": np.trunc}
 """The NumPy function of each rounding mode."""
