@@ -457,7 +457,8 @@ def _alike(values: Any, column: Any) -> Any:
 
 def _check_rows(name: object, values: Any, count: int, why: str = "") -> None:
     """Raise `LayoutError` unless a column has a value for each image."""
-    is_sized = isinstance(values, Sized) and hasattr(type(values), "__getitem__") and getattr(values, "ndim", 1) != 0
+    is_sized = isinstance(values, Sized) and hasattr(type(values), "__getitem__")
+    is_sized = is_sized and not (isinstance(values, np.ndarray) and values.ndim == 0)
     if not is_sized or len(values) != count:
         size = f"{len(values)} rows" if is_sized else f"a {type(values).__name__}"
         raise LayoutError(f"column {name!r} holds {size} beside {count} pictures{why}.")

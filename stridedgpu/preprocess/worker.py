@@ -421,9 +421,14 @@ def _of_rows(
     return moved
 
 
+def _is_number(values: object) -> bool:
+    """Whether this is an array of rank 0, which has a length that cannot be asked for."""
+    return isinstance(values, np.ndarray) and values.ndim == 0
+
+
 def _is_sequence(values: object) -> bool:
     """Whether entries can be counted and taken; not those of a class, nor of an array of rank 0."""
-    return isinstance(values, Sized) and hasattr(type(values), "__getitem__") and getattr(values, "ndim", 1) != 0
+    return isinstance(values, Sized) and hasattr(type(values), "__getitem__") and not _is_number(values)
 
 
 def _check_keys(keys: Keys, count: int) -> None:

@@ -228,7 +228,7 @@ def _resize(scene: Scene) -> tuple[Function, Arguments]:
         "src": source,
         "size": scene.pick((4, 4), (9, 3), 5),
         "dims": "NHWC",
-        "interpolation": scene.pick("pillow-bilinear", "opencv-linear", "nearest-pixel", "pillow-bicubic"),
+        "interpolation": scene.pick("pillow-bilinear", "opencv-linear", "pillow-nearest", "pillow-bicubic"),
         "box": scene.pick(None, (0, 0, 4, 4), (1.5, 0.5, 6.0, 5.0)),
         "passes": None,
         "layout": scene.pick(None, "NHWC", "NCHW"),
@@ -913,6 +913,8 @@ def _digest(result: Any, depth: int = 0) -> str:
         case sg.Frame():
             planes = ", ".join(_digest(plane) for plane in result.planes)
             return f"{result.format} {result.sizes} {result.matrix}: {planes}"
+        case np.ndarray() if result.dtype.hasobject:
+            return f"array {result.shape} {_digest(result.tolist(), depth + 1)}"
         case np.ndarray():
             content = _hash(np.ascontiguousarray(result).tobytes()) if result.nbytes < _MOST_READ else "large"
             return f"array {result.shape} {result.dtype} {content}"

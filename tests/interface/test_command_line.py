@@ -343,6 +343,13 @@ def test_pictures_are_compared_while_the_batch_is_written(folder, monkeypatch, c
     assert len(np.load("o.npy", allow_pickle=False)) == 70
 
 
+@pytest.mark.parametrize("command", [(), ("preprocess",), ("explain",), ("info",), ("show",), ("size",)], ids=str)
+def test_options_are_not_abbreviated(command, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([*command, "--hel"])
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize(
     "seconds, numpy_seconds, words",
     [
