@@ -50,7 +50,7 @@ class SamplesKernel:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, lanes, planes = Code(), self.lanes, len(self.samples.planes)
-        colours = [code.pointer(code.parameter(place)) for place in range(3)]
+        addresses = [code.pointer(code.parameter(place)) for place in range(3)]
         pitch, width = code.parameter(3), code.parameter(_PLANES_AT + 2 * planes)
         targets = [
             (code.pointer(code.parameter(_PLANES_AT + 2 * n)), code.parameter(_PLANES_AT + 2 * n + 1))
@@ -62,15 +62,13 @@ class SamplesKernel:
             at = code.smaller(step, last)
             for number in range(down):
                 row = code.add(code.multiply(item, down), number)
-                mixed = self._colours(code, colours, code.multiply(row, pitch), at)
-                luma = self._sample(code, mixed, self.matrix.y)
+                colours = self._colours(code, addresses, code.multiply(row, pitch), at)
+                vectors = [self._sample(code, colours, self.matrix.y)]
                 if number == 0 and right == 2:
-                    chroma = self._chroma(code, mixed, sums=down == 1)
-                    self._store_chroma(code, targets, item, at, luma, chroma)
-                if planes > 1 or right == 1:
-                    start, stride = targets[0]
-                    place = code.at(start, code.multiply(row, stride))
-                    code.store(luma, code.at(place, code.multiply(at, self._itemsize)), self._itemsize)
+                    vectors += self._chroma(code, colours, sums=down == 1)
+                for plane, (start, stride) in enumerate(targets):
+                    rows = row if self.samples.planes[plane].rows == 1 else item
+                    self._store(code, vectors, plane, code.at(start, code.multiply(rows, stride)), at)
         return code.text(name)
 
     @property
@@ -112,43 +110,31 @@ class SamplesKernel:
         narrow = code.cast("trunc", whole, self._element)
         return code.binary("shl", narrow, matrix.shift) if matrix.shift else narrow
 
-    def _chroma(self, code: Code, colours: list[Value], *, sums: bool) -> tuple[Value, Value]:
+    def _chroma(self, code: Code, colours: list[Value], *, sums: bool) -> list[Value]:
         """Blue and red difference of every pair of pixels."""
         even, odd = (
             [code.shuffle(colour, None, range(first, self.lanes, 2)) for colour in colours] for first in range(2)
         )
         taken = [code.add(left, right) for left, right in zip(even, odd, strict=True)] if sums else even
-        return self._sample(code, taken, self.matrix.u), self._sample(code, taken, self.matrix.v)
+        return [self._sample(code, taken, weights) for weights in (self.matrix.u, self.matrix.v)]
 
-    def _store_chroma(
-        self,
-        code: Code,
-        targets: list[tuple[Value, Value]],
-        item: Value,
-        at: Value,
-        luma: Value,
-        chroma: tuple[Value, Value],
-    ) -> None:
-        """Write chroma where its planes lie; of packed pixels, luma too."""
-        half, itemsize = self.lanes // 2, self._itemsize
-        pair = code.binary("lshr", at, 1)
-        _, blue, red = self.samples.channels
-        if len(targets) == 3:
-            for samples, vector in zip((blue, red), chroma, strict=True):
-                start, stride = targets[samples.plane]
-                place = code.at(start, code.multiply(item, stride))
-                code.store(vector, code.at(place, code.multiply(pair, itemsize)), itemsize)
+    def _store(self, code: Code, vectors: Sequence[Value], number: int, row: Value, at: Value) -> None:
+        """Write those samples that lie in a plane, of the pixels from a column on: luma, or luma and both chromas."""
+        plane, lanes, itemsize = self.samples.planes[number], self.lanes, self._itemsize
+        places = [-1] * (lanes // plane.columns * plane.samples)
+        for place, (samples, vector) in enumerate(zip(self.samples.channels, vectors, strict=False)):
+            if samples.plane == number:
+                for lane in range(vector.lanes):
+                    places[samples.first + samples.step * lane] = lanes * place + lane
+        if max(places) < 0:
             return
-        first, second = chroma if blue.first < red.first else chroma[::-1]
-        pairs = code.shuffle(first, second, [half * (lane % 2) + lane // 2 for lane in range(self.lanes)])
-        start, stride = targets[blue.plane]
-        place = code.at(code.at(start, code.multiply(item, stride)), code.multiply(pair, blue.step * itemsize))
-        if len(targets) == 2:
-            code.store(pairs, place, itemsize)
-            return
-        vectors = (luma, pairs) if self.samples.channels[0].first == 0 else (pairs, luma)
-        joined = code.shuffle(*vectors, [self.lanes * (lane % 2) + lane // 2 for lane in range(2 * self.lanes)])
-        code.store(joined, place, itemsize)
+        whole = range(lanes)
+        wide = [code.shuffle(vector, None, [n if n < vector.lanes else -1 for n in whole]) for vector in vectors]
+        column = code.binary("udiv", at, plane.columns)
+        start = code.at(row, code.multiply(column, plane.samples * itemsize))
+        for first in range(0, len(places), lanes):
+            piece = gathered(code, wide, places[first : first + lanes])
+            code.store(piece, code.at(start, first * itemsize), itemsize)
 
 
 def _kernel(problem: SamplesProblem) -> SamplesKernel | str:
