@@ -20,7 +20,6 @@ import warnings
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -48,13 +47,30 @@ _SHARED_BYTES: Final = 6 * 8
 _EPOCHS: Final = range(2**63)
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """Three random words of 64 bits, each for one decision."""
+class Chance(NamedTuple):
+    """What a sample's random numbers depend on, and three random words of 64 bits, each for one decision.
 
+    >>> Chance.of(1, 0, "cat.png") == Chance.of(1, 0, "cat.png"), Chance.of(2, 0, "cat.png").row == 0
+    (True, False)
+    >>> [Chance.of(1, epoch, "cat.png").origin((480, 640), (224, 224)) for epoch in range(2)]
+    [(192, 377), (47, 77)]
+    >>> all(0 <= number < 1 for number in Chance.of(1, 0, "cat.png").uniforms(4))
+    True
+    """
+
+    seed: int
+    epoch: int
+    key: object
     row: int
     column: int
     mirrored: int
+
+    @classmethod
+    def of(cls, seed: int, epoch: int, key: object) -> Chance:
+        """The chance of a sample by its key. Raises `LayoutError` for a key that is no integer, string or bytes."""
+        digest = blake2b(_key_bytes(key), digest_size=24, key=_seed_bytes(seed, epoch), person=_PERSON).digest()
+        row, column, mirrored = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))
+        return cls(seed, epoch, key, row, column, mirrored)
 
     def origin(self, sizes: tuple[int, int], window: tuple[int, int]) -> tuple[int, int]:
         """The origin of a window in an image of `sizes`: row and column, in pixels, uniformly distributed."""
@@ -65,44 +81,13 @@ class Draw:
         """Whether to mirror: True with this probability."""
         return self.mirrored < int(probability * 2**_WORD_BITS)
 
-
-class Chance(NamedTuple):
-    """The inputs of a sample's random decisions, and the words for its window and mirroring."""
-
-    seed: int
-    epoch: int
-    key: object
-    drawn: Draw
-
-    @classmethod
-    def of(cls, seed: int, epoch: int, key: object) -> Chance:
-        """The chance of the sample with that key. Raises what `draw` raises."""
-        return cls(seed, epoch, key, draw(seed, key, epoch))
-
     def uniforms(self, count: int, purpose: str = "area") -> Iterator[float]:
-        """`count` uniform numbers in [0, 1), others for each purpose, independent of the words of `draw`.
-
-        >>> all(0 <= number < 1 for number in Chance.of(1, 0, "cat.png").uniforms(4))
-        True
-        """
+        """`count` uniform numbers in [0, 1), others for each purpose, independent of the three words."""
         sample, words = _key_bytes(self.key), _seed_bytes(self.seed, self.epoch)
         for number in range(count):
             digest = blake2b(sample, digest_size=8, key=words, person=f"{purpose} {number}".encode()).digest()
             # A float64 has 53 bits: the result is always below 1.
             yield (int.from_bytes(digest, "little") >> 11) / 2**53
-
-
-def draw(seed: int, key: object, epoch: int = 0) -> Draw:
-    """The words of the sample with that key. Raises `LayoutError` for a key that is no integer, string or bytes.
-
-    >>> draw(1, "cat.png") == draw(1, "cat.png"), draw(1, "cat.png") == draw(2, "cat.png")
-    (True, False)
-    >>> draw(1, "cat.png").origin((480, 640), (224, 224)), draw(1, "cat.png", 1).origin((480, 640), (224, 224))
-    ((192, 377), (47, 77))
-    """
-    digest = blake2b(_key_bytes(key), digest_size=24, key=_seed_bytes(seed, epoch), person=_PERSON).digest()
-    row, column, mirrored = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))
-    return Draw(row, column, mirrored)
 
 
 def pixel_key(image: Operand, axes: str) -> bytes:

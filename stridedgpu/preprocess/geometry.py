@@ -149,8 +149,7 @@ def placement_of(step: Declaration, sizes: tuple[int, int], chance: Chance | Non
     """Where an image of `sizes` (height, width) goes; without `chance` nothing is random."""
     height, width = sizes
     whole: Box = (0.0, 0.0, float(height), float(width))
-    drawn = None if chance is None else chance.drawn
-    flip = bool(step.flip) if drawn is None else drawn.flips(float(step.flip or 0))
+    flip = bool(step.flip) if chance is None else chance.flips(float(step.flip or 0))
     if step.letterbox is not None:
         rows, columns = step.letterbox
         return Placement(sizes, whole, placement(sizes, step.letterbox, scale_up=True), (rows, columns), flip)
@@ -161,8 +160,10 @@ def placement_of(step: Declaration, sizes: tuple[int, int], chance: Chance | Non
     resized, padded = resized_sizes(step, sizes), padded_sizes(step, sizes)
     above, before = (0, 0) if step.pad is None else step.pad[:2]
     window = padded if step.crop is None else (step.crop[0], step.crop[1])
-    is_random = drawn is not None and step.random_crop is not False
-    top, left = drawn.origin(padded, window) if drawn is not None and is_random else middle(padded, window, step.center)
+    if chance is not None and step.random_crop is not False:
+        top, left = chance.origin(padded, window)
+    else:
+        top, left = middle(padded, window, step.center)
     top, left = above - top, before - left
     if flip:  # the window is mirrored, not the image that it is cut from
         left = window[1] - resized[1] - left

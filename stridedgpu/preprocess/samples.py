@@ -60,6 +60,23 @@ class Form:
     place: object = None
     lists: tuple[Any, ...] = ()
 
+    @classmethod
+    def of(cls, sample: object, step: Declaration) -> Form:
+        """The form of a sample. Raises `LayoutError` if it has not the columns that the step names."""
+        kind: type | None = None
+        names: tuple[Any, ...] = ()
+        if isinstance(sample, Mapping):
+            kind, names = dict, tuple(sample)
+        elif isinstance(sample, (tuple, list)):
+            kind, names = tuple, tuple(range(len(sample)))
+        place = 0 if step.column is None else step.column
+        named = [(field, getattr(step, field)) for field in ("key", "mask", "boxes", "points")]
+        for argument, name in (("column", None if kind is None else place), *named):
+            if name is not None and name not in names:
+                parts = ", ".join(map(repr, names)) or "no parts"
+                raise LayoutError(f"{argument}={name!r} is not in the samples, which have {parts}.")
+        return cls(kind, names, place, tuple(name for name in (step.boxes, step.points) if name is not None))
+
     @property
     def beside(self) -> list[Any]:
         """The names of the columns beside the image, in the order of `Sample.columns`."""
@@ -141,14 +158,7 @@ class _Dataset:
     def __init__(self, dataset: Any, step: Declaration) -> None:
         self._dataset, self._key = dataset, step.key
         first = self._first() if len(dataset) else None
-        kind, names = _form_of(first)
-        place = 0 if step.column is None else step.column
-        named = [(field, getattr(step, field)) for field in ("key", "mask", "boxes", "points")]
-        for argument, name in (("column", place if names else None), *named):
-            if name is not None and first is not None and name not in names:
-                parts = ", ".join(map(repr, names)) or "no parts"
-                raise LayoutError(f"{argument}={name!r} is not in the samples, which have {parts}.")
-        self.form = Form(kind, names, place, tuple(name for name in (step.boxes, step.points) if name is not None))
+        self.form = Form(None) if first is None else Form.of(first, step)
         self.is_encoded = first is None or self._sample(0, first).is_encoded
 
     def __len__(self) -> int:
@@ -184,15 +194,6 @@ class _Dataset:
             raise ImageError(f"it has not the parts {names}, which the first sample has.") from None
         key = number if self._key is None else parts[self._key]
         return Sample(number, key, parts.pop(form.place), tuple(parts.values()))
-
-
-def _form_of(sample: object) -> tuple[type | None, tuple[Any, ...]]:
-    """Whether a sample is a dict, a tuple or an image alone, and the names or places of its parts."""
-    if isinstance(sample, Mapping):
-        return dict, tuple(sample)
-    if isinstance(sample, (tuple, list)):
-        return tuple, tuple(range(len(sample)))
-    return None, ()
 
 
 def _column(values: tuple[Any, ...]) -> Any:

@@ -25,7 +25,7 @@ from .declaration import Declaration
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, placement_of
 from .images import is_pillow_image
-from .torch_loader import IndexedDataset, collated, indexed, share_cores
+from .torch_loader import IndexedDataset, collated, share_cores
 from .worker import BatchResult, Call, Worker
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Preprocess(Declaration, Generic[Output]):
 
     def dataset(self, dataset: Any) -> IndexedDataset:
         """A map-style data set of PyTorch whose samples have their indices, which `collate` uses as keys."""
-        return indexed(dataset)
+        return IndexedDataset(dataset)
 
     def placements(
         self, sizes: Sequence[tuple[int, int]], keys: Sequence[object] | None = None, *, epoch: int | None = None

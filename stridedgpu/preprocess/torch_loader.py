@@ -16,6 +16,7 @@ from stridedgpu.devices.cpu.thread_count import suggest_num_threads
 from stridedgpu.values.errors import LayoutError
 
 from .declaration import Declaration
+from .samples import Form
 from .worker import Call, Worker
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ class IndexedDataset:
 
     source: Any
 
+    def __post_init__(self) -> None:
+        """Raise `LayoutError` for a data set without indices."""
+        if not (hasattr(self.source, "__getitem__") and hasattr(self.source, "__len__")):
+            raise LayoutError(
+                f"a {type(self.source).__name__} has no indices to hand on: dataset() takes a data set with a length; "
+                "without one, name a column with key=, or let the pixels be the key."
+            )
+
     def __len__(self) -> int:
         """The samples of the source."""
         return len(self.source)
@@ -52,16 +61,6 @@ class IndexedDataset:
         several = getattr(self.source, "__getitems__", None)
         samples = [self.source[index] for index in indices] if several is None else several(list(indices))
         return [IndexedSample(index, sample) for index, sample in zip(indices, samples, strict=True)]
-
-
-def indexed(dataset: Any) -> IndexedDataset:
-    """A data set whose samples have their indices. Raises `LayoutError` for one without indices."""
-    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
-        raise LayoutError(
-            f"a {type(dataset).__name__} has no indices to hand on: dataset() takes a data set with a length; without "
-            "one, name a column with key=, or let the pixels be the key."
-        )
-    return IndexedDataset(dataset)
 
 
 def _in_torch_worker() -> bool:
@@ -88,28 +87,20 @@ def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
         keys = [sample.index for sample in samples]
         samples = [sample.sample for sample in samples]
     first = samples[0]
-    bare = not isinstance(first, (Mapping, tuple, list))
-    names: list[Any] = [] if bare else list(first if isinstance(first, Mapping) else range(len(first)))
-    place = 0 if step.column is None else step.column
-    named = [(field, getattr(step, field)) for field in ("key", "mask", "boxes", "points")]
-    for field, name in (("column", None if bare else place), *named):
-        if name is not None and name not in names:
-            raise LayoutError(
-                f"{field}={name!r} is not in the samples, which have {', '.join(map(repr, names)) or 'no parts'}."
-            )
-    columns = {name: _column(samples, name) for name in names}
+    form = Form.of(first, step)
+    columns = {name: _column(samples, name) for name in form.names}
     keys = keys if step.key is None else columns[step.key]
     shared = _SharedMemory() if _in_torch_worker() and worker.device == "cpu" else None
     call = Call(keys, memory=shared)
-    result = worker.images(list(samples) if bare else columns[place], call, stacked=True)
+    result = worker.images(list(samples) if form.kind is None else columns[form.place], call, stacked=True)
     assert isinstance(result.images, StridedTensor)
     images = torch.utils.dlpack.from_dlpack(result.images) if shared is None else shared.tensor(result.images)
-    if bare:
+    if form.kind is None:
         return images
     moved = worker.annotations(result, columns.__getitem__)
     parts = {}
     for name, values in columns.items():
-        if name == place:
+        if name == form.place:
             parts[name] = images
         elif name in moved:
             parts[name] = _tensors(moved[name])
@@ -117,7 +108,7 @@ def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
             parts[name] = default_collate([values[row] for row in result.rows])
         else:
             parts[name] = _without_rows(values[0], default_collate(values))
-    return parts if isinstance(first, Mapping) else tuple(parts.values())
+    return parts if form.kind is dict else tuple(parts.values())
 
 
 class _SharedMemory:

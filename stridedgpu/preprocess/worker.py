@@ -310,7 +310,7 @@ class Worker:
         epoch = call.epoch if call.epoch is not None else 0 if shared is None else shared.epoch
         chances = [Chance.of(step.seed, epoch, key) for key in keys]
         if call.epoch is None and shared is not None:
-            shared.watch([chance.drawn.row for chance in chances])
+            shared.watch([chance.row for chance in chances])
         return chances
 
     def _placements(self, still: list[Placement], chances: list[Chance] | None) -> list[Placement]:

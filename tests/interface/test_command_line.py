@@ -21,7 +21,7 @@ from stridedgpu.__main__ import main
 from stridedgpu.commands import job_images
 from stridedgpu.commands.batch_job import BatchFile
 from stridedgpu.commands.console import progress
-from stridedgpu.preprocess.epochs import draw
+from stridedgpu.preprocess.epochs import Chance
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 
@@ -224,7 +224,7 @@ def drawn(names, *, random_crop, flip, seed=0, size=(32, 40)):
     """Windows and mirroring worked out one by one from the seed and the names."""
     windows = []
     for name in names:
-        frame, chance = np.asarray(Image.open(name)), draw(seed, Path(name).name)
+        frame, chance = np.asarray(Image.open(name)), Chance.of(seed, 0, Path(name).name)
         top, left = chance.origin(frame.shape[:2], size)
         window = frame[top : top + size[0], left : left + size[1]] if random_crop else middle(frame, *size)
         windows.append(window[:, ::-1] if flip and chance.flips(0.5) else window)
