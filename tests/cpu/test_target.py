@@ -189,7 +189,7 @@ def test_linux_says_how_large_the_caches_are(monkeypatch, tmp_path, files, expec
         for field, value in zip(("level", "type", "size"), said, strict=True):
             (tmp_path / name / field).write_text(f"{value}\n", encoding="utf-8")
     monkeypatch.setattr(targets, "_CACHES", str(tmp_path))
-    assert targets._said_by_linux() == expected
+    assert targets._sysfs_cache_bytes() == expected
 
 
 @pytest.mark.parametrize(
@@ -202,6 +202,6 @@ def test_linux_says_how_large_the_caches_are(monkeypatch, tmp_path, files, expec
     ids=["nothing is said", "said by sysconf", "no third level"],
 )
 def test_sizes_of_caches_that_nobody_says_are_assumed(monkeypatch, linux, posix, expected):
-    monkeypatch.setattr(targets, "_said_by_linux", lambda: linux)
-    monkeypatch.setattr(targets, "_said_by_posix", lambda: posix)
+    monkeypatch.setattr(targets, "_sysfs_cache_bytes", lambda: linux)
+    monkeypatch.setattr(targets, "_sysconf_cache_bytes", lambda: posix)
     assert targets._cache_sizes.__wrapped__() == expected

@@ -76,17 +76,17 @@ class Target(NamedTuple):
 
         Raises `StridedGpuError` if that is neither a level nor "native", or names a level on another architecture.
         """
-        said = os.environ.get(VARIABLE, "").strip() or "native"
+        name = os.environ.get(VARIABLE, "").strip() or "native"
         features = _features_here()
-        if said != "native":
-            if said not in LEVELS:
-                raise StridedGpuError(f"{VARIABLE}={said[:20]!r} is no processor; it is {', '.join(LEVELS)} or native.")
+        if name != "native":
+            if name not in LEVELS:
+                raise StridedGpuError(f"{VARIABLE}={name[:20]!r} is no processor; it is {', '.join(LEVELS)} or native.")
             if architecture() != "x86_64":
                 raise StridedGpuError(
-                    f"{VARIABLE}={said} is a level of x86-64, and this processor is {architecture()!r}; native is all "
+                    f"{VARIABLE}={name} is a level of x86-64, and this processor is {architecture()!r}; native is all "
                     "that it has."
                 )
-            features &= LEVELS[said]
+            features &= LEVELS[name]
         return cls(architecture(), features, usable_cores(), *_cache_sizes())
 
     @property
@@ -215,21 +215,21 @@ def _features_here() -> frozenset[str]:
     fill_words: Any = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(base)
     saved: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_uint64)(base + _CODE_BYTES)
 
-    def said(leaf: int) -> tuple[int, ...]:
+    def cpuid(leaf: int) -> tuple[int, ...]:
         words = ctypes.create_string_buffer(16)
         fill_words(leaf, 0, ctypes.addressof(words))
         return struct.unpack("=4I", words.raw)
 
-    return features_of(said, saved)
+    return features_of(cpuid, saved)
 
 
-def features_of(said: Callable[[int], tuple[int, ...]], saved: Callable[[], int]) -> frozenset[str]:
-    """The instruction sets by what CPUID has `said` of a leaf (EAX to EDX), and by XCR0, which says what is `saved`.
+def features_of(cpuid: Callable[[int], tuple[int, ...]], saved: Callable[[], int]) -> frozenset[str]:
+    """The instruction sets by what `cpuid` answers of a leaf (EAX to EDX), and by XCR0, which says what is `saved`.
 
     A hypervisor may hide a set and leave others that build on it: sets without their foundation do not count.
     """
-    last = {0: said(0)[0], 0x80000000: said(0x80000000)[0]}
-    leaves = {leaf: said(leaf) for leaf in (1, 7, 0x80000001) if leaf <= last[leaf & 0x80000000]}
+    last = {0: cpuid(0)[0], 0x80000000: cpuid(0x80000000)[0]}
+    leaves = {leaf: cpuid(leaf) for leaf in (1, 7, 0x80000001) if leaf <= last[leaf & 0x80000000]}
 
     def has(place: _Bit) -> bool:
         return bool(leaves.get(place.leaf, (0,) * 4)[place.register] >> place.bit & 1)
@@ -255,19 +255,19 @@ _ASSUMED: Final = (32 * _KB, _MB, 32 * _MB)
 @lru_cache(maxsize=1)
 def _cache_sizes() -> tuple[int, int, int]:
     """Bytes of a core's data cache of the first level, of its second level, and of the last level."""
-    found = _said_by_linux() or _said_by_posix()
-    first, second = (found.get(level) or _ASSUMED[level - 1] for level in (1, 2))
-    return first, second, max(found.values(), default=_ASSUMED[2])
+    sizes = _sysfs_cache_bytes() or _sysconf_cache_bytes()
+    first, second = (sizes.get(level) or _ASSUMED[level - 1] for level in (1, 2))
+    return first, second, max(sizes.values(), default=_ASSUMED[2])
 
 
-def _said_by_linux() -> dict[int, int]:
+def _sysfs_cache_bytes() -> dict[int, int]:
     """The sizes of the first core's caches by level, as Linux reports them; empty if there is no such directory."""
     sizes: dict[int, int] = {}
     try:
-        found = [entry.path for entry in os.scandir(_CACHES) if entry.name.startswith("index")]
+        caches = [entry.path for entry in os.scandir(_CACHES) if entry.name.startswith("index")]
     except OSError:
         return sizes
-    for path in found:
+    for path in caches:
         try:
             level, kind, size = (_line(f"{path}/{name}") for name in ("level", "type", "size"))
         except OSError:
@@ -283,7 +283,7 @@ def _line(path: str) -> str:
         return file.read().strip()
 
 
-def _said_by_posix() -> dict[int, int]:
+def _sysconf_cache_bytes() -> dict[int, int]:
     """The same as `sysconf` reports them."""
     names = {1: "SC_LEVEL1_DCACHE_SIZE", 2: "SC_LEVEL2_CACHE_SIZE", 3: "SC_LEVEL3_CACHE_SIZE"}
     sizes = {}

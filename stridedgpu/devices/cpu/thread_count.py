@@ -70,11 +70,11 @@ def get_num_threads() -> int:
 @cache
 def _default() -> int:
     """The number of threads if none was set."""
-    said = os.environ.get(VARIABLE, "").strip()
+    chosen = os.environ.get(VARIABLE, "").strip()
     digits = len(str(_MOST_THREADS))
-    if said and not (said.isdecimal() and len(said) <= digits and 1 <= int(said) <= _MOST_THREADS):
-        raise StridedGpuError(f"{VARIABLE}={said[:20]!r} is not a number of threads; it is 1 to {_MOST_THREADS}.")
-    count = int(said) if said else usable_cores()
+    if chosen and not (chosen.isdecimal() and len(chosen) <= digits and 1 <= int(chosen) <= _MOST_THREADS):
+        raise StridedGpuError(f"{VARIABLE}={chosen[:20]!r} is not a number of threads; it is 1 to {_MOST_THREADS}.")
+    count = int(chosen) if chosen else usable_cores()
     SHARED.several = count > 1
     return count
 

@@ -16,13 +16,13 @@ loaded to their place and stored from it:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.device_plan import Width
 
 from .conversion import Affine
-from .ir import LINE_BYTES, Code, Value, vector_type
+from .ir import LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, vector_type
 from .kernel_call import KernelCall, LoopAxis, LoopMatch, power_of_two
 from .shuffles import gathered, joined, shuffled_bytes
 from .transpose import transposes
@@ -207,10 +207,6 @@ class Channels:
         return [code.shuffle(vector, None, range(start, start + pixels)) for start in starts for vector in vectors]
 
 
-_LEAST_MASKED_BYTES: Final = 16
-"""Bytes of the narrowest vector of pixels with gaps. LLVM 22 compiles some masked stores of narrower ones for ever."""
-
-
 class _SourcePixels(NamedTuple):
     """How the kernel reads: channel order, and the bytes from its first load to the first channel."""
 
@@ -261,7 +257,7 @@ def _interleave(match: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> KernelCa
     step_bytes = shuffled if has_gaps else _bytes_of_step(shuffled, read.pixel + count)
     lanes = power_of_two(min(pixels.size, step_bytes // widest))
     parts = max(1, lanes * widest // shuffled)
-    if has_gaps and lanes * match.target_bytes < _LEAST_MASKED_BYTES:
+    if has_gaps and lanes * match.target_bytes < LEAST_MASKED_BYTES:
         return None
     a, outer = match.next_inner(small, pixels)
     streaming = (

@@ -54,8 +54,7 @@ def _translated(llvm: Any, kind: str, text: str, triple: str, cpu: str, features
     machine = llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=3, reloc="default", codemodel="jitdefault", jit=True
     )
-    made = machine.emit_object(module) if kind == "object" else machine.emit_assembly(module).encode()
-    return bytes(made)
+    return bytes(machine.emit_object(module) if kind == "object" else machine.emit_assembly(module).encode())
 
 
 def _answer(answers: BinaryIO, word: str, content: bytes) -> None:

@@ -240,9 +240,9 @@ def _words(code: Code, vector: Value, target: ElementType, rounding: Rounding) -
         vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)
     else:
         is_number = code.compare("fcmp ogt", vector, "0.0")
-    made = (_whole if signed else _unsigned)(code, vector, word, rounding)
-    made = code.select(is_number, made, code.full(made.type, 0))
-    return code.select(is_large, code.full(made.type, most), made)
+    whole = (_whole if signed else _unsigned)(code, vector, word, rounding)
+    whole = code.select(is_number, whole, code.full(whole.type, 0))
+    return code.select(is_large, code.full(whole.type, most), whole)
 
 
 def _unsigned(code: Code, vector: Value, word: str, rounding: Rounding) -> Value:

@@ -1,7 +1,16 @@
 """`Code`: a builder for the text of one LLVM function; each call appends code and returns the value it defines.
 
-All machine code for the CPU is generated with it. Kernels spell out every vector, shuffle and store, so the result
-does not depend on LLVM's auto-vectoriser. This module does not import the compiler.
+All machine code for the CPU is generated with it. Kernels spell out every vector, shuffle and store: the result does
+not depend on LLVM's auto-vectoriser. This module does not import the compiler.
+
+What LLVM is worked around for:
+
+    masked stores of vectors below 16 bytes compile for ever (LLVM 22)   `LEAST_MASKED_BYTES`
+    parts of a wide vector are loaded and stored last to first           `load_in_order`, `store`
+    an intrinsic that the target lacks ends the process                  `needs_of`; LLVM has a process of its own
+    `llvm.fptosi.sat` is taken apart into branches                       `conversion._words`
+    on AArch64 FMAXNM keeps a signalling NaN that a comparison drops     `conversion._integer_of_float`
+    what `noalias` loops read and write is moved across stores           `barrier`
 """
 
 from __future__ import annotations
@@ -11,13 +20,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["LANE_BYTES", "LINE_BYTES", "Code", "Value", "module_text", "needs_of", "permuting", "vector_type"]
+__all__ = [
+    "LANE_BYTES",
+    "LEAST_MASKED_BYTES",
+    "LINE_BYTES",
+    "Code",
+    "Value",
+    "module_text",
+    "needs_of",
+    "permuting",
+    "vector_type",
+]
 
 LINE_BYTES: Final = 64
 """Bytes of a cache line, and of the widest vector."""
 
 LANE_BYTES: Final = 16
 """Bytes within which every vector instruction set shuffles."""
+
+LEAST_MASKED_BYTES: Final = 16
+"""Bytes of the narrowest vector that may be stored by a mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +187,9 @@ class Code:
         """
         assert bool(needs) == intrinsic.startswith(_OF_ONE_ARCHITECTURE), f"{intrinsic} needs {needs!r}"
         self._needs.update(needs.split())
-        given = ", ".join(argument.type for argument in arguments)
-        self._declared[f"declare {type_} @{intrinsic}({given})"] = None
-        passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
-        return self.value(type_, f"call {type_} @{intrinsic}({passed})")
+        types = ", ".join(argument.type for argument in arguments)
+        self._declared[f"declare {type_} @{intrinsic}({types})"] = None
+        return self.call_for(type_, Value("ptr", f"@{intrinsic}"), *arguments)
 
     def run(self, function: Value, *arguments: Value, returns: str = "void") -> None:
         """Call the function at an address and ignore its result."""
@@ -299,15 +320,15 @@ class Code:
         """The logical and of two conditions."""
         return self.value("i1", f"and i1 {left.name}, {right.name}")
 
-    def store_all(self, stores: Sequence[tuple[Value, Value]], apart: Value | None) -> None:
-        """Store each vector to its address: non-temporal if `apart` is true (None: never) and alignment allows."""
-        if apart is None:
+    def store_all(self, stores: Sequence[tuple[Value, Value]], may_stream: Value | None) -> None:
+        """Store each vector to its address: non-temporal if `may_stream` holds (None: never) and alignment allows."""
+        if may_stream is None:
             for vector, address in stores:
                 self.store(vector, address, 1)
             return
         first = stores[0][1]
         others = [self.value("i64", f"ptrtoint ptr {address.name} to i64") for _, address in stores[1:]]
-        streaming = self.both(apart, self.is_aligned(first, *others))
+        streaming = self.both(may_stream, self.is_aligned(first, *others))
         with self.when(streaming):
             for vector, address in stores:
                 self.store(vector, address, 1, streaming=True)
@@ -384,33 +405,19 @@ class Code:
         for way, make in (("yes", yes), ("no", no)):
             self._block = f"{label}.{way}"
             self._lines.append(f"{self._block}:")
-            made = make()
-            edges.append(f"[ {made.name}, %{self._block} ]")
+            value = make()
+            edges.append(f"[ {value.name}, %{self._block} ]")
             self._lines.append(f"  br label %{label}.end")
         self._block = f"{label}.end"
         self._lines.append(f"{self._block}:")
-        return self.value(made.type, f"phi {made.type} {', '.join(edges)}")
+        return self.value(value.type, f"phi {value.type} {', '.join(edges)}")
 
     @contextmanager
     def loop(self, start: Value | int, stop: Value | int, step: Value | int = 1) -> Iterator[Value]:
         """Run the body with an index from `start` while it is below `stop`."""
         begin, end, stride = (constant(x) if isinstance(x, int) else x for x in (start, stop, step))
-        self._count += 1
-        label = f"loop{self._count}"
-        before, index = self._block, Value("i64", f"%i{self._count}")
-        self._lines += [f"  br label %{label}", f"{label}:"]
-        place = len(self._lines)
-        self._lines += ["", ""]
-        inside = self.compare("icmp slt", index, end)
-        self._lines += [f"  br i1 {inside.name}, label %{label}.body, label %{label}.end", f"{label}.body:"]
-        self._block = f"{label}.body"
-        self._loops.append(label)
-        yield index
-        self._loops.pop()
-        after = self.binary("add nsw", index, stride)
-        self._lines[place] = f"  {index.name} = phi i64 [ {begin.name}, %{before} ], [ {after.name}, %{self._block} ]"
-        self._lines += [f"  br label %{label}", f"{label}.end:"]
-        self._block = f"{label}.end"
+        with self._counted(begin, end, stride, ()) as (index, _):
+            yield index
 
     @contextmanager
     def fold(self, stop: Value, initial: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
@@ -419,13 +426,20 @@ class Code:
         The body replaces the entries of the list. After the loop the list has the values of the last iteration, or
         `initial` if there was none.
         """
-        begin = self._block
+        with self._counted(constant(0), stop, constant(1), initial) as turn:
+            yield turn
+
+    @contextmanager
+    def _counted(
+        self, start: Value, stop: Value, step: Value, initial: Sequence[Value]
+    ) -> Iterator[tuple[Value, list[Value]]]:
+        """A loop with an index and carried values, each a phi of its first value and that of the turn before."""
+        before = self._block
         self._count += 1
-        label = f"fold{self._count}"
-        index = Value("i64", f"%i{self._count}")
+        label, index = f"loop{self._count}", Value("i64", f"%i{self._count}")
         carried = [Value(value.type, f"%c{self._count}.{place}") for place, value in enumerate(initial)]
         self._lines += [f"  br label %{label}", f"{label}:"]
-        start = len(self._lines)
+        phis = len(self._lines)
         self._lines += [""] * (1 + len(carried))
         inside = self.compare("icmp slt", index, stop)
         self._lines += [f"  br i1 {inside.name}, label %{label}.body, label %{label}.end", f"{label}.body:"]
@@ -434,11 +448,11 @@ class Code:
         values = list(carried)
         yield index, values
         self._loops.pop()
-        after = self.binary("add nsw", index, 1)
-        turns = [(index, constant(0), after), *zip(carried, initial, values, strict=True)]
-        for place, (name, before, behind) in enumerate(turns):
-            edges = f"[ {before.name}, %{begin} ], [ {behind.name}, %{self._block} ]"
-            self._lines[start + place] = f"  {name.name} = phi {name.type} {edges}"
+        after = self.binary("add nsw", index, step)
+        turns = [(index, start, after), *zip(carried, initial, values, strict=True)]
+        for place, (phi, first, then) in enumerate(turns, phis):
+            edges = f"[ {first.name}, %{before} ], [ {then.name}, %{self._block} ]"
+            self._lines[place] = f"  {phi.name} = phi {phi.type} {edges}"
         self._lines += [f"  br label %{label}", f"{label}.end:"]
         self._block = f"{label}.end"
         values[:] = carried

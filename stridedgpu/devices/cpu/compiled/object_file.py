@@ -95,13 +95,13 @@ def functions_of(content: bytes, *names: str) -> tuple[int, ...] | None:
         image += bytes(-len(image) % max(1, alignment))
         places[number] = len(image)
         image += content[offset : offset + size]
-    found = _symbols(content, sections, places)
-    if not all(name in found for name in names):
+    symbols = _symbols(content, sections, places)
+    if not all(name in symbols for name in names):
         return None
     base = reserve(len(image))
     if base is None or not _relocate(content, sections, image, places, base) or not fill(base, image):
         return None
-    return tuple(base + found[name] for name in names)
+    return tuple(base + symbols[name] for name in names)
 
 
 def _relocate(
@@ -126,7 +126,7 @@ def _relocate(
 
 def _symbols(content: bytes, sections: list[tuple[Any, ...]], places: dict[int, int]) -> dict[str, int]:
     """The places of all named symbols in the image."""
-    found = {}
+    symbols = {}
     for _, kind, _, _, offset, size, link, _, _, _ in sections:
         if kind != _SYMTAB:
             continue
@@ -134,5 +134,5 @@ def _symbols(content: bytes, sections: list[tuple[Any, ...]], places: dict[int, 
         for name, _, _, section, value, _ in _SYMBOL.iter_unpack(content[offset : offset + size]):
             if name and section in places:
                 end = content.index(b"\0", names + name)
-                found[content[names + name : end].decode()] = places[section] + value
-    return found
+                symbols[content[names + name : end].decode()] = places[section] + value
+    return symbols

@@ -45,7 +45,7 @@ def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Val
         place % lanes + lanes * (place // lanes == second) if place >= 0 and place // lanes in (first, second) else -1
         for place in places
     ]
-    made = code.shuffle(vectors[first], vectors[second] if others else None, mask)
+    result = code.shuffle(vectors[first], vectors[second] if others else None, mask)
     filled = {lane for lane, place in enumerate(mask) if place >= 0}
     for number in others[1:]:
         here = {lane for lane, place in enumerate(places) if place >= 0 and place // lanes == number}
@@ -53,9 +53,9 @@ def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Val
             lanes + place % lanes if lane in here else lane if lane in filled else -1
             for lane, place in enumerate(places)
         ]
-        made = code.shuffle(made, vectors[number], mask)
+        result = code.shuffle(result, vectors[number], mask)
         filled |= here
-    return made
+    return result
 
 
 def transposed_lanes(code: Code, lines: list[Value], lane: int) -> list[Value]:

@@ -17,7 +17,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.conversion import Conversion
 
 from .conversion import Affine, converted, storage_type
-from .ir import LINE_BYTES, Code, Value, constant
+from .ir import LINE_BYTES, Code, Value, constant, vector_type
 from .shuffles import word_bytes
 
 __all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item", "places_of_items"]
@@ -175,17 +175,17 @@ class Grid:
         """Scale and bias of `lanes` elements: from `place` on if `along`, else that of `place` in all lanes."""
         code, compute = self._code, self._elements.conversion.compute
         type_ = storage_type(compute, opaque=False)
-        made: list[Value | None] = []
-        for address in self._addresses:
+
+        def constant_of(address: Value | None) -> Value | None:
             if address is None:
-                made.append(None)
-                continue
+                return None
             at = code.at(address, code.multiply(place, compute.itemsize))
             if along:
-                made.append(code.load(f"<{lanes} x {type_}>", at, compute.itemsize))
-            else:
-                made.append(code.splat(code.load(type_, at, compute.itemsize), lanes))
-        return Affine(*made)
+                return code.load(vector_type(lanes, type_), at, compute.itemsize)
+            return code.splat(code.load(type_, at, compute.itemsize), lanes)
+
+        scale, bias = map(constant_of, self._addresses)
+        return Affine(scale, bias)
 
     def prefetch_row(self, address: Value, nbytes: int) -> None:
         """Prefetch bytes of a later source row at the same column, out of reach of hardware prefetchers."""

@@ -124,12 +124,12 @@ def _floats(block: Array, target: ElementType) -> Array:
     """float16, float32 or float64 as another of them; NaN keeps sign and leading payload and becomes quiet."""
     if block.dtype == target.name:
         return block
-    made = block.astype(target.name)
+    result = block.astype(target.name)
     # float16 comparisons are slow: NaNs are searched in the wider of the two types.
-    nans = np.isnan(block if block.itemsize > made.itemsize else made)
+    nans = np.isnan(block if block.itemsize > result.itemsize else result)
     if nans.any():
-        _bits_of(made)[nans] = _nan_bits(block[nans], made.dtype)
-    return made
+        _bits_of(result)[nans] = _nan_bits(block[nans], result.dtype)
+    return result
 
 
 def _nan_bits(block: Array, dtype: np.dtype[Any]) -> Array:

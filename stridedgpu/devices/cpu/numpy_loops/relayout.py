@@ -83,8 +83,8 @@ class NumpyRelayout:
             zeros[...] = 0
         read = _strided(source, self._source_dtype, self._source_sizes, problem.source_strides, problem.source_offset)
         written = _strided(target, self._target_dtype, problem.sizes, problem.target_strides, 0)
-        made = self._conversion
-        if not self._looped and not self._staged and made.is_bitwise_copy and made.channels is None:
+        conversion = self._conversion
+        if not self._looped and not self._staged and conversion.is_bitwise_copy and conversion.channels is None:
             np.copyto(written, read)
             return
         stage = self._stage() if self._staged else None
