@@ -86,7 +86,7 @@ def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
 
 def sample_strides(samples: PixelFormat, plane_strides: tuple[tuple[int, ...], ...]) -> tuple[SampleStrides, ...]:
     """Where luma and both kinds of chroma lie. Raises `DeviceError` for packed pixels with gaps between the samples."""
-    found = []
+    strides = []
     for kind in samples.channels:
         plane, (row, *steps) = samples.planes[kind.plane], plane_strides[kind.plane]
         across, inner = steps[0], steps[-1]
@@ -96,8 +96,8 @@ def sample_strides(samples: PixelFormat, plane_strides: tuple[tuple[int, ...], .
                 "other: relayout the plane before."
             )
         column = across if kind.step == plane.samples else kind.step * inner
-        found.append(SampleStrides(kind.plane, kind.first * inner, row, column))
-    return tuple(found)
+        strides.append(SampleStrides(kind.plane, kind.first * inner, row, column))
+    return tuple(strides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,12 +175,12 @@ def _fitting(
         _up(width * most[1] * use.weight_bytes),
         _up(height * most[0] * use.weight_bytes),
     ]
-    held = sum(fixed) + _ALIGNMENT + height * result_pitch + (0 if use.columns_first else height * between_pitch)
+    taken = sum(fixed) + _ALIGNMENT + height * result_pitch + (0 if use.columns_first else height * between_pitch)
     row_bytes = pitch + _START_BYTES + (between_pitch if use.columns_first else 0)
-    chunk = min(rows, (budget - held) // row_bytes)
+    chunk = min(rows, (budget - taken) // row_bytes)
     if chunk < rows:
-        held += height * sums_pitch
-        chunk = min((budget - held) // row_bytes, most_rows)
+        taken += height * sums_pitch
+        chunk = min((budget - taken) // row_bytes, most_rows)
     if chunk < 1:
         return None
     sizes = [
@@ -503,8 +503,7 @@ def resize_samples(
     Raises `DeviceError` for a frame whose samples have no common step.
     """
     together: dict[tuple[Arithmetic, bool], list[ResizeSample]] = {}
-    found = zip(windows, problem.taps_of(windows), sources, strict=True)
-    for number, (window, taps, source) in enumerate(found):
+    for number, (window, taps, source) in enumerate(zip(windows, problem.taps_of(windows), sources, strict=True)):
         frame, address = b"", 0
         if isinstance(source, FrameOperand):
             frame = frame_record(source)
@@ -526,14 +525,14 @@ def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
 
     def axis(taps: AxisTaps, arithmetic: Arithmetic) -> tuple[int, int, int, int, int, bool]:
         nonlocal end
-        found = places.get(id(taps))
-        if found is None:
+        place = places.get(id(taps))
+        if place is None:
             spans, weights = _table(taps, arithmetic)
             tables.extend((spans, weights))
             most = 1 if taps.copies else taps.most
-            found = places[id(taps)] = (end, end + len(spans), most, taps.first, taps.stop, taps.copies)
+            place = places[id(taps)] = (end, end + len(spans), most, taps.first, taps.stop, taps.copies)
             end += len(spans) + len(weights)
-        return found
+        return place
 
     records = []
     for sample in samples:

@@ -54,8 +54,8 @@ class PackedTile:
     @property
     def partial(self) -> list[int]:
         """The loops that a tile cuts, those of a row first, so that adjacent blocks write adjacent memory."""
-        found = [i for i, loop in enumerate(self.loops) if 1 < self.extents[i] < loop.size]
-        return sorted(found, key=lambda i: i not in self.row)
+        cut = [i for i, loop in enumerate(self.loops) if 1 < self.extents[i] < loop.size]
+        return sorted(cut, key=lambda i: i not in self.row)
 
     @property
     def outer(self) -> list[int]:

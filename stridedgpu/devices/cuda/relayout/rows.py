@@ -6,7 +6,7 @@ The kernels are `flat.cu`, `rows.cu` and `shifted_rows.cu`; `RunSteps` is the co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -22,7 +22,7 @@ from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 
-from .choice import RelayoutChoice, itemsizes_of, tile_box
+from .choice import NO_LOOP, LoopAxis, RelayoutChoice, add_loops, itemsizes_of, loops_of, tile_box
 
 _FEWEST_AXES: Final = 2
 """The least number of axes that kernels are instantiated for: rows and chunks."""
@@ -113,16 +113,6 @@ def flat_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     return block.launch("flat.cu", name, -(-count // together), tile=tile)
 
 
-@dataclass(frozen=True, slots=True)
-class _RowAxis:
-    """One axis over rows or chunks; strides in elements."""
-
-    size: int
-    source_stride: int
-    target_stride: int
-    role: str = ""
-
-
 def rows_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan over rows."""
     problem, bits = plan.problem, plan.index_bits
@@ -142,9 +132,9 @@ def rows_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     last_reading_on = readable - count - loaded_past // source.element.itemsize
 
     chunk = steps * vectors.length * lanes
-    axes = _row_axes(problem, filled, chunk, forwards_or_back=run in ("forward", "reversed"))
+    axes, chunks = _row_axes(problem, filled, chunk, forwards_or_back=run in ("forward", "reversed"))
     block = ParameterBlock(bits)
-    affines, order = _add_chunks(block, plan, axes, lanes)
+    affines, order = _add_chunks(block, plan, axes, chunks, lanes)
     block.add_indices(filled, *within, *past_end, last_reading_on)
     axis = "none" if problem.channel_axis is None else "inner" if problem.channel_axis == inner else "outer"
     name = instantiation(
@@ -176,9 +166,9 @@ def shifted_rows_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunc
     # One chunk a thread: of two, the registers of addresses and of rows' ends cost resident blocks.
     steps, _, lanes, whole_warps = _chunk_shape(vectors, places, prod(problem.sizes[:inner]), gpu, most_chunks=1)
     chunk = steps * vectors.length * lanes
-    axes = _row_axes(problem, places, chunk, forwards_or_back=True)
+    axes, chunks = _row_axes(problem, places, chunk, forwards_or_back=True)
     block = ParameterBlock(plan.index_bits)
-    affines, order = _add_chunks(block, plan, axes, lanes)
+    affines, order = _add_chunks(block, plan, axes, chunks, lanes)
     block.add_indices(source.layout.span * source.element.itemsize + source.slack_bytes, bits=64)
     name = instantiation(
         "copy_shifted_rows",
@@ -203,23 +193,26 @@ def _run(problem: RelayoutProblem) -> str:
     return {1: "forward", -1: "reversed", 0: "repeated"}[problem.source_strides[inner]]
 
 
-def _add_chunks(block: ParameterBlock, plan: RelayoutChoice, axes: Sequence[_RowAxis], lanes: int) -> tuple[str, str]:
-    """Append `sg::RowChunks`, which begins the parameters; returns the arguments of its `sg::Channels`."""
+def _add_chunks(
+    block: ParameterBlock, plan: RelayoutChoice, axes: Sequence[LoopAxis], chunks: int, lanes: int
+) -> tuple[str, str]:
+    """Append `sg::RowChunks`, which begins the parameters; returns the arguments of its `sg::Channels`.
+
+    `chunks` is the number of the axis over chunks.
+    """
     problem = plan.problem
     affines = block.add_affines(problem.conversion)
     channel_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
     order = block.add_order(problem.conversion, channel_stride)
-    sizes = [axis.size for axis in axes]
-    block.add_axes(sizes, [axis.source_stride for axis in axes], [axis.target_stride for axis in axes])
-    block.add_indices(problem.source_offset, prod(sizes), problem.sizes[-1])
-    roles = [axis.role for axis in axes]
-    channels = roles.index("channels") if "channels" in roles else -1
-    block.add_int32(channels, roles.index("chunks"), lanes.bit_length() - 1)
+    add_loops(block, axes)
+    block.add_indices(problem.source_offset, prod(axis.size for axis in axes), problem.sizes[-1])
+    channels = next((number for number, axis in enumerate(axes) if axis.is_channel), -1)
+    block.add_int32(channels, chunks, lanes.bit_length() - 1)
     block.add(b"", 8)
     return affines, order
 
 
-def _blocks(axes: Sequence[_RowAxis], lanes: int, items: int) -> int:
+def _blocks(axes: Sequence[LoopAxis], lanes: int, items: int) -> int:
     """The blocks in which groups of `lanes` lanes move `items` chunks a thread."""
     return -(-prod(axis.size for axis in axes) // (THREADS // lanes * items))
 
@@ -271,23 +264,22 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int, most_chunks: int)
     return max(groups)[1:]
 
 
-def _row_axes(problem: RelayoutProblem, length: int, chunk: int, *, forwards_or_back: bool) -> list[_RowAxis]:
-    """The axes over rows and chunks, outermost first, padded to a rank that kernels are instantiated for.
+def _row_axes(
+    problem: RelayoutProblem, length: int, chunk: int, *, forwards_or_back: bool
+) -> tuple[list[LoopAxis], int]:
+    """The axes over rows and chunks, outermost first, and the number of that over chunks.
 
-    Rows have `length` elements. They are in target order, except that rows with the same source are consecutive, so
-    that the source is cached.
+    They are padded to a rank that kernels are instantiated for. Rows have `length` elements. They are in target order,
+    except that rows with the same source are consecutive, so that the source is cached.
     """
-    *outer, inner = range(len(problem.sizes))
-    axes = []
-    for axis in outer:
-        size, source, target = problem.sizes[axis], problem.source_strides[axis], problem.target_strides[axis]
-        is_channels = axis == problem.channel_axis
+    *axes, run = loops_of(problem)
+    if problem.conversion.channels is not None:
         # A table of channels has the offsets themselves.
-        through_table = is_channels and problem.conversion.channels is not None
-        axes.append(_RowAxis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
-    step = chunk * problem.source_strides[inner] if forwards_or_back else 0
-    axes.append(_RowAxis(-(-length // chunk), step, chunk, "chunks"))
-    if problem.sizes[inner] * problem.target.element.itemsize >= policy().rows.far_apart_bytes and forwards_or_back:
-        axes.sort(key=lambda axis: axis.source_stride == 0 and not axis.role)
-    rank = rank_of(max(len(axes), _FEWEST_AXES))
-    return [_RowAxis(1, 0, 0)] * (rank - len(axes)) + axes
+        axes = [replace(axis, source_stride=0) if axis.is_channel else axis for axis in axes]
+    chunks = LoopAxis(-(-length // chunk), chunk * run.source_stride if forwards_or_back else 0, chunk)
+    repeated: list[LoopAxis] = []
+    if run.size * problem.target.element.itemsize >= policy().rows.far_apart_bytes and forwards_or_back:
+        repeated = [axis for axis in axes if axis.source_stride == 0 and not axis.is_channel]
+        axes = [axis for axis in axes if axis.source_stride != 0 or axis.is_channel]
+    added = rank_of(max(len(axes) + len(repeated) + 1, _FEWEST_AXES)) - len(axes) - len(repeated) - 1
+    return [NO_LOOP] * added + [*axes, chunks, *repeated], added + len(axes)

@@ -45,15 +45,15 @@ def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
     CuPy's current stream waits for the object's. Raises what `described_array` raises, and `DeviceError` for memory
     that CUDA does not know.
     """
-    held = described_array(obj)
+    array = described_array(obj)
     # CuPy takes an address as a signed number.
-    address = c_int64(held.address).value
+    address = c_int64(array.address).value
     device = int(cupy.cuda.runtime.pointerGetAttributes(address).device) if address else 0
     if device < 0:
-        raise DeviceError(f"{type(obj).__name__} describes memory at {held.address:#x} that no CUDA device knows.")
-    if held.stream is not None:
-        wait_for_stream(device, stream_handle(None, device), held.stream)
-    return held.located(f"cuda:{device}")
+        raise DeviceError(f"{type(obj).__name__} describes memory at {array.address:#x} that no CUDA device knows.")
+    if array.stream is not None:
+        wait_for_stream(device, stream_handle(None, device), array.stream)
+    return array.located(f"cuda:{device}")
 
 
 @contextmanager
