@@ -16,7 +16,7 @@ from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .plans import Case
+from .planned import Case
 
 # One multiprocessor: little data is then enough for large tiles, and for several steps or rows under way.
 SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)

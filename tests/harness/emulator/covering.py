@@ -26,7 +26,7 @@ from stridedgpu.values.layout import Layout
 from .cases import LARGE, WORDS, case, flipped, ramp
 from .exact_conversion import COMPONENTS, REALS
 from .machine_code import ARCHITECTURES
-from .plans import Case
+from .planned import Case
 
 _ROUNDS = 3
 _MOST_CHANNELS = 300

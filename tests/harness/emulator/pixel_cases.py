@@ -7,7 +7,7 @@ from typing import Any
 from stridedgpu.values.layout import Layout
 
 from .cases import case, in_order
-from .plans import Case
+from .planned import Case
 
 
 def nhwc(channels: int, width: int, pixel: int = 0, row: int = 0, sizes: tuple[int, int] = (2, 5)) -> Layout:

@@ -14,7 +14,7 @@ from stridedgpu.devices.cuda.sources import joined_source
 
 from . import machine_code
 from .cases import LARGE, SMALL, WIDE, case, flipped, in_order, ramp
-from .plans import Case
+from .planned import Case
 
 
 @st.composite

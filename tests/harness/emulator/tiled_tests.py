@@ -22,7 +22,7 @@ from . import machine_code
 from .cases import drawn
 from .chosen import few
 from .marks import DEFAULT_ARCHITECTURE, emulated, inspected
-from .plans import Case, check_cases
+from .planned import Case, check_cases
 from .runner import EmulationError
 from .tiled_cases import check_machine_code, relayouts
 
