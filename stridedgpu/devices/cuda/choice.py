@@ -148,9 +148,9 @@ def check_alignment(name: str, element: ElementType, alignment: int, advice: str
         )
 
 
-def check_windows(layout: Layout) -> None:
+def check_windows(layout: Layout, samples: int = 1) -> None:
     """Raise `LayoutError` for windows (N, C, H, W) without elements, and for rows that are too long for a GPU."""
-    if layout.element_count == 0:
+    if layout.element_count == 0 or not samples:
         raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
     _, channels, height, width = layout.sizes
     if max(width * channels, height) > LONGEST_ROW:

@@ -414,7 +414,7 @@ def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLau
 
     The choice is that for these taps. Raises `LayoutError` for a batch without elements.
     """
-    check_windows(choice.problem.target.layout)
+    check_windows(choice.problem.target.layout, len(taps))
     if choice.family is ResizeFamily.NEAREST:
         return _nearest(choice, len(taps))
     assert choice.tiles is not None, "the choice is that for these taps"
