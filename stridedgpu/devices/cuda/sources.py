@@ -20,22 +20,14 @@ _PRAGMA_ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
 
 @functools.cache
 def joined_source(*names: str) -> str:
-    """The text of the named sources and, before its first use, of each header they include.
+    """The text of the named sources, in this order, and of each header they include before its first use.
 
-    Args:
-        names: file names in the order to join them, such as ``"conversion.cuh"``.
+    `#line` directives keep the compiler's messages at the file and line that were written. Raises `DeviceError` for a
+    source that is missing, because the installation left the CUDA sources out.
 
-    Returns:
-        One text without ``#include "..."`` lines. ``#line`` directives keep the compiler's messages at the file and
-        line that were written.
-
-    Raises:
-        DeviceError: a source is missing, because the installation left the CUDA sources out.
-
-    Example:
-        >>> text = joined_source("indexing.cuh")
-        >>> "struct Axes" in text, "#include" in text
-        (True, False)
+    >>> text = joined_source("indexing.cuh")
+    >>> "struct Axes" in text, "#include" in text
+    (True, False)
     """
     lines: list[str] = []
     seen: set[str] = set()
@@ -45,11 +37,7 @@ def joined_source(*names: str) -> str:
 
 
 def source_names() -> tuple[str, ...]:
-    """The file names of all CUDA sources, sorted.
-
-    Raises:
-        DeviceError: there are none.
-    """
+    """The file names of all CUDA sources, sorted. Raises `DeviceError` if there are none."""
     return tuple(sorted(_sources()))
 
 

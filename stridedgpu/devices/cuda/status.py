@@ -18,7 +18,6 @@ INSTALL: Final = 'pip install "stridedgpu[cuda12]" or "stridedgpu[cuda13]", whic
 
 _DRIVERS: Final = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 
-
 _DEVICE_FILES: Final = re.compile(r"nvidia\d+|nvgpu|nvhost-gpu|dxg")
 """The files of GPUs in /dev: of a card's driver, of Jetson's, and of Windows' under WSL."""
 
