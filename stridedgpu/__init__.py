@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     )
     from .api.patterns import rearrange, view
     from .api.raw import unpack_raw
-    from .api.relayout import relayout, synchronize
-    from .api.relayout_plans import plan_relayout
-    from .api.resize import letterbox, letterbox_placements, resize
-    from .api.resize_plans import plan_letterbox, plan_resize
+    from .api.relayout import plan_relayout, relayout, synchronize
+    from .api.resize import letterbox, letterbox_placements, plan_letterbox, plan_resize, resize
     from .api.tensor import StridedTensor
     from .api.verbose import set_verbose
     from .api.warmup import warmup
@@ -170,9 +168,9 @@ _MODULES: Final = {
     "plan_gather_crops": "api.crops",
     "plan_gather_elements": "api.gather_plans",
     "plan_gather_nd": "api.gather_plans",
-    "plan_letterbox": "api.resize_plans",
-    "plan_relayout": "api.relayout_plans",
-    "plan_resize": "api.resize_plans",
+    "plan_letterbox": "api.resize",
+    "plan_relayout": "api.relayout",
+    "plan_resize": "api.resize",
     "plan_scatter_elements": "api.gather_plans",
     "plan_scatter_nd": "api.gather_plans",
     "prefetch": "preprocess.prefetch",

@@ -15,8 +15,8 @@ import numpy as np
 from stridedgpu.devices.cuda.gather import check_launch
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.gather_problem import gather_problem
 from stridedgpu.planning.index_rule import IndexRule

@@ -1,19 +1,25 @@
-"""Arguments that several functions take."""
+"""Arguments that several functions take, and the operands that plans are made for."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final, NoReturn
 
 import numpy as np
 
+from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.typing import TensorLike
+from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .creation import asarray
 from .tensor import StridedTensor
 
-__all__ = ["GREY", "border", "index_tensor", "refuse_interleaved", "refuse_unlabelled", "truth"]
+__all__ = ["GREY", "border", "given", "index_tensor", "refuse_interleaved", "refuse_unlabelled", "truth"]
 
 _FEW: Final = 4
 """The most channels of an image whose unlabelled last axis could be channels; such an image must state `dims`."""
@@ -73,3 +79,35 @@ def refuse_interleaved(name: str, layout: Layout, letters: str) -> None:
             f"{name} has sizes {layout.sizes}, which look like channels that come last: say "
             f"dims={letters[:-3] + 'HWC'!r} if they do, and dims={letters!r} if not."
         )
+
+
+_DIRECTML_ALIGNMENT: Final = 16
+"""Bytes that every bound buffer offset is a multiple of, even if a descriptor guarantees more."""
+
+
+def given(name: str, operand: object, *, is_written: bool = False) -> PlanOperand:
+    """The spec of a tensor, or of a descriptor of one that will be bound later.
+
+    Raises `LayoutError` for anything else.
+    """
+    if isinstance(operand, StridedTensor):
+        return _given_alike(operand.operand.spec)
+    if not isinstance(operand, BufferTensorDesc):
+        raise LayoutError(
+            f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}; "
+            "asarray() makes a tensor of any array."
+        )
+    side = TensorSpec.of(
+        operand.layout,
+        element_type(operand.data_type),
+        base_alignment=max(operand.guaranteed_base_offset_alignment, _DIRECTML_ALIGNMENT),
+        buffer_bytes=operand.total_tensor_size_in_bytes,
+        owns_padding=is_written,
+    )
+    return PlanOperand(side, promised=True)
+
+
+@lru_cache(maxsize=1024)
+def _given_alike(spec: TensorSpec) -> PlanOperand:
+    """What is known of every tensor like one: what follows a window is there for that one only."""
+    return PlanOperand(spec if spec.owns_padding else replace(spec, slack_bytes=0))

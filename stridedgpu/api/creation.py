@@ -12,9 +12,8 @@ from stridedgpu.devices.cpu.device import ZeroedMemory
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import chosen_device, cuda_device_of_memory, default_device, device_name, device_named
 from stridedgpu.exchange.array_like import array_of_values, foreign_operand, labelled, operand_of
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import parse_order
-from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions
 from stridedgpu.operations.relayout import clear_buffer
 from stridedgpu.typing import BytesLike, DeviceLike, DTypeLike, LayoutLike, SupportsDLPack, TensorLike
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of

@@ -12,11 +12,10 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.named_axes import named_axes
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crops import CROP_LABELS, PlannedCrops, crop_operands, crop_request, planned_crops
 from stridedgpu.operations.frames import PlannedFrameCrops, gather_frame_crops, planned_frame_crops
 from stridedgpu.operations.images import CropSources, check_frames
-from stridedgpu.operations.options import MemoryOptions, result_options
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, result_options
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.resize import resized_boxes
 from stridedgpu.planning.crop_windows import distinct_layouts
@@ -41,10 +40,9 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arguments import refuse_interleaved, refuse_unlabelled
+from .arguments import given, refuse_interleaved, refuse_unlabelled
 from .frame_like import FrameLike, is_frames
 from .frames import Frame, frame_images, frame_operands
-from .given import given
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]

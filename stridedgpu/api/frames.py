@@ -10,9 +10,14 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import operand_of, shared_operand
-from stridedgpu.operations.frame_output import write_frame
-from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
-from stridedgpu.operations.frames import moved_frame, relayout_frames
+from stridedgpu.operations.frames import (
+    checked_plane,
+    checked_sizes,
+    moved_frame,
+    planes_over,
+    relayout_frames,
+    write_frame,
+)
 from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
 from stridedgpu.planning.frame_problem import CHROMA

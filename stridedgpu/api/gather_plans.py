@@ -20,9 +20,8 @@ from stridedgpu.planning.index_rule import Mode
 from stridedgpu.typing import DeviceLike, IndexMode, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 
-from .arguments import index_tensor
+from .arguments import given, index_tensor
 from .creation import asarray
-from .given import given
 from .tensor import StridedTensor
 
 __all__ = ["plan_gather", "plan_gather_elements", "plan_gather_nd", "plan_scatter_elements", "plan_scatter_nd"]

@@ -20,7 +20,7 @@ from stridedgpu.exchange.exports import (
     dlpack_device,
     native_array,
 )
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT, allocate_operand
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.values.layout import Layout
 

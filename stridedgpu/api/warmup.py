@@ -7,7 +7,7 @@ from typing import Any, Final, overload
 
 from stridedgpu.devices.cpu.promotion import promoted_at_once
 from stridedgpu.devices.selection import chosen_device, default_device
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.typing import DeviceLike, PerChannel, Rounding
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
@@ -15,7 +15,7 @@ from stridedgpu.values.strides import calculate_strides
 
 from .creation import zeros
 from .crops import gather_crops
-from .relayout_plans import plan_relayout
+from .relayout import plan_relayout
 from .resize import letterbox, resize
 from .tensor import StridedTensor
 

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.values.axis_labels import Labels, inferred_labels
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError

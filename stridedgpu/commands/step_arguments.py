@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.preprocess.declaration import MODES, NORMALISATIONS, SEEDS, Center
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.typing import Interpolation

@@ -16,7 +16,6 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .allocation import DEFAULT_ALIGNMENT
 from .index_arguments import (
     INDEX_TYPES,
     IndexedAccess,
@@ -26,6 +25,7 @@ from .index_arguments import (
     slices_access,
     tuples_access,
 )
+from .options import DEFAULT_ALIGNMENT
 from .plans import HasOperand, Plan, PlanOperand, check_output_layout, check_output_memory
 
 __all__ = ["PlannedGather", "elements", "gather_operand", "planned_gather", "planned_output", "slices", "tuples"]

@@ -1,4 +1,4 @@
-"""`MemoryOptions`: where an operation's result lies: layout, pitch, alignment and device."""
+"""`MemoryOptions`: where an operation's result lies: layout, pitch, alignment and device; and new memory for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from stridedgpu.devices.buffer import checked_alignment
-from stridedgpu.devices.operand import AllocationSpec
+from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
+from stridedgpu.devices.selection import device_named
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import AS_IT_IS, ConversionOptions, conversion_options, refuse_unknown
 from stridedgpu.values.dtypes import ElementType
@@ -15,10 +16,9 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 
-from .allocation import DEFAULT_ALIGNMENT
 from .channel_blocks import ordered_layouts
 
-__all__ = ["NO_MEMORY_OPTIONS", "MemoryOptions", "result_options"]
+__all__ = ["DEFAULT_ALIGNMENT", "NO_MEMORY_OPTIONS", "MemoryOptions", "allocate_operand", "result_options"]
 
 
 class MemoryOptions(NamedTuple):
@@ -125,3 +125,24 @@ def _options(
         return options, NO_MEMORY_OPTIONS
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     return options, memory if type(layout) is str and row_pitch_bytes is alignment is None else memory.checked()
+
+
+DEFAULT_ALIGNMENT = 32
+"""Bytes: DirectML's recommendation, and one full access on GPUs with 256-bit loads."""
+
+
+def allocate_operand(
+    layout: Layout,
+    element: ElementType,
+    alignment: int,
+    device: str,
+    stored: Layout | None = None,
+    memory: Memory | None = None,
+    stream: object = None,
+) -> Operand:
+    """Allocate memory for `layout`, for first use on `stream`, on a device or from `memory`.
+
+    Raises `LayoutError` for an alignment that is no power of two or below an element, and `DeviceError` for an
+    unavailable device or too little memory.
+    """
+    return AllocationSpec.of(layout, element, alignment, stored).allocate(memory or device_named(device), stream)

@@ -11,7 +11,7 @@ from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 
-from .allocation import allocate_operand
+from .options import allocate_operand
 from .relayout import assign_operand
 
 __all__ = ["State", "copied_operand", "restored_operand", "state_of_operand"]

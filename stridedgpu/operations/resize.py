@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isfinite
 from numbers import Integral
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, ResizeLaunch, ResizeSource
-from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import chosen_device, device_named
+from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
+from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import source_steps
@@ -24,16 +24,17 @@ from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.doubles import real
-from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.interpolation import PASSES, arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
 from .channel_mixing import run_steps, unmixed_step, write_mixed
 from .crops import batch_parts, fill_bytes, flips_of, window_size
-from .images import CropSources, FrameRequirement, FrameSources, frames_like
+from .images import MOST_IMAGES, CropSources, FrameRequirement, FrameSources, frames_like
 from .options import MemoryOptions
 from .pillow_passes import DEFAULT_PASSES, warn_of_other_passes
 from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, no_tensor
@@ -45,12 +46,14 @@ __all__ = [
     "as_batch",
     "box_of",
     "checked_rule",
+    "placement",
     "planned_resize",
     "resize_operands",
     "resized_boxes",
     "resized_size",
     "shorter_side",
     "side_resized",
+    "whole_images_resized",
     "write_resized",
 ]
 
@@ -470,3 +473,123 @@ def planned_resize(
     problem = ResizeProblem(spec, conversion, rule, channels, steps, fills, shared, reads_frames)
     sides = read.given, target.required(device, is_written=True)
     return PlannedResize.of(device, (problem, *mixing), sides, (windows, room))
+
+
+def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool) -> tuple[int, int, int, int]:
+    """Top, left, height and width of an image of `source` (height, width) inside `frame`, in pixels.
+
+    The scale is `min(frame / source)` over both axes, at most 1 without `scale_up`. Sizes are rounded half to even. The
+    larger half of an odd border is below or to the right.
+
+    >>> placement((1080, 1920), (640, 640), scale_up=True)
+    (140, 0, 360, 640)
+    """
+    (height, width), (rows, columns) = source, frame
+    if not height or not width:
+        raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
+    ratio = min(rows / height, columns / width)
+    if not scale_up:
+        ratio = min(ratio, 1.0)
+    inner = max(round(height * ratio), 1), max(round(width * ratio), 1)
+    top, left = ((outer - size) / 2 for outer, size in zip(frame, inner, strict=True))
+    return max(round(top - 0.1), 0), max(round(left - 0.1), 0), *inner
+
+
+_WORDS: Final = (str, type(None))
+"""Types of `layout` and `passes` that are part of a cache key."""
+
+
+def whole_images_resized(
+    source: Operand,
+    labels: str,
+    size: tuple[int, int],
+    rule: tuple[object, object],
+    values: ConversionOptions,
+    memory: MemoryOptions,
+    *,
+    premultiply: bool,
+    stream: object,
+) -> Operand | None:
+    """The images of a tensor with the axes `labels`, resized to `size` in new memory on their device.
+
+    `rule` is the interpolation and the first pass. The result is None for options that are not cached: an exact layout,
+    an order that fills channels up, another device, a matrix, and an empty batch.
+    """
+    interpolation, passes = rule
+    layout, row_pitch_bytes, alignment, there = memory
+    plain = row_pitch_bytes is None and alignment is None and there is None and values.matrix is None
+    words = type(interpolation) is str and type(passes) in _WORDS
+    if not plain or not words or type(layout) not in _WORDS:
+        return None
+    here = source.buffer.device
+    device = CPU if here == "cpu" else device_named(here)
+    read = source.layout
+    key = read.sizes, read.strides, source.element.name, labels, size, interpolation, passes, premultiply
+    prepared = _prepared(*key, values, layout)
+    if prepared is None:
+        return None
+    target = prepared.allocation.allocate(device, stream)
+    launch: ResizeLaunch = device.launch_for(prepared.problem)
+    start = source.start_bytes + prepared.first_bytes
+    sources = EvenlyLocated(source.buffer, start, prepared.step_bytes, len(prepared.windows))
+    launch(prepared.windows, sources, (target.buffer, target.start_bytes), stream)
+    return target
+
+
+class _Prepared(NamedTuple):
+    """A resize but for its memory: the allocation of the result, the problem and the windows.
+
+    The first image begins `first_bytes` behind the lowest element of the source, and each further one `step_bytes`
+    behind the one before.
+    """
+
+    allocation: AllocationSpec
+    problem: ResizeProblem
+    windows: tuple[ResizeWindow, ...]
+    first_bytes: int
+    step_bytes: int
+
+
+@lru_cache(maxsize=512, typed=True)
+def _prepared(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    element_name: str,
+    labels: str,
+    size: tuple[int, int],
+    interpolation: str,
+    passes: str | None,
+    premultiply: bool,
+    values: ConversionOptions,
+    layout: str | None,
+) -> _Prepared | None:
+    """What is prepared for images of a layout and type; None for an order that fills channels up and an empty batch."""
+    element, layout_read = ELEMENT_TYPES[element_name], Layout(sizes, strides)
+    batch = as_batch(layout_read.shifted(-layout_read.first_offset), labels)
+    count, channel_count, *extents = batch.sizes
+    if not count or count > MOST_IMAGES or (layout is not None and parse_order(layout).multiple != 1):
+        return None
+    rule = checked_rule(interpolation, passes, premultiply=premultiply, element=element, channels=channel_count)
+    image = batch.sliced(0)
+    box = box_of(None, (extents[0], extents[1]))
+    windows = (ResizeWindow(image.shifted(-image.first_offset), box, (0, 0, *size)),) * count
+    made = values.conversion(element, channel_count if "C" in labels else None, element)
+    extents_made = dict(zip("NCHW", (count, made.output_channels(channel_count), *size), strict=True))
+    wanted = tuple(extents_made[axis] for axis in labels)
+    allocation = MemoryOptions(layout).allocation(wanted, tuple(labels), made.target)
+    target = TensorSpec.of(
+        as_batch(allocation.layout, labels),
+        made.target,
+        base_alignment=allocation.alignment,
+        buffer_bytes=allocation.nbytes,
+        owns_padding=allocation.owns_padding,
+    )
+    steps = source_steps([window.layout for window in windows[:1]])
+    fill = fill_bytes(0, element, channel_count, "fill")
+    return _Prepared(
+        allocation,
+        ResizeProblem(target, made, rule, channel_count, steps, fill, windows[0]),
+        windows,
+        image.first_offset * element.itemsize,
+        batch.strides[0] * element.itemsize,
+    )

@@ -20,7 +20,6 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .allocation import DEFAULT_ALIGNMENT
 from .gather import planned_output
 from .index_arguments import (
     INDEX_TYPES,
@@ -30,6 +29,7 @@ from .index_arguments import (
     elements_access,
     tuples_access,
 )
+from .options import DEFAULT_ALIGNMENT
 from .plans import (
     HasOperand,
     Plan,

@@ -247,7 +247,7 @@ class PlanMap:
 def tile_words(plan: DevicePlan) -> str:
     """Who moves which tile of a plan, in how wide accesses.
 
-    >>> from stridedgpu.api.relayout_plans import plan_relayout
+    >>> from stridedgpu.api.relayout import plan_relayout
     >>> from stridedgpu.values.descriptor import BufferTensorDesc
     >>> pixels = BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))
     >>> plan = plan_relayout(pixels, BufferTensorDesc("uint8", (1, 3, 64, 64)), device="cuda").plan

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT, allocate_operand
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.exchange.array_like import array_of_values, plain
-from stridedgpu.operations.letterbox import placement
-from stridedgpu.operations.resize import shorter_side
+from stridedgpu.operations.resize import placement, shorter_side
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout

@@ -15,12 +15,11 @@ import numpy as np
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crops import write_crops
 from stridedgpu.operations.frames import write_frame_crops
 from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.move import move_elements
-from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import write_resized
 from stridedgpu.planning.pitched_copy import Runs
