@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from .api.warmup import warmup
     from .devices.cpu.thread_count import get_num_threads, set_num_threads
     from .devices.selection import devices
-    from .operations.crops import PlannedCrops
-    from .operations.frames import PlannedFrameCrops, PlannedFrames
+    from .operations.crops import PlannedCrops, PlannedFrameCrops
+    from .operations.frames import PlannedFrames
     from .operations.gather import PlannedGather
     from .operations.relayout import RelayoutPlan
     from .operations.resize import PlannedResize
@@ -133,7 +133,7 @@ _MODULES: Final = {
     "LayoutError": "values.errors",
     "Loader": "preprocess.loader",
     "PlannedCrops": "operations.crops",
-    "PlannedFrameCrops": "operations.frames",
+    "PlannedFrameCrops": "operations.crops",
     "PlannedFrames": "operations.frames",
     "PlannedGather": "operations.gather",
     "PlannedResize": "operations.resize",

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Unpack, cast, overload
+from typing import Final, Unpack, cast
 
 from stridedgpu.devices.frame_operand import CHANNELS
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.named_axes import named_axes
-from stridedgpu.operations.crops import CROP_LABELS, PlannedCrops, crop_operands, crop_request, planned_crops
-from stridedgpu.operations.frames import PlannedFrameCrops, gather_frame_crops, planned_frame_crops
+from stridedgpu.operations.crops import (
+    CROP_LABELS,
+    PlannedCrops,
+    crop_operands,
+    crop_request,
+    planned_crops,
+    planned_frame_crops,
+)
 from stridedgpu.operations.images import CropSources, check_frames
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, result_options
 from stridedgpu.operations.plans import PlanOperand
@@ -121,25 +127,18 @@ def gather_crops(
         memory.check_beside_out()
     target = None if written is None else written.operand
     _check_choice(origins, boxes, interpolation, passes)
-    axes = _IMAGE
-    if boxes is not None:
-        rule = ("pillow-bilinear" if interpolation is None else interpolation, passes)
-        if is_frames(sources):
-            images, _ = frame_images(sources)
-        else:
-            images = _images(cast("TensorLike", sources), dims, memory.layout, size)
-            if images.axes != _IMAGE:
-                raise LayoutError("boxes= are resized in images; windows of volumes are at origins=, and not resized.")
-        made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
-    elif is_frames(sources):
-        frames = frame_operands(sources)
-        made = gather_frame_crops(
-            frames, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream
-        )
+    if is_frames(sources):
+        images, _ = frame_images(sources)
     else:
         images = _images(cast("TensorLike", sources), dims, memory.layout, size)
-        axes = images.axes
+    axes = images.axes
+    if boxes is None:
         made = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
+    elif axes != _IMAGE:
+        raise LayoutError("boxes= are resized in images; windows of volumes are at origins=, and not resized.")
+    else:
+        rule = (interpolation or "pillow-bilinear", passes)
+        made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     if written is not None:
         return written
     return StridedTensor.over(made, _RESULTS[axes] if len(made.layout.sizes) == axes + 2 else None)
@@ -155,37 +154,6 @@ def _check_choice(origins: object, boxes: object, interpolation: object, passes:
         raise LayoutError("interpolation= and passes= are for boxes=, which are resized; windows at origins= are not.")
 
 
-@overload
-def plan_gather_crops(
-    sources: FrameLike,
-    size: ImageSize,
-    *,
-    fill: complex | Sequence[complex] | SupportsArray = 0,
-    layout: LayoutLike | None = None,
-    dtype: DTypeLike | None = None,
-    row_pitch_bytes: int | None = None,
-    out: StridedTensor | BufferTensorDesc | None = None,
-    device: DeviceLike | None = None,
-    **options: Unpack[ConversionKeywords],
-) -> PlannedFrameCrops: ...
-
-
-@overload
-def plan_gather_crops(
-    sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc],
-    size: ImageSize,
-    *,
-    dims: str | None = None,
-    fill: complex | Sequence[complex] | SupportsArray = 0,
-    layout: LayoutLike | None = None,
-    dtype: DTypeLike | None = None,
-    row_pitch_bytes: int | None = None,
-    out: StridedTensor | BufferTensorDesc | None = None,
-    device: DeviceLike | None = None,
-    **options: Unpack[ConversionKeywords],
-) -> PlannedCrops: ...
-
-
 def plan_gather_crops(
     sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc] | FrameLike,
     size: ImageSize,
@@ -198,7 +166,7 @@ def plan_gather_crops(
     out: StridedTensor | BufferTensorDesc | None = None,
     device: DeviceLike | None = None,
     **options: Unpack[ConversionKeywords],
-) -> PlannedCrops | PlannedFrameCrops:
+) -> PlannedCrops:
     """Plan `gather_crops(sources, origins, size, ...)` once; the plan runs many times, and explains itself.
 
     `sources` are those of `gather_crops`, or descriptors: one of a batch (N, C, H, W), or a list of those of images

@@ -18,12 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import CropsLaunch, DirectCrops, Located
+from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
+from stridedgpu.devices.interface import CropsLaunch, DirectCrops, FrameLaunch, Located
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import CPU, device_named, planner_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.planning.crop_windows import CropProblem, Crops, rectangles, source_steps
+from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.planning.relayout_problem import RelayoutProblem
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions
@@ -35,7 +39,8 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .channel_mixing import run_steps, unmixed_step, write_mixed
-from .images import CropSources
+from .images import CropSources, FrameRequirement, FrameSources, check_apart, frames_like
+from .move import move_elements
 from .options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, check_output_layout, no_tensor
 from .relayout import assign_operand
@@ -44,17 +49,24 @@ __all__ = [
     "CROP_LABELS",
     "CropRequest",
     "PlannedCrops",
+    "PlannedFrameCrops",
+    "batch_image",
     "batch_parts",
+    "checked_frames",
     "crop_operands",
     "crop_request",
     "fill_bytes",
-    "filled",
     "flips_of",
+    "frame_problem",
+    "launches_of_frames",
     "origins_of",
-    "planes_of",
     "planned_crops",
+    "planned_frame_crops",
+    "window_problem",
     "window_size",
     "write_crops",
+    "write_frame_crops",
+    "write_frame_window",
 ]
 
 CROP_LABELS: Labels = ("N", "C", "H", "W")
@@ -111,9 +123,8 @@ def crop_operands(
     out: Operand | None,
     stream: object,
 ) -> Operand:
-    """`stridedgpu.gather_crops` on the operands of images or volumes."""
-    first, axes = sources.operands[0], sources.axes
-    channel_count, element, device = first.layout.sizes[-1 - axes], first.element, first.buffer.device
+    """`stridedgpu.gather_crops` on images, volumes or frames."""
+    axes, channel_count, element, device = sources.axes, sources.channels, sources.element, sources.device
     if out is not None:
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
@@ -151,6 +162,9 @@ def write_crops(
     Windows of volumes are written plane by plane, into axes N, C, D, H, W. A matrix mixes the channels of the batch, in
     a second step where the device does not mix windows.
     """
+    if isinstance(sources, FrameSources):
+        write_frame_crops(sources.frames, origins, flips, made, fill, target, stream)
+        return
     if sources.axes == 3:
         for planes, places, mirrored, part in planes_of(sources, origins, flips, target):
             write_crops(planes, places, mirrored, made, fill, part, stream)
@@ -332,14 +346,95 @@ def batch_parts(
         assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), cleared, stream)
 
 
+def write_frame_crops(
+    frames: Sequence[FrameOperand],
+    origins: NDArray[np.int64],
+    flips: Sequence[bool],
+    made: Conversion,
+    fill: bytes,
+    target: Operand,
+    stream: object,
+) -> None:
+    """Write one window of each frame into `target`, axes N, C, H, W; all arguments are checked already."""
+    layouts = [Layout((CHANNELS, *frame.sizes)) for frame in frames]
+    _, _, *window = target.layout.sizes
+    for number, (frame, crop) in enumerate(zip(frames, Crops(layouts, origins, flips), strict=True)):
+        layout = target.layout.sliced(number)
+        if crop.flip:
+            layout = layout.sliced((slice(None), slice(None), slice(None, None, -1)))
+        for rectangle in rectangles(crop, (window[0], window[1])):
+            part_of = target.with_layout(layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
+            if rectangle.source is not None:
+                write_frame_window(frame, rectangle.source, part_of, made, stream)
+            else:
+                border = filled(fill, frame.element, part_of.layout.sizes[1:], frame.device)
+                move_elements(border, part_of, made, 0, stream)
+
+
+def write_frame_window(
+    frame: FrameOperand, origin: tuple[int, int], target: Operand, made: Conversion, stream: object
+) -> None:
+    """Write the window of a frame from pixel `origin` on to a target with axes C, H, W."""
+    if not target.layout.element_count:
+        return
+    colours = frame.colours
+    _, height, width = target.layout.sizes
+    if colours is not None:
+        rows, columns = slice(origin[0], origin[0] + height), slice(origin[1], origin[1] + width)
+        window = colours.with_layout(colours.layout.sliced((slice(None), rows, columns)))
+        move_elements(window, target, made, 0, stream)
+        return
+    device = device_named(frame.device)
+    launch: FrameLaunch = device.launch_for(frame_problem(frame, target.spec, made))
+    launch(frame.planes, origin, target, stream)
+
+
+def frame_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FrameProblem:
+    """The problem of a luma-chroma frame's window, written as RGB with axes C, H, W."""
+    strides = tuple(plane.layout.strides for plane in frame.planes)
+    return FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, made)
+
+
+WindowProblem = FrameProblem | RelayoutProblem | ChannelMatrixProblem
+"""The problem of one frame's window: of luma and chroma, or of RGB and gray pixels."""
+
+
+def launches_of_frames(plan: Plan) -> list[str]:
+    """The heading of a plan with a launch for each frame: how many launches there are, and of how many kinds."""
+    kinds = len(plan.steps)
+    words = f"{len(plan.plans)} frames, each with a launch of its own"
+    return [words + (f", of {kinds} kinds" if kinds > 1 else "")]
+
+
+def checked_frames(
+    plan: Plan, frames: object, out: HasOperand, *, is_batch: bool
+) -> tuple[list[FrameOperand], Operand]:
+    """The operands of a call that fit a plan, whose sides are the target and the frames."""
+    plan.check_runnable()
+    for_out, *required = plan.sides
+    read = frames_like(required, frames, is_batch=is_batch)
+    if not hasattr(out, "operand"):
+        raise no_tensor(out=out)
+    for_out.check("out", out.operand)
+    check_apart(read, out.operand)
+    return read, out.operand
+
+
 class PlannedCrops(Plan):
     """Crops that `plan_gather_crops` planned once, to be run many times: `plan(sources, origins, out)`.
 
     It runs on images of any sizes and row pitches, whose type, channels, and channel and column strides are the planned
-    ones. Every call states the windows' origins and flips.
+    ones, or on frames of the same formats, sizes, pitches, matrices and chroma. Every call states the windows' origins
+    and flips. The plans of frames are those of windows inside them: a window that reaches beyond its frame is the
+    smaller window inside it, and the fill value beside it.
     """
 
     __slots__ = ()
+
+    @property
+    def heading(self) -> list[str]:
+        """The steps, or the launches of frames."""
+        return launches_of_frames(self) if len(self.sides) > 1 else super().heading
 
     def __call__(
         self,
@@ -351,15 +446,23 @@ class PlannedCrops(Plan):
     ) -> None:
         """Write one window of each image into `out`; the arguments are those of `gather_crops`.
 
-        `sources` are tensors: a batch with axes N, C, H, W or images with axes C, H, W. Raises before anything is
-        written: `LayoutError` for another number of images, origins or flips; `BindingError` for images or an `out` of
-        other types, strides, alignment or device than planned, and for an `out` that is read-only or shares memory with
-        an image; `DeviceError` if the plan's device is unavailable.
+        `sources` are tensors, a batch with axes N, C, H, W or images with axes C, H, W; or frames. Raises before
+        anything is written: `LayoutError` for another number of images, origins or flips; `BindingError` for images or
+        an `out` of other types, strides, alignment or device than planned, and for an `out` that is read-only or shares
+        memory with an image; `DeviceError` if the plan's device is unavailable.
         """
         self.check_runnable()
         if self.direct is not None and flip is None is stream and self._ran(sources, origins, out):
             return
-        (for_out,), (room,) = self.sides, self.options
+        for_out, *frames = self.sides
+        room, request = self.options
+        if frames:
+            # One frame in place of a list of one, as `gather_crops` takes it.
+            given = sources if isinstance(sources, Sequence) else [sources]
+            read, target = checked_frames(self, given, out, is_batch=True)
+            starts, flips = origins_of(origins, len(read)), flips_of(flip, len(read))
+            write_frame_crops(read, starts, flips, request.conversion, request.fill, target, stream)
+            return
         problem: CropProblem = self.plan.problem
         images = _planned_images(sources)
         count = problem.target.layout.sizes[0]
@@ -400,6 +503,10 @@ class PlannedCrops(Plan):
         return (start >= end or stop <= begin) and direct(begin, start, origins)
 
 
+PlannedFrameCrops = PlannedCrops
+"""The plan of a window of each frame: the same class."""
+
+
 def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: PlanOperand, device: str) -> PlannedCrops:
     """The plan of crops from images with these specs into `out`.
 
@@ -412,7 +519,38 @@ def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Plan
     required = target.required(device, is_written=True)
     room, spec, conversion, mixing = unmixed_step(target.spec, request.conversion, device)
     problem = CropProblem(spec, steps, conversion, request.fill)
-    return PlannedCrops.of(device, (problem, *mixing), (required,), (room,))
+    return PlannedCrops.of(device, (problem, *mixing), (required,), (room, request))
+
+
+def batch_image(batch: TensorSpec, number: int) -> TensorSpec:
+    """The spec of one image of a batch, whose gaps may belong to the others."""
+    return TensorSpec.of(batch.layout.sliced(number), batch.element, base_alignment=batch.alignment)
+
+
+def window_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> WindowProblem:
+    """The problem of a window of the target's height and width, or of the frame's where those are less."""
+    _, *window = target.layout.sizes
+    height, width = map(min, frame.sizes, window)
+    rows_and_columns = (slice(None), slice(0, height), slice(0, width))
+    if (height, width) != tuple(window):
+        inside = target.layout.sliced(rows_and_columns)
+        target = TensorSpec.of(inside, target.element, base_alignment=target.alignment)
+    colours = frame.colours
+    if colours is None:
+        return frame_problem(frame, target, made)
+    read = colours.with_layout(colours.layout.sliced(rows_and_columns))
+    return moving_problem(read.spec, target, made, 0)
+
+
+def planned_frame_crops(
+    frames: Sequence[FrameOperand], request: CropRequest, target: PlanOperand, device: str
+) -> PlannedCrops:
+    """The plan for a window of each frame into a target with axes N, C, H, W; raises as `planned_crops`."""
+    spec, conversion = target.spec, request.conversion
+    check_output_layout(spec.layout, spec.element, request.sizes, conversion.target)
+    problems = [window_problem(frame, batch_image(spec, number), conversion) for number, frame in enumerate(frames)]
+    required = (FrameRequirement.of(frame, device) for frame in frames)
+    return PlannedCrops.of(device, problems, (target.required(device, is_written=True), *required), (None, request))
 
 
 def _planned_images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:

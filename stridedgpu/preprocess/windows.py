@@ -15,8 +15,7 @@ import numpy as np
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
-from stridedgpu.operations.crops import write_crops
-from stridedgpu.operations.frames import write_frame_crops
+from stridedgpu.operations.crops import write_crops, write_frame_crops
 from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions

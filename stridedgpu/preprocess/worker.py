@@ -21,8 +21,7 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.operations.crops import fill_bytes
-from stridedgpu.operations.frames import write_frame_crops
+from stridedgpu.operations.crops import fill_bytes, write_frame_crops
 from stridedgpu.operations.images import MOST_IMAGES, CropSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand

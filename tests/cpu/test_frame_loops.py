@@ -23,7 +23,7 @@ import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.frames import FrameKernel, frame_kernel
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.selection import device_named
-from stridedgpu.operations.frames import frame_problem
+from stridedgpu.operations.crops import frame_problem
 from stridedgpu.values.conversion import conversion
 
 MATRICES = ("bt601", "bt709", "bt2020")
