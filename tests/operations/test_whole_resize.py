@@ -8,7 +8,7 @@ from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.operations import whole_resize
+from stridedgpu.operations import resize
 
 
 @st.composite
@@ -46,11 +46,9 @@ def test_new_memory_holds_what_given_memory_does(given, size, interpolation, opt
 def test_the_second_call_plans_nothing(monkeypatch):
     """Other memory of the same layout and alignment, too; other options are planned."""
     planned = []
-    plain = whole_resize.checked_rule
-    monkeypatch.setattr(
-        whole_resize, "checked_rule", lambda *args, **named: planned.append(args) or plain(*args, **named)
-    )
-    whole_resize._prepared.cache_clear()
+    plain = resize.checked_rule
+    monkeypatch.setattr(resize, "checked_rule", lambda *args, **named: planned.append(args) or plain(*args, **named))
+    resize._prepared.cache_clear()
     pictures = [sg.full((3, 19, 23), value, "uint8", dims="CHW") for value in range(3)]
     for picture in pictures:
         sg.resize(picture, (7, 5), layout="HWC")

@@ -13,7 +13,7 @@ from harness.profiles import examples
 from harness.strategies import coordinates_of, element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.api import given as api_given
+from stridedgpu.api import arguments
 from stridedgpu.devices.cuda.relayout.choice import Family, RelayoutChoice
 from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
@@ -544,7 +544,7 @@ def test_family_widths_and_index_bits(case):
 def test_what_descriptors_guarantee(guaranteed, widest, width):
     """Without a guarantee it is DirectML's own: tensors are bound at multiples of 16 bytes."""
     desc = BufferTensorDesc("uint8", BATCH, guaranteed_base_offset_alignment=guaranteed)
-    source, target = api_given.given("src", desc), api_given.given("out", desc, is_written=True)
+    source, target = arguments.given("src", desc), arguments.given("out", desc, is_written=True)
     plan = chosen_relayout(source.spec, target.spec, conversion(*[ELEMENT_TYPES["uint8"]] * 2), None, widest)
     assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (Family.FLAT, width, width)
 
