@@ -137,7 +137,7 @@ def gather_crops(
     elif axes != _IMAGE:
         raise LayoutError("boxes= are resized in images; windows of volumes are at origins=, and not resized.")
     else:
-        rule = (interpolation or "pillow-bilinear", passes)
+        rule = ("pillow-bilinear" if interpolation is None else interpolation, passes)
         made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     if written is not None:
         return written
