@@ -54,50 +54,54 @@ PASSES: Final[tuple[Passes, ...]] = get_args(Passes)
 # Filters: a weight by the distance x, in float64, each operation rounded. NumPy and compiled loops run the same lines.
 
 
-class Maths(Protocol):
-    """What filters need of numbers besides + - * / & and comparisons."""
+Number: TypeAlias = Any
+"""An array of NumPy's, or a number of compiled code: both have + - * / & and comparisons."""
 
-    def select(self, condition: Any, value: Any, other: Any) -> Any:
+
+class Maths(Protocol):
+    """What filters need of numbers besides these operators."""
+
+    def select(self, condition: Number, value: Number, other: Number) -> Number:
         """`value` where the condition holds, else `other`; both are computed."""
 
-    def is_zero(self, x: Any) -> Any:
+    def is_zero(self, x: Number) -> Number:
         """Whether it is 0."""
 
-    def absolute(self, x: Any) -> Any:
+    def absolute(self, x: Number) -> Number:
         """The absolute value."""
 
-    def sine(self, x: Any) -> Any:
+    def sine(self, x: Number) -> Number:
         """The C library's sine."""
 
-    def cosine(self, x: Any) -> Any:
+    def cosine(self, x: Number) -> Number:
         """The C library's cosine."""
 
 
-Filter: TypeAlias = Callable[[Any, Maths], Any]
+Filter: TypeAlias = Callable[[Number, Maths], Number]
 
 
-def _box(x: Any, maths: Maths) -> Any:
+def _box(x: Number, maths: Maths) -> Number:
     return maths.select((x > -0.5) & (x <= 0.5), 1.0, 0.0)
 
 
-def _triangle(x: Any, maths: Maths) -> Any:
+def _triangle(x: Number, maths: Maths) -> Number:
     near = maths.absolute(x) * -1.0 + 1.0
     return maths.select(near > 0.0, near, 0.0)
 
 
-def _cubic(x: Any, maths: Maths) -> Any:
+def _cubic(x: Number, maths: Maths) -> Number:
     a, x = -0.5, maths.absolute(x)
     near = (x * (a + 2.0) - (a + 3.0)) * x * x + 1.0
     far = (((x - 5.0) * x + 8.0) * x - 4.0) * a
     return maths.select(x < 1.0, near, maths.select(x < 2.0, far, 0.0))
 
 
-def _sinc(x: Any, maths: Maths) -> Any:
+def _sinc(x: Number, maths: Maths) -> Number:
     angle = x * pi
     return maths.select(maths.is_zero(x), 1.0, maths.sine(angle) / angle)
 
 
-def _hamming(x: Any, maths: Maths) -> Any:
+def _hamming(x: Number, maths: Maths) -> Number:
     x = maths.absolute(x)
     # Pillow's constants are float32: 0.46f and 0.54f.
     window = maths.cosine(x * pi) * 0.46000000834465027 + 0.5400000214576721
@@ -105,7 +109,7 @@ def _hamming(x: Any, maths: Maths) -> Any:
     return maths.select(x < 1.0, near, 0.0)
 
 
-def _lanczos(x: Any, maths: Maths) -> Any:
+def _lanczos(x: Number, maths: Maths) -> Number:
     return maths.select((x >= -3.0) & (x < 3.0), _sinc(x, maths) * _sinc(x / 3.0, maths), 0.0)
 
 
