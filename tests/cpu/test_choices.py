@@ -14,7 +14,7 @@ from harness.compiled_loops import CLASSES, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.compiled import crop_walks, resize_recipes
+from stridedgpu.devices.cpu.compiled import crops, resize_recipes
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan
 from stridedgpu.devices.cpu.policy import Policy, policy, using
@@ -155,7 +155,7 @@ def test_loops_follow_the_instruction_sets_alone(planning_for, case):
 def test_passes_of_resizes_and_masks_follow_the_instruction_sets_alone(planning_for, name, resizes, masks):
     with planning_for(name):
         assert resize_recipes.instructions() == resizes
-        assert crop_walks._masks_bytes() == masks
+        assert crops._masks_bytes() == masks
 
 
 def test_without_avx2_nothing_is_compiled(planning_for):

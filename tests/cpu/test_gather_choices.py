@@ -7,10 +7,8 @@ from harness.compiled_loops import CLASSES, policy_with
 from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
 
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled.gather import gather_walk
-from stridedgpu.devices.cpu.compiled.gather_elements_loop import GatherElements
-from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInMemory
-from stridedgpu.devices.cpu.compiled.scatter_row_loop import ScatterRows
+from stridedgpu.devices.cpu.compiled.gather import plan_gather
+from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements, GatherLongRows
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 
@@ -19,7 +17,6 @@ LIMITS = {
     "far_bytes": 1 << 24,
     "item_bytes": range(1 << 16, 1 << 20),
     "row_registers": 16,
-    "scattered_elements": 256,
     "streamed_bytes": 1 << 22,
 }
 """The thresholds of these tests, whatever the policy's are."""
@@ -55,28 +52,26 @@ def test_single_loads_take_a_quarter_of_the_registers_at_once(name, lanes):
         assert kernel_of(elements_of_rows("float32", "int64", 60, 10, 10)).lanes == lanes
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_positions_of_longer_axes_are_not_worked_out_in_32_bits(axis):
-    """A row, or columns, of one element more than have positions of 32 bits with a sign."""
+def test_positions_of_longer_axes_are_not_worked_out_in_32_bits():
+    """Columns of one element more than have positions of 32 bits with a sign."""
     for size, in_words in ((2**31, True), (2**31 + 1, False)):
-        sizes, picked = ((size, 100), (7, 100)) if axis == 0 else ((7, size), (7, 200))
-        data, dense = Layout(sizes, (0, 1) if axis == 0 else (1, 0)), Layout(picked)
-        sides = side_of(data, "uint8"), side_of(dense, "int64"), side_of(dense, "uint8")
-        kernel = kernel_of(elements_problem(*sides, axis, scatters=False), "clip")
-        assert isinstance(kernel, RowsInMemory) == in_words
+        dense = Layout((7, 100))
+        sides = side_of(Layout((size, 100), (0, 1)), "uint8"), side_of(dense, "int64"), side_of(dense, "uint8")
+        kernel = kernel_of(elements_problem(*sides, 0, scatters=False), "clip")
+        assert isinstance(kernel, GatherLongRows) == in_words
 
 
-@pytest.mark.parametrize(
-    "sizes, rows", [((100, 10), 24), ((100, 9), 24), ((100, 1000), 1), ((3, 10), 0), ((9, 1025), 0)]
-)
-def test_how_many_scattered_rows_are_a_group(sizes, rows):
+@pytest.mark.parametrize("sizes", [(100, 10), (100, 9), (100, 1000), (3, 1025)])
+def test_items_of_a_scatter_have_whole_rows(sizes):
     layout = Layout(sizes)
     problem = elements_problem(
         side_of(layout, "float32"), side_of(layout, "int64"), side_of(layout, "float32"), 1, scatters=True
     )
-    walk = gather_walk(problem, "raise")
-    assert isinstance(walk.kernel, ScatterRows) == bool(rows)
-    assert not rows or walk.parameters[2] == rows
+    with policy_with(gather={"item_bytes": range(256, 257)}):
+        call = plan_gather(problem, "raise")
+    assert isinstance(call.kernel, GatherElements)
+    assert call.parameters[6] % sizes[1] == 0
+    assert not call.in_order
 
 
 def test_rows_of_elements_are_gathered_as_vectors():
@@ -92,33 +87,14 @@ def test_rows_of_elements_are_gathered_as_vectors():
         ("float32", 100, 100, "RowsInRegisters"),
         ("uint8", 1000, 1000, "RowsInRegisters"),
         ("uint8", 10, 10, "RowsInRegisters"),
-        ("float32", 1000, 1000, "RowsInMemory"),
-        ("int64", 128, 128, "RowsInMemory"),
+        ("float32", 1000, 1000, "GatherLongRows"),
         ("int64", 128, 8, "GatherElements"),
-        ("uint8", 2000, 2000, "RowsInMemory"),
     ],
 )
 def test_rows_are_in_registers_where_that_costs_less(element, size, width, kernel):
     problem = elements_of_rows(element, "int64", 60, size, width)
     assert type(kernel_of(problem)).__name__ == kernel
     assert type(kernel_of(problem, "wrap")) is GatherElements
-
-
-@pytest.mark.parametrize(
-    "element, width, kernel",
-    [
-        ("float32", 64, "RowsInMemory"),
-        ("float32", 63, "GatherElements"),
-        ("int64", 32, "RowsInMemory"),
-        ("int64", 31, "GatherElements"),
-        ("float16", 64, "RowsInMemory"),
-        ("uint8", 64, "RowsInMemory"),
-        ("uint8", 63, "GatherElements"),
-    ],
-)
-def test_longer_rows_stay_in_memory(element, width, kernel):
-    with policy_with(gather={"row_registers": 0}):
-        assert type(kernel_of(elements_of_rows(element, "int64", 60, 1000, width))).__name__ == kernel
 
 
 def test_which_columns_are_taken_together():
@@ -128,29 +104,29 @@ def test_which_columns_are_taken_together():
         layout = Layout((height, width))
         index = side_of(layout, "int64")
         problem = elements_problem(side_of(layout, element), index, side_of(layout, element), 0, scatters=False)
-        walk = gather_walk(problem, "raise")
-        assert isinstance(walk.kernel, RowsInMemory) == (block is not None)
-        assert block is None or (walk.kernel.columns, walk.parameters[8], walk.parameters[10]) == (True, block, rows)
+        call = plan_gather(problem, "raise")
+        assert isinstance(call.kernel, GatherLongRows) == (block is not None)
+        assert block is None or (call.parameters[3], call.parameters[6]) == (block, rows)
 
 
 def test_items_that_write_the_same_elements_are_done_in_order():
     square, index = side_of(Layout((30, 40)), "float32"), side_of(Layout((30, 40)), "int64")
     lines, columns = (elements_problem(square, index, square, axis, scatters=True) for axis in (1, 0))
-    assert not gather_walk(lines, "raise").in_order
-    assert gather_walk(columns, "raise").in_order
+    assert not plan_gather(lines, "raise").in_order
+    assert plan_gather(columns, "raise").in_order
     rows = tuples_problem(
         square, side_of(Layout((9, 1)), "int64"), side_of(Layout((9, 40)), "float32"), 0, scatters=True
     )
-    assert not gather_walk(rows, "raise").in_order
+    assert not plan_gather(rows, "raise").in_order
     pairs = tuples_problem(
         square, side_of(Layout((9, 8, 2), (20, 2, 1)), "int64"), side_of(Layout((9, 8)), "float32"), 0, scatters=True
     )
-    assert gather_walk(pairs, "raise").in_order
+    assert plan_gather(pairs, "raise").in_order
 
 
 def test_a_kernel_serves_all_sizes():
     kernels = {
-        gather_walk(
+        plan_gather(
             gather_problem(
                 side_of(Layout((rows, 4 * width)), "float32"),
                 side_of(Layout((count,)), "int64"),

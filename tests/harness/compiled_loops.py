@@ -13,7 +13,7 @@ import pytest
 from harness.plans import chosen_relayout
 
 from stridedgpu.devices.cpu.compiled import (
-    crop_moves,
+    crops,
     jit as machine_code,
 )
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
@@ -86,7 +86,7 @@ def policy_for(features: Collection[str]) -> Iterator[None]:
 
 def forget_loops() -> None:
     """The functions by which Python calls loops are compiled once; the next processor gets its own."""
-    for kept in (crop_moves._listing, machine_code._definition):
+    for kept in (crops._listing, machine_code._definition):
         kept.cache_clear()
 
 

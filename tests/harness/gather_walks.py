@@ -8,7 +8,7 @@ from harness.compiled_loops import policy_for, policy_with
 from harness.fenced_memory import lowest_at_zero
 
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled.gather import gather_walk
+from stridedgpu.devices.cpu.compiled.gather import plan_gather
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.planning.gather_problem import elements_problem
 from stridedgpu.values.dtypes import element_type
@@ -52,7 +52,7 @@ def elements_of_rows(element, index_type, count, size, width, *, pitch=0, scatte
 
 
 def kernel_of(problem, mode="raise"):
-    return gather_walk(problem, mode).kernel
+    return plan_gather(problem, mode).kernel
 
 
 RUNS = (1, 2, 3, 4, 8, 12, 16, 31, 32, 63, 64, 65, 96, 128, 200, 256, 257, 1000, 4096, 70_000)

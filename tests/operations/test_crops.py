@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import needs_compiler
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.guarded_memory import assert_written, bits_of, guarded, seeds
 from harness.plans import chosen_crops
@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, DeviceError, ElementTypeError, LayoutError
-from stridedgpu.devices.cpu.compiled.crop_recipes import _runs_of_row
+from stridedgpu.devices.cpu.compiled.crops import _runs_of_row
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -95,20 +95,19 @@ def expected_of(images, source, target, origins, size, flips, channels, fill, ar
 
 
 @cpu_paths
-@pytest.mark.parametrize("least_alike", [1, 100], ids=["all at once", "one by one"])
 @given(case=crops(), data=st.data())
-def test_crops_are_the_plain_loop_in_bits_for_every_layout(path, least_alike, case, data):
+def test_crops_are_the_plain_loop_in_bits_for_every_layout(path, case, data):
     sources, images, source, target, origins, size, flips, channels, fill, arithmetic, outputs = case
     expected = expected_of(images, source, target, origins, size, flips, channels, fill, arithmetic)
     words = bits_of(expected.layout, expected.itemsize, expected.buffer.bytes)
     keywords = {"flip": flips, "channels": channels, "fill": fill, **arithmetic}
     out, memory = guarded(data.draw(layouts_of(expected.sizes, broadcast=False)), target, data.draw(seeds))
     before = memory.copy()
-    with picking_by(path), policy_with(crops={"least_alike": least_alike}):
+    with picking_by(path):
         assert sg.gather_crops(sources, origins, size, out=out, **keywords) is out
     assert_written(out, memory, before, words, expected.itemsize)
     layout = data.draw(st.sampled_from((None, "NHWC", "NCHW", "CHWN", "NHWC8")))
-    with picking_by(path), policy_with(crops={"least_alike": least_alike}):
+    with picking_by(path):
         made = sg.gather_crops(sources, np.array(origins), size, dtype=target, layout=layout, **keywords)
     assert (made.sizes, made.dims) == ((len(images), outputs, *size), "NCHW")
     assert np.array_equal(bits_of(made.layout, made.itemsize, made.buffer.bytes), words)
@@ -128,15 +127,14 @@ def test_a_batch_of_windows_all_around_its_images_is_the_one_that_numpy_makes(so
     given = images if sources == "a batch" else list(images)
     rows, columns = size
     padded = np.pad(images, ((0, 0), (20, 40), (20, 40), (0, 0)), constant_values=9)
-    for least in (1, 1000):
-        with policy_with(crops={"least_alike": least}), picking_by("compiled, 2 threads"):
-            made = sg.gather_crops(
-                given, origins, size, dims="HWC" if sources == "a list" else "NHWC", flip=flips, fill=9
-            )
-        for number, (y, x) in enumerate(np.clip(origins, -12, 20).tolist()):
-            window = padded[number, y + 20 : y + 20 + rows, x + 20 : x + 20 + columns]
-            window = window[:, ::-1] if flips and flips[number] else window
-            assert np.array_equal(made.numpy()[number], window.transpose(2, 0, 1)), (number, least)
+    with picking_by("compiled, 2 threads"):
+        windows = sg.gather_crops(
+            given, origins, size, dims="HWC" if sources == "a list" else "NHWC", flip=flips, fill=9
+        )
+    for number, (y, x) in enumerate(np.clip(origins, -12, 20).tolist()):
+        window = padded[number, y + 20 : y + 20 + rows, x + 20 : x + 20 + columns]
+        window = window[:, ::-1] if flips and flips[number] else window
+        assert np.array_equal(windows.numpy()[number], window.transpose(2, 0, 1)), number
 
 
 @given(crops(), st.sampled_from((2, 3, 4)))

@@ -10,8 +10,8 @@ from harness.guarded_memory import assert_written, bits_of, guarded, seeds
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.bordered_rows import BorderedRows
-from stridedgpu.devices.cpu.compiled.crop_walks import bordered_walk
+from stridedgpu.devices.cpu.compiled.crop_kernels import BorderedRows
+from stridedgpu.devices.cpu.compiled.crops import plan_bordered
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.crop_windows import Crop
 
@@ -104,10 +104,10 @@ def test_which_borders_are_written_in_one_pass(order, fill, flip, has_a_kernel):
         sg.StridedTensor(np.zeros(432, np.uint8), layout, "uint8"), (10, 20), layout=order, fill=fill, device="cpu"
     )
     image = layout.sliced(0)
-    made = bordered_walk(plan.plan.problem, Crop(image, (-1, -5), flip), 2, 216)
+    made = plan_bordered(plan.plan.problem, Crop(image, (-1, -5), flip), 2, 216)
     assert (made is not None) == has_a_kernel
     assert made is None or isinstance(made[0].kernel, BorderedRows)
-    assert bordered_walk(plan.plan.problem, Crop(image, (-30, 0), flip), 2, 216) is None  # nowhere inside
+    assert plan_bordered(plan.plan.problem, Crop(image, (-30, 0), flip), 2, 216) is None  # nowhere inside
 
 
 IMAGES = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)

@@ -224,9 +224,6 @@ class GatherPolicy(NamedTuple):
     """Times `streamed_bytes` from which on runs are written so where threads share a call. With 1: 0.5 to 0.9 for
     results of 10 to 42 MB from tables of 2.5 and 10 MB on a quiet Zen 4, 0.8 to 6.7 beside other work on a Zen 5."""
 
-    scattered_elements: int = 256
-    """Elements of a group of short rows that are scattered. Groups of 40: 0.83 to 0.98, and 0.38 at worst."""
-
     row_registers: int = 16
     """The most vector registers that hold rows from which elements are looked up: half of those of AVX-512. With 8: 0.3
     to 0.4 for rows of 1000 bytes."""
@@ -248,9 +245,6 @@ class GatherPolicy(NamedTuple):
 
     chunk_indices: int = 256
     """Indices resolved together: their offsets take 2 KB of the stack, below the size of a stack probe."""
-
-    chunks_ahead: int = 3
-    """Chunks between the resolved and the prefetched indices."""
 
     runs_ahead: int = 12
     """Runs between the copied and the prefetched one. With 4: 0.97."""
@@ -313,13 +307,8 @@ class CropsPolicy(NamedTuple):
     least_entries: int = 16
     """Entries that threads share evenly; smaller batches are cut into pieces."""
 
-    least_alike: int = 12
-    """Windows of sources with one layout from which on their entries are worked out together, by NumPy: 64 took 35 us
-    instead of 99, and 8 of them 27 instead of 23."""
-
-    most_recipes: int = 4 * _KB
-    """Kinds of windows, and of rectangles with their loops and parameters, that are kept; a limit of memory, not
-    measured."""
+    most_classes: int = 4 * _KB
+    """Classes of windows, with the parameters of their loops, that are kept; a limit of memory, not measured."""
 
     most_batches: int = 64
     """Layouts of batches whose moves are kept for each problem; not measured, either."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from math import prod
 from operator import add
 from time import perf_counter_ns
@@ -16,43 +17,93 @@ from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode
 
-from .gather_by_row import GatherByRow
-from .gather_elements_loop import GatherElements
-from .gather_indices import IndexKind, lanes_of
+from .gather_elements import GatherElements, GatherLongRows
+from .gather_indices import MOST_POSITIONS, IndexKind, lanes_of
 from .gather_loop import Gather
-from .gather_rows import row_walk
-from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, nest_of, power_of_two
+from .gather_registers import Rows, RowsInRegisters, plan_rows
 from .ir import LINE_BYTES
 from .jit import compiled, moving_function, runs_alone
 from .worker_pool import share
 
-__all__ = ["compiled_gather", "gather_kernel", "gather_walk"]
+__all__ = ["GatherCall", "compiled_gather", "gather_kernel", "plan_gather"]
+
+_GROUPED: Final = (1, 2, 4, 8)
+"""Run lengths, in bytes, that are combined into vectors."""
+
+_LEAST_STEPS: Final = 4
+"""Vectors of a row from which on little of it is gathered twice, where the last vector overlaps the one before it."""
 
 _LARGEST_SPAN: Final = 2**30
 """Bytes of memory from which elements are gathered at offsets of 32 bits: half of those that such offsets reach, so
 that rows ahead of the last one do not wrap round."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """One loop: its size, and its strides on the dense side, on the indexed side and in the indices, in bytes."""
+
+    size: int
+    strides: tuple[int, int, int]
+
+
+_ONCE: Final = _Loop(1, (0, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The bytes of a run, and the loops of a kernel as `gather_loop` names them."""
+
+    run: int
+    m: _Loop
+    b: _Loop
+    a: _Loop
+    outer: tuple[_Loop, ...]
+
+    @property
+    def items_differ(self) -> bool:
+        """Whether every step of the loops around `b` addresses different elements of the indexed side."""
+        return all(loop.strides[1] for loop in (*self.outer, self.a) if loop.size > 1)
+
+    @property
+    def group(self) -> int:
+        """How many adjacent short runs fill a vector."""
+        if self.run not in _GROUPED or self.m is not _ONCE or self.b.strides[0] != self.run:
+            return 1
+        return _power_of_two(min(self.b.size, LINE_BYTES // self.run))
+
+
+@dataclass(frozen=True, slots=True)
+class GatherCall:
+    """A kernel with its parameters, except the address of the indices, which comes first; offsets are in bytes.
+
+    `in_order`: items may write the same element and the last one wins, so they run one after another.
+    """
+
+    kernel: Gather | GatherElements | GatherLongRows | RowsInRegisters
+    items: int
+    in_order: bool
+    dense_offset: int
+    indexed_offset: int
+    index_offset: int
+    parameters: tuple[int, ...]
+
+
 def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     """The compiled loops of a problem; None if there is nothing to move."""
-    walk = gather_walk(problem, problem.mode)
-    if walk is None:
+    call = plan_gather(problem, problem.mode)
+    if call is None:
         return None
-    kernel, element = walk.kernel, problem.dense.element
-    run, group = kernel.run, kernel.group if isinstance(kernel, Gather) else kernel.lanes
-    is_long = isinstance(kernel, Gather) and kernel.long
-    if isinstance(kernel, GatherByRow):
-        kind, words = "elements", f"{group} elements of {run} B {kernel.words}"
-    elif isinstance(kernel, GatherElements):
-        kind, words = "elements", f"{group} elements of {run} B loaded one by one"
-    elif group > 1:
-        kind, words = "grouped_runs", f"{group} runs of {run} B put together to a vector"
-    elif is_long:
+    kernel, element, run, why = call.kernel, problem.dense.element, call.kernel.run, ""
+    if not isinstance(kernel, Gather):
+        kind, words = "elements", kernel.words
+    elif kernel.group > 1:
+        kind, words = "grouped_runs", f"{kernel.group} runs of {run} B put together to a vector"
+    elif kernel.long:
         kind, words = "long_runs", f"runs in steps of {run} B"
     else:
         kind, words = "runs", f"runs of {run} B, a step each"
-    alone = f"an index stands for {run} B"
-    why = "" if is_long else alone
+    if kind != "long_runs":
+        why = f"an index stands for {run} B"
     read, written = Width(min(LINE_BYTES, run), why), Width(kernel.store_bytes, why)
     return CpuKernel(
         f"{'scatter' if problem.scatters else 'gather'}_{kind}_{element}x{written.nbytes}B_{problem.index.element}",
@@ -60,9 +111,9 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
         + (", past the caches" if kernel.streaming else ""),
         read,
         written,
-        items=walk.items,
-        shared_bytes=None if walk.in_order else policy().gather.shared_bytes,
-        walks=(walk,),
+        items=call.items,
+        shared_bytes=None if call.in_order else policy().gather.shared_bytes,
+        walks=(call,),
     )
 
 
@@ -71,18 +122,18 @@ def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
-    walk: GatherWalk = chosen.walks[0]
-    loop = compiled(walk.kernel.text)
-    items, nbytes, gathers = walk.items, plan.bytes_moved, not problem.scatters
+    call: GatherCall = chosen.walks[0]
+    loop = compiled(call.kernel.text)
+    items, nbytes, gathers = call.items, plan.bytes_moved, not problem.scatters
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1
     sharing, shared, clock = policy().sharing, SHARED, perf_counter_ns
     most = 2 + nbytes // sharing.thread_bytes
     brief, gap, wakes = nbytes < sharing.brief_bytes, sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
-    offsets = walk.dense_offset, walk.indexed_offset, walk.index_offset
+    offsets = call.dense_offset, call.indexed_offset, call.index_offset
 
     def with_parameters() -> tuple[_Parameters, DirectLaunch]:
         """Parameters that no other call uses at a time, and the loop with them."""
-        parameters = _parameters(walk)
+        parameters = _parameters(call)
         place = ctypes.addressof(parameters)
         alone = moving_function(loop, place, items, offsets, held=parameters, keeps_lock=brief, target_first=gathers)
         return parameters, alone
@@ -98,8 +149,8 @@ def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
             used = with_parameters()
         parameters, alone = used
         if is_shared and shared.several and (wakes or clock() - shared.ended < gap):  # as `sharing_function` decides
-            ours, theirs, parameters[0] = map(add, (dense, indexed, indices), offsets)
-            reads, writes = (theirs, ours) if gathers else (ours, theirs)
+            dense, indexed, parameters[0] = map(add, (dense, indexed, indices), offsets)
+            reads, writes = (indexed, dense) if gathers else (dense, indexed)
             share(loop, reads, writes, ctypes.addressof(parameters), items, most)
         else:
             alone(dense, indexed, indices)
@@ -114,26 +165,150 @@ _Parameters = ctypes.Array[ctypes.c_uint64]
 """The parameters of one call at a time."""
 
 
-def _parameters(walk: GatherWalk) -> _Parameters:
+def _parameters(call: GatherCall) -> _Parameters:
     """New parameters, in which the address of the indices comes first."""
-    words = [0, *(field % 2**64 for field in walk.parameters)]
+    words = [0, *(field % 2**64 for field in call.parameters)]
     return (ctypes.c_uint64 * len(words))(*words)
 
 
-def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
+def plan_gather(problem: GatherProblem, mode: Mode) -> GatherCall | None:
     """Choose the kernel of a problem; None if there is nothing to move."""
     if 0 in problem.sizes:
         return None
-    itemsize, index_bytes = problem.dense.element.itemsize, problem.index.element.itemsize
-    nest = nest_of(problem, itemsize, index_bytes)
-    elements = row_walk(problem, mode, nest) or _elements_walk(problem, mode, nest)
-    if elements is not None:
-        return elements
-    wanted = policy().gather.bytes_of_item(problem.element_count * itemsize, problem.bytes_moved)
+    nest = _nest_of(problem, problem.dense.element.itemsize, problem.index.element.itemsize)
+    return _of_elements(problem, mode, nest) or _of_runs(problem, mode, nest)
+
+
+def _call(
+    problem: GatherProblem,
+    nest: _Nest,
+    kernel: Gather | GatherElements | GatherLongRows | RowsInRegisters,
+    items: int,
+    fields: tuple[int, ...],
+    last: tuple[int, ...] = (),
+) -> GatherCall:
+    """A kernel with so many items in each place of the outer loops, whose parameters are between the kernel's own."""
+    itemsize = problem.dense.element.itemsize
+    return GatherCall(
+        kernel,
+        items * prod(loop.size for loop in nest.outer),
+        problem.scatters and not nest.items_differ,
+        problem.dense_offset * itemsize,
+        problem.indexed_offset * itemsize,
+        problem.index_offset * problem.index.element.itemsize,
+        (*fields, *(field for loop in reversed(nest.outer) for field in (loop.size, *loop.strides)), *last),
+    )
+
+
+def _of_elements(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherCall | None:
+    """A kernel of single elements; None where an index stands for more, or others do better."""
+    if nest.m is not _ONCE or len(problem.indexed_axes) > 1:
+        return None
+    width, rows = (nest.b, nest.a) if nest.b.strides[0] == nest.run else (nest.a, nest.b)
+    kind = IndexKind(problem.index.element.itemsize, problem.index.element.kind == "i", packed=True, mode=mode)
+    if (width.strides[0], width.strides[2]) != (nest.run, kind.nbytes):
+        return None
+    if problem.scatters:
+        in_turn = nest.items_differ and width is nest.b
+        return _spanning(problem, kind, nest, (width, rows)) if in_turn and nest.run in _GROUPED else None
+    call = None
+    if mode != "wrap" and width.strides[1] == 0:
+        call = _of_rows(problem, kind, nest, (width, rows)) or _of_long_rows(problem, kind, nest, (width, rows))
+    elif mode != "wrap" and nest.run in _GROUPED and (width.strides[1], rows.strides[1]) == (nest.run, 0):
+        call = _of_columns(problem, kind, nest, (width, rows))
+    if call is None and nest.run in _GROUPED:
+        call = _spanning(problem, kind, nest, (width, rows))
+    return call
+
+
+def _wanted(problem: GatherProblem) -> int:
+    """Bytes of an item, about."""
+    return policy().gather.bytes_of_item(problem.element_count * problem.dense.element.itemsize, problem.bytes_moved)
+
+
+def _of_rows(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]) -> GatherCall | None:
+    """Rows in registers."""
+    (entry,), itemsize, (width, loop) = problem.indexed_axes, problem.dense.element.itemsize, loops
+    # An index of a longer run stands for several elements.
+    unit, parts = (nest.run, 1) if nest.run in _GROUPED else (itemsize, nest.run // itemsize)
+    if unit not in _GROUPED or entry.stride * itemsize != nest.run:
+        return None
+    dense, indexed, index = loop.strides
+    repeated = loop.size > 1 and not index
+    follow = dense == width.size * nest.run and (repeated or index == width.size * kind.nbytes)
+    step = indexed if follow and indexed >= 0 and indexed % unit == 0 else None
+    sizes = width.size * parts, entry.size * parts
+    rows = Rows(unit, *sizes, loop.size, step, loop.strides, repeated, parts)
+    plan = plan_rows(rows, kind, len(nest.outer), _wanted(problem))
+    if plan is None:
+        return None
+    kernel, items, fields, last = plan
+    return _call(problem, nest, kernel, items, (entry.size, *fields), last)
+
+
+def _of_long_rows(
+    problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]
+) -> GatherCall | None:
+    """Rows one by one; None for short ones, of which much would be gathered twice."""
+    (entry,), run, (width, rows) = problem.indexed_axes, nest.run, loops
+    stride, wanted = entry.stride * problem.dense.element.itemsize, _wanted(problem) // run
+    least = _LEAST_STEPS * min(GatherLongRows.lanes, LINE_BYTES // run)
+    if run not in _GROUPED or width.size < least or entry.size > MOST_POSITIONS:
+        return None
+    limits, row_bytes = policy().gather, entry.size * run
+    lines, span = -(-row_bytes // LINE_BYTES), problem.indexed.layout.span * problem.dense.element.itemsize
+    is_far = stride == run and rows.strides[1] != 0 and span >= limits.far_bytes
+    ahead = (
+        -(-lines * GatherLongRows.lanes // width.size) if is_far and lines * limits.uses_of_line <= width.size else 0
+    )
+    later = _power_of_two(-(-limits.row_ahead_bytes // row_bytes)) if ahead else 0
+    kernel = GatherLongRows(kind, len(nest.outer), run, stride == run, lines_ahead=ahead, rows_ahead=later)
+    block = max(kernel.lanes, min(wanted, width.size))
+    many = max(1, min(wanted // width.size, rows.size))
+    blocks, parts = -(-width.size // block), -(-rows.size // many)
+    fields = entry.size, stride, width.size, block, blocks, rows.size, many, parts, *rows.strides
+    return _call(problem, nest, kernel, blocks * parts, fields)
+
+
+def _of_columns(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]) -> GatherCall | None:
+    """Elements of columns; None for few of them."""
+    (entry,), run, (width, rows) = problem.indexed_axes, nest.run, loops
+    stride, most = entry.stride * problem.dense.element.itemsize, policy().gather.columns_bytes
+    kernel = GatherLongRows(kind, len(nest.outer), run, adjacent=stride == run, columns=True)
+    if width.size < kernel.lanes or entry.size > MOST_POSITIONS:
+        return None
+    if width.size * entry.size * run <= most:
+        block, many = width.size, min(rows.size, max(1, _wanted(problem) // (width.size * run)))
+    else:
+        lines = max(1, most // (entry.size * run * LINE_BYTES))
+        block, many = min(width.size, lines * LINE_BYTES), rows.size
+    blocks, parts = -(-width.size // block), -(-rows.size // many)
+    fields = entry.size, stride, width.size, block, blocks, rows.size, many, parts, *rows.strides
+    return _call(problem, nest, kernel, blocks * parts, fields)
+
+
+def _spanning(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]) -> GatherCall | None:
+    """Vectors of indices across rows; None where these do not follow one another, for few elements or far ones."""
+    (entry,), itemsize, run, (width, rows) = problem.indexed_axes, problem.dense.element.itemsize, nest.run, loops
+    follow = rows.size == 1 or (rows.strides[0], rows.strides[2]) == (width.size * run, width.size * kind.nbytes)
+    total, stride = width.size * rows.size, entry.stride * itemsize
+    if not follow or problem.indexed.layout.span * itemsize > _LARGEST_SPAN or total < LINE_BYTES // run:
+        return None
+    kernel = GatherElements(kind, len(nest.outer), run, stride == run, problem.scatters)
+    # Of several updates of one element the last remains: an item of a scatter has whole rows.
+    unit = width.size if problem.scatters else kernel.lanes
+    block = min(max(1, -(-_wanted(problem) // run // unit)) * unit, total)
+    blocks = -(-total // block)
+    fields = total, width.size, width.strides[1], rows.strides[1], entry.size, stride, block, blocks
+    return _call(problem, nest, kernel, blocks, fields)
+
+
+def _of_runs(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherCall:
+    """Runs of bytes, of any length and in any layout."""
+    itemsize, index_bytes, wanted = problem.dense.element.itemsize, problem.index.element.itemsize, _wanted(problem)
     blocks = _scatter_blocks(nest, wanted) if problem.scatters else _blocks(nest, wanted)
-    kernel = _kernel(problem, mode, nest, blocks[2])
     fields: list[int] = []
-    items = prod(loop.size for loop in nest.outer)
+    items = 1
     for size, strides, block in zip(
         (nest.run, nest.m.size, nest.b.size, nest.a.size),
         ((), nest.m.strides, nest.b.strides, nest.a.strides),
@@ -142,61 +317,12 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     ):
         fields += [size, *strides, block, -(-size // block)]
         items *= fields[-1]
-    for loop in reversed(nest.outer):
-        fields += [loop.size, *loop.strides]
-    for entry in problem.indexed_axes:
-        fields += [entry.size, entry.stride * itemsize, entry.component * index_bytes]
-    return GatherWalk(
-        kernel,
-        items,
-        problem.scatters and not nest.items_differ,
-        problem.dense_offset * itemsize,
-        problem.indexed_offset * itemsize,
-        problem.index_offset * index_bytes,
-        tuple(fields),
-    )
+    axes = [(entry.size, entry.stride * itemsize, entry.component * index_bytes) for entry in problem.indexed_axes]
+    last = tuple(field for axis in axes for field in axis)
+    return _call(problem, nest, _kernel(problem, mode, nest, blocks[2]), items, tuple(fields), last)
 
 
-def _elements_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | None:
-    """The kernel of single elements; None where rows of indices or results do not follow one another, or far away."""
-    run, index_bytes = nest.run, problem.index.element.itemsize
-    if problem.scatters or run not in GROUPED or nest.m is not ONCE or len(problem.indexed_axes) > 1:
-        return None
-    inner = (nest.b, nest.a) if nest.b.strides[0] == run else (nest.a, nest.b)
-    width, rows = inner
-    follows = rows.size == 1 or (rows.strides[0], rows.strides[2]) == (width.size * run, width.size * index_bytes)
-    if (width.strides[0], width.strides[2]) != (run, index_bytes) or not follows:
-        return None
-    (axis,), layout = problem.indexed_axes, problem.indexed.layout
-    itemsize = problem.indexed.element.itemsize
-    span, total = layout.span * itemsize, width.size * rows.size
-    if span > _LARGEST_SPAN or total < LINE_BYTES // run:
-        return None
-    kernel = GatherElements(
-        IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode),
-        len(nest.outer),
-        run,
-        adjacent=axis.stride * itemsize == run,
-    )
-    wanted = policy().gather.bytes_of_item(problem.element_count * itemsize, problem.bytes_moved) // run
-    block = min(-(-wanted // kernel.lanes) * kernel.lanes, total)
-    fields = [total, width.size, width.strides[1], rows.strides[1], axis.size, axis.stride * itemsize]
-    fields += [block, -(-total // block)]
-    items = fields[-1] * prod(loop.size for loop in nest.outer)
-    for loop in reversed(nest.outer):
-        fields += [loop.size, *loop.strides]
-    return GatherWalk(
-        kernel,
-        items,
-        in_order=False,
-        dense_offset=problem.dense_offset * itemsize,
-        indexed_offset=problem.indexed_offset * itemsize,
-        index_offset=problem.index_offset * index_bytes,
-        parameters=tuple(fields),
-    )
-
-
-def _blocks(nest: Nest, wanted: int) -> tuple[int, int, int, int]:
+def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
     """The block of one item along the run (bytes), `m`, `b` and `a`, for about `wanted` bytes."""
     run = min(nest.run, max(wanted, policy().gather.longest_step))
     m = max(1, min(nest.m.size, wanted // run))
@@ -209,7 +335,7 @@ def _blocks(nest: Nest, wanted: int) -> tuple[int, int, int, int]:
     return run, m, b, max(whole, min(nest.a.size, wanted // (run * m * b)))
 
 
-def _scatter_blocks(nest: Nest, wanted: int) -> tuple[int, int, int, int]:
+def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
     """The blocks of a scatter whose last duplicate wins: all of `b` is in one item."""
     longest, parts = policy().gather.longest_step, policy().gather.parts_of_run if get_num_threads() > 1 else 1
     run = nest.run if nest.run <= longest else max(longest, -(-nest.run // parts))
@@ -218,7 +344,7 @@ def _scatter_blocks(nest: Nest, wanted: int) -> tuple[int, int, int, int]:
     return run, nest.m.size, nest.b.size, max(1, min(nest.a.size, wanted // (run * nest.m.size * nest.b.size)))
 
 
-def _kernel(problem: GatherProblem, mode: Mode, nest: Nest, b_block: int) -> Gather:
+def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
     """Choose the kernel of the loops."""
     run, scatters = nest.run, problem.scatters
     group = 1 if scatters else nest.group
@@ -235,8 +361,8 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: Nest, b_block: int) -> Gat
         rank=len(nest.outer),
         lanes=lanes_of(b_block),
         follows=scatters or nest.a.strides[2] != 0,
-        deep=nest.m is not ONCE,
-        run=power_of_two(min(run, policy().gather.longest_step)),
+        deep=nest.m is not _ONCE,
+        run=_power_of_two(min(run, policy().gather.longest_step)),
         long=run & (run - 1) != 0 or run > policy().gather.longest_step,
         packed=nest.b.strides[0] == run,
         group=group,
@@ -252,4 +378,29 @@ def _lines_ahead(run: int, span: int) -> int:
     """Cache lines of a `run` to prefetch, in a tensor that spans `span` bytes."""
     if span < policy().gather.far_bytes:
         return 0
-    return power_of_two(max(1, min(policy().gather.most_lines_ahead, run // LINE_BYTES)))
+    return _power_of_two(max(1, min(policy().gather.most_lines_ahead, run // LINE_BYTES)))
+
+
+def _nest_of(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
+    """Assign the problem's loops to the roles `run`, `m`, `b`, `a` and `outer`."""
+    loops = [
+        _Loop(size, (dense * itemsize, indexed * itemsize, index * index_bytes))
+        for size, dense, indexed, index in zip(
+            problem.sizes, problem.dense_strides, problem.indexed_strides, problem.index_strides, strict=True
+        )
+    ]
+    stop = len(loops) - problem.row_axes
+    followed, rows = loops[:stop], loops[stop:]
+    run = itemsize
+    if rows and rows[-1].strides[:2] == (itemsize, itemsize):
+        run *= rows.pop().size
+    m, b, a = (part.pop() if part else _ONCE for part in (rows, followed, followed))
+    if b.size < policy().gather.short_loop <= a.size and not problem.scatters:
+        a, b = b, a
+    # The remaining loops of an index's row become the outermost ones. Their elements differ, so the order is kept.
+    return _Nest(run, m, b, a, (*rows, *followed))
+
+
+def _power_of_two(most: int) -> int:
+    """The largest power of two up to `most`."""
+    return 1 << (most.bit_length() - 1)

@@ -88,8 +88,8 @@ def positions_of(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Va
     element = numbers.element if lanes else numbers.type
     if element != "i64":
         size = code.cast("trunc", size, element)
-    made = resolved(code, kind, numbers, code.splat(size, lanes) if lanes else size)
-    return made if element == "i32" else code.cast("trunc" if element == "i64" else "zext", made, "i32")
+    places = resolved(code, kind, numbers, code.splat(size, lanes) if lanes else size)
+    return places if element == "i32" else code.cast("trunc" if element == "i64" else "zext", places, "i32")
 
 
 def compares_halves() -> bool:
@@ -112,7 +112,7 @@ def halves(code: Code, numbers: Value) -> tuple[Value, Value]:
 
 
 def in_order(code: Code, numbers: Value) -> Value:
-    """What `halves` took out, or was made of it, in the order of the words."""
+    """What `halves` took out, or was clipped of it, in the order of the words."""
     return code.shuffle(numbers, None, _by_eights(numbers.lanes))
 
 
@@ -125,12 +125,12 @@ def _clipped_by_halves(code: Code, kind: IndexKind, numbers: Value, size: Value)
     """64-bit indices clipped: the upper half of each says whether the lower one counts."""
     low, high = halves(code, numbers)
     beyond = code.compare("icmp sgt" if kind.signed else "icmp ne", high, 0)
-    made = code.binary("or", low, code.cast("sext", beyond, "i32"))
+    clipped = code.binary("or", low, code.cast("sext", beyond, "i32"))
     if kind.signed:
-        made = code.select(code.compare("icmp slt", high, 0), code.full(made.type, 0), made)
+        clipped = code.select(code.compare("icmp slt", high, 0), code.full(clipped.type, 0), clipped)
     last = code.splat(code.cast("trunc", code.add(size, -1), "i32"), numbers.lanes)
-    made = code.select(code.compare("icmp ult", made, last), made, last)
-    return in_order(code, made)
+    clipped = code.select(code.compare("icmp ult", clipped, last), clipped, last)
+    return in_order(code, clipped)
 
 
 def taken_out(code: Code, numbers: Value) -> Iterator[Value]:

@@ -15,7 +15,7 @@ Each run is read once and written once, except that the last step of a long run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +26,7 @@ from .gather_indices import IndexKind, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .work_grid import places_of_items
 
-__all__ = ["Gather"]
+__all__ = ["OUTER_FIELDS", "Gather", "items_of"]
 
 _INDEX, _RUN, _M, _B, _A = 0, 1, 4, 10, 16
 _OUTER_PLACE: Final = 22
@@ -35,14 +35,36 @@ of blocks; for each of `m`, `b` and `a` the size, the dense, indexed and index s
 blocks. Then four for each outer loop, innermost first; then three for each component of an index tuple. Strides are in
 bytes."""
 
-_OUTER_FIELDS: Final = 4
-"""Fields of an outer loop: size, dense, indexed and index stride."""
+OUTER_FIELDS: Final = 4
+"""Fields of an outer loop: size, and strides in bytes on the dense, the indexed and the index side."""
 
 _COMPONENT_FIELDS: Final = 3
 """Fields of a component of an index tuple: the axis' size, its stride on the indexed side, its place in the tuple."""
 
 _Block = tuple[Value, Value]
 """The first step of a block of one loop, and the step after its last."""
+
+
+@contextmanager
+def items_of(
+    code: Code, index: Value, blocks: Sequence[Value], outer: tuple[int, int], *, scatters: bool = False
+) -> Iterator[tuple[list[Value], list[Value]]]:
+    """Every work item: its places in some numbers of `blocks`, and its dense, its indexed and its index address.
+
+    `index` is the address of the indices, and `outer` are the first parameter of the outer loops and their number; they
+    lie innermost first. `scatters`: the dense side is read.
+    """
+    first, rank = outer
+    loops = [
+        [code.parameter(first + OUTER_FIELDS * loop + field) for field in range(OUTER_FIELDS)] for loop in range(rank)
+    ]
+    with places_of_items(code, [*blocks, *(size for size, *_ in loops)]) as places:
+        sides = [code.source, code.target] if scatters else [code.target, code.source]
+        sides.append(code.pointer(index))
+        for place, (_, *strides) in zip(places[len(blocks) :], loops, strict=True):
+            steps = [code.multiply(place, stride) for stride in strides]
+            sides = [code.at(side, step) for side, step in zip(sides, steps, strict=True)]
+        yield places[: len(blocks)], sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +163,13 @@ class _Walk:
     def __init__(self, code: Code, kernel: Gather) -> None:
         """Load the parameters once, outside every loop."""
         self._code, self._kernel = code, kernel
-        self._index = code.pointer(code.parameter(_INDEX))
+        self._index = code.parameter(_INDEX)
         self._run, self._run_block, self._run_blocks = (code.parameter(_RUN + n) for n in range(3))
         self.m, self.b, self.a = (_Loop(*(code.parameter(first + n) for n in range(6))) for first in (_M, _B, _A))
         self._along = code.full(vector_type(kernel.lanes, "i64"), 0)
         for lane in range(kernel.lanes):
             self._along = code.insert(self._along, code.multiply(self.b.indexed, lane), lane)
-        self._outer = [
-            tuple(code.parameter(_OUTER_PLACE + _OUTER_FIELDS * axis + field) for field in range(_OUTER_FIELDS))
-            for axis in range(kernel.rank)
-        ]
-        tuples = _OUTER_PLACE + _OUTER_FIELDS * kernel.rank
+        tuples = _OUTER_PLACE + OUTER_FIELDS * kernel.rank
         self._components = [
             tuple(code.parameter(tuples + _COMPONENT_FIELDS * n + field) for field in range(_COMPONENT_FIELDS))
             for n in range(kernel.components)
@@ -160,16 +178,13 @@ class _Walk:
     @contextmanager
     def items(self) -> Iterator[_Item]:
         """Every item from `first` to `last`."""
-        code = self._code
-        dense, indexed = (code.source, code.target) if self._kernel.scatters else (code.target, code.source)
-        counts = [self._run_blocks, self.m.blocks, self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
-        with places_of_items(code, counts) as (part, m, b, a, *outer):
+        code, kernel = self._code, self._kernel
+        blocks = [self._run_blocks, self.m.blocks, self.b.blocks, self.a.blocks]
+        with items_of(code, self._index, blocks, (_OUTER_PLACE, kernel.rank), scatters=kernel.scatters) as item:
+            (part, m, b, a), (dense, indexed, index) = item
             # The last block of a long run overlaps the one before it, so that all have the same length.
             offset = code.smaller(code.multiply(part, self._run_block), code.binary("sub", self._run, self._run_block))
-            place = _Place(code.at(dense, offset), code.at(indexed, offset), self._index)
-            for number, (_, *strides) in zip(outer, self._outer, strict=True):
-                steps = [code.multiply(number, stride) for stride in strides]
-                place = _Place(*map(code.at, (place.dense, place.indexed, place.index), steps))
+            place = _Place(code.at(dense, offset), code.at(indexed, offset), index)
             yield _Item(place, self._block(m, self.m), self._block(b, self.b), self._block(a, self.a))
 
     def _block(self, place: Value, loop: _Loop) -> _Block:

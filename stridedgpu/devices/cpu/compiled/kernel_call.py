@@ -54,6 +54,9 @@ class Kernel(Protocol):
     def text(self, name: str) -> str:
         """The LLVM module."""
 
+    def __hash__(self) -> int:
+        """Equal kernels have equal texts for one target."""
+
     def describe(self, row: LoopAxis) -> str:
         """The kernel in plain words."""
 

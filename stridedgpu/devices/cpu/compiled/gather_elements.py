@@ -1,0 +1,272 @@
+"""The kernels that gather or scatter single elements, with vectors of indices.
+
+    indices    7 0 3 9 3 ...      some vectors of them, at any place of a row
+                    |             resolved to offsets in 32 bits, and added to the offsets of their rows
+    indexed    x . . x . . x .    a load for each offset, or a store
+    dense      x x x x x ...      a store for each element, or a load
+
+Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
+For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. One
+instruction takes out two of the offsets, and each element is moved by itself: instructions that gather vectors take as
+long on Sapphire Rapids, twice as long on Zen 4, and are slow wherever gather data sampling is mitigated
+(CVE-2022-40982). A remainder of less than a vector is moved element by element, in order: of several updates of one
+element the last remains.
+
+`GatherLongRows` takes rows one by one and stores their elements as vectors. Elements may also be selected from columns:
+each from its own, beside that of the one before it. All rows of some columns are then moved in turn, whose elements are
+in a near cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar, Final
+
+from stridedgpu.devices.cpu.policy import policy
+
+from .gather_indices import IndexKind, positions_of, taken_out
+from .gather_loop import items_of
+from .ir import LINE_BYTES, Code, Value, constant, vector_type
+
+__all__ = ["GatherElements", "GatherLongRows"]
+
+_ELEMENTS_FIELDS: Final = 9
+"""Parameters of `GatherElements` before the outer loops: the address of the indices; elements in all and in a row;
+offsets in bytes from one element of a row to the next and from one row to the next; the indexed axis' size, and its
+stride in bytes; elements of a block, and the number of blocks."""
+
+_ROWS_FIELDS: Final = 12
+"""Those of `GatherLongRows`: the address of the indices; the indexed axis' size, and its stride in bytes; elements of a
+row, of a block of it, and the number of blocks; rows, those of a block, and the number of blocks; bytes from row to row
+of the dense, the indexed and the index side."""
+
+_OFFSET_BYTES: Final = 4
+
+_INDICES: Final = 8
+"""Indices of long rows that are resolved as one vector of 64-bit numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatherElements:
+    """A kernel over runs of `run` bytes, at offsets of 32 bits, with `rank` outer loops.
+
+    With `adjacent`, the indexed axis is contiguous. `scatters`: the dense side is read and the indexed side written.
+    """
+
+    index: IndexKind
+    rank: int
+    run: int
+    adjacent: bool
+    scatters: bool = False
+    streaming: ClassVar[bool] = False
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a step: as many as have their column and their place in a quarter of the registers."""
+        target = policy().target
+        return target.vector_registers // 8 * target.vector_bytes // _OFFSET_BYTES
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return self.run
+
+    @property
+    def words(self) -> str:
+        """How elements are moved."""
+        return f"{self.lanes} elements of {self.run} B {'stored' if self.scatters else 'loaded'} one by one"
+
+    def text(self, name: str) -> str:
+        """The LLVM module."""
+        code, lanes, nbytes = Code(), self.lanes, self.index.nbytes
+        index, total, width, along, row, size, stride, block, blocks = (
+            code.parameter(place) for place in range(_ELEMENTS_FIELDS)
+        )
+        steps = _Steps(code, lanes, width, along, row)
+        with items_of(code, index, [blocks], (_ELEMENTS_FIELDS, self.rank), scatters=self.scatters) as item:
+            (number,), (dense, indexed, indices) = item
+            axis = _Axis(size, code.cast("trunc", stride, "i32"))
+            start = code.multiply(number, block)
+            end = code.smaller(code.add(start, block), total)
+            whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
+            with steps.over(start, whole) as (at, base):
+                first = code.at(indices, code.multiply(at, nbytes))
+                _prefetch_indices(code, first, lanes * nbytes)
+                found = code.load(vector_type(lanes, f"i{8 * nbytes}"), first, 1)
+                for lane, offset in enumerate(taken_out(code, self._offsets(code, found, base, axis))):
+                    self._move(code, code.at(dense, code.multiply(code.add(at, lane), self.run)), indexed, offset)
+            with steps.one_by_one(whole, end) as (at, base):
+                found = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(at, nbytes)), 1)
+                offset = code.cast("sext", self._offsets(code, found, base, axis), "i64")
+                self._move(code, code.at(dense, code.multiply(at, self.run)), indexed, offset)
+        return code.text(name)
+
+    def _move(self, code: Code, dense: Value, indexed: Value, offset: Value) -> None:
+        """Move one element."""
+        source, target = code.at(indexed, offset), dense
+        if self.scatters:
+            source, target = target, source
+        code.store(code.load(f"i{8 * self.run}", source, 1), target, 1)
+
+    def _offsets(self, code: Code, numbers: Value, base: Value, axis: _Axis) -> Value:
+        """The offsets of the elements that one index or a vector of indices selects, relative to their row."""
+        places = positions_of(code, self.index, numbers, axis.size)
+        if self.adjacent:
+            return code.add(base, code.multiply(places, self.run))
+        is_vector = numbers.type.startswith("<")
+        return code.add(
+            base, code.multiply(places, code.splat(axis.stride, numbers.lanes) if is_vector else axis.stride)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GatherLongRows:
+    """A kernel over rows of at least `lanes` elements of `run` bytes, with `rank` outer loops.
+
+    With `adjacent`, the indexed axis is contiguous. `columns`: each element is selected from a column of its own. Each
+    step prefetches `lines_ahead` cache lines of the row that comes `rows_ahead` after this one, which is not read in
+    order. The last step of a block is moved back to end with it.
+    """
+
+    index: IndexKind
+    rank: int
+    run: int
+    adjacent: bool
+    columns: bool = False
+    lines_ahead: int = 0
+    rows_ahead: int = 0
+    streaming: ClassVar[bool] = False
+    scatters: ClassVar[bool] = False
+    lanes: ClassVar[int] = 16
+    """Elements of a step."""
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return min(LINE_BYTES, self.lanes * self.run)
+
+    @property
+    def words(self) -> str:
+        """How elements are moved."""
+        return f"{self.lanes} elements of {self.run} B loaded one by one to a vector"
+
+    def text(self, name: str) -> str:
+        """The LLVM module."""
+        code, nbytes, run = Code(), self.index.nbytes, self.run
+        index, size, stride, width, block, blocks, rows, many, parts, *pitches = (
+            code.parameter(place) for place in range(_ROWS_FIELDS)
+        )
+        step, along = constant(run) if self.adjacent else stride, run if self.columns else 0
+        with items_of(code, index, [blocks, parts], (_ROWS_FIELDS, self.rank)) as ((b, a), sides):
+            start, first = code.multiply(b, block), code.multiply(a, many)
+            end = code.smaller(code.add(start, block), width)
+            latest = code.add(end, -self.lanes)
+            with (
+                code.loop(first, code.smaller(code.add(first, many), rows)) as row,
+                code.loop(code.smaller(start, latest), end, self.lanes) as place,
+            ):
+                at = code.smaller(place, latest)
+                dense, indexed, indices = (
+                    code.at(code.at(side, code.multiply(row, pitch)), code.multiply(at, each))
+                    for side, pitch, each in zip(sides, pitches, (run, along, nbytes), strict=True)
+                )
+                _prefetch_indices(code, indices, self.lanes * nbytes)
+                soon = code.at(sides[1], code.multiply(code.add(row, self.rows_ahead), pitches[1]))
+                for line in range(self.lines_ahead):
+                    ahead = code.multiply(place, self.lines_ahead * LINE_BYTES // self.lanes)
+                    code.prefetch(code.at(code.at(soon, ahead), line * LINE_BYTES))
+                elements = (
+                    code.load(f"i{8 * run}", code.at(code.at(indexed, code.multiply(position, step)), lane * along), 1)
+                    for lane, position in enumerate(self._positions(code, indices, size))
+                )
+                lanes = self.store_bytes // run
+                for stored in range(0, self.lanes, lanes):
+                    vector = Value(vector_type(lanes, f"i{8 * run}"), "poison")
+                    for lane, element in enumerate(islice(elements, lanes)):
+                        vector = code.insert(vector, element, lane)
+                    code.store(vector, code.at(dense, stored * run), 1)
+        return code.text(name)
+
+    def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:
+        """The positions of a step's elements, one by one as they are used: all of them would not fit the registers."""
+        nbytes = self.index.nbytes
+        for first in range(0, self.lanes, _INDICES):
+            numbers = code.load(vector_type(_INDICES, f"i{8 * nbytes}"), code.at(indices, first * nbytes), 1)
+            yield from taken_out(code, positions_of(code, self.index, numbers, size))
+
+
+def _prefetch_indices(code: Code, address: Value, nbytes: int) -> None:
+    """Prefetch indices: they are read in bursts, which defeats the hardware prefetcher."""
+    for line in range(0, nbytes, LINE_BYTES):
+        code.prefetch(code.at(address, policy().gather.index_ahead_bytes + line))
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """The indexed axis: its size, and its stride in 32 bits."""
+
+    size: Value
+    stride: Value
+
+
+class _Steps:
+    """The positions of vectors in rows: a step of `lanes` elements is some whole rows and a remainder."""
+
+    def __init__(self, code: Code, lanes: int, width: Value, along: Value, row: Value) -> None:
+        """Compute one step, outside all loops."""
+        self._code, self._lanes = code, lanes
+        self._width, self._along, self._row = width, along, row
+        self._columns, self._bases = (code.scratch(4 * lanes) for _ in range(2))
+        rows = code.binary("udiv", constant(lanes), width)
+        rest = code.binary("sub", constant(lanes), code.multiply(rows, width))
+        back = code.binary("sub", row, code.multiply(width, along))
+        onward = code.add(code.multiply(rows, row), code.multiply(rest, along))
+        self._vectors = [code.splat(code.cast("trunc", value, "i32"), lanes) for value in (width, rest, onward, back)]
+        self._short = [code.cast("trunc", value, "i32") for value in (width, along, back)]
+
+    @contextmanager
+    def one_by_one(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
+        """Every position from `start` to `stop`, and the offset of its element in 32 bits."""
+        count = self._code.binary("sub", stop, start)
+        with self._following(start, count) as (number, _, base):
+            yield self._code.add(start, number), base
+
+    @contextmanager
+    def _following(self, start: Value, count: Value) -> Iterator[tuple[Value, Value, Value]]:
+        """Numbers below `count`; each position's column, and the offset of its place in the row, in 32 bits."""
+        code = self._code
+        width, along, back = self._short
+        row = code.binary("udiv", start, self._width)
+        column = code.binary("sub", start, code.multiply(row, self._width))
+        base = code.add(code.multiply(row, self._row), code.multiply(column, self._along))
+        with code.fold(count, [code.cast("trunc", value, "i32") for value in (column, base)]) as (number, carried):
+            column, base = carried
+            yield number, column, base
+            column, base = code.add(column, 1), code.add(base, along)
+            wraps = code.compare("icmp uge", column, width)
+            carried[0] = code.select(wraps, code.full("i32", 0), column)
+            carried[1] = code.select(wraps, code.add(base, back), base)
+
+    @contextmanager
+    def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
+        """The first position of every vector from `start` to `stop`, and the offsets of its elements."""
+        code, lanes = self._code, self._lanes
+        width, rest, onward, back = self._vectors
+        columns, bases = self._columns, self._bases
+        with self._following(start, constant(lanes)) as (lane, column, base):
+            at = code.multiply(lane, 4)
+            code.store(column, code.at(columns, at), 4)
+            code.store(base, code.at(bases, at), 4)
+        type_ = vector_type(lanes, "i32")
+        initial = [code.load(type_, place, 4) for place in (columns, bases)]
+        count = code.binary("udiv", code.binary("sub", stop, start), lanes)
+        with code.fold(count, initial) as (number, carried):
+            column, base = carried
+            yield code.add(start, code.multiply(number, lanes)), base
+            column, base = code.add(column, rest), code.add(base, onward)
+            wraps = code.compare("icmp uge", column, width)
+            carried[0] = code.select(wraps, code.binary("sub", column, width), column)
+            carried[1] = code.select(wraps, code.add(base, back), base)

@@ -1,0 +1,286 @@
+"""Rows whose elements are permuted in registers: `take_along_axis` of rows that hold a vector, `take` of small tables.
+
+    indexed    [a b c d e f g ...]    a row, or several short ones
+    indices     6 0 2 3 ...           a vector of positions in the row
+                | | | |
+    dense       g a c d ...           the elements, in one vector store
+
+Rows of up to 1 KB are in up to 16 registers of AVX-512, which permutes by variable positions (bytes with VBMI, others
+without): an instruction for each 128 bytes, and a selection by an upper bit of the positions for each of these but one.
+Rows shorter than a vector are a group, where each lane adds the place of its row. No byte outside the rows is read: the
+last register is loaded by a mask. The last step of a block is moved back to end with it, and the last group to end with
+the last row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from stridedgpu.devices.cpu.policy import policy
+
+from .gather_indices import IndexKind, resolved
+from .gather_loop import OUTER_FIELDS, items_of
+from .ir import LINE_BYTES, Code, Value, permuting, vector_type
+from .shuffles import joined
+
+__all__ = ["Rows", "RowsInRegisters", "plan_rows"]
+
+_FIELDS: Final = 13
+"""Parameters before the outer loops: the address of the indices; the indexed axis' size; the elements in the last
+register; rows from one group to the next, and the first row of the last group; strides in bytes from row to row of the
+dense, the indexed and the index side; elements of a group, of a block of it, and the number of blocks; groups of a
+block, and the number of blocks. Behind the outer loops: the elements of a row, where all have the same indices; the
+place of the row of each element of a group."""
+
+_ONE: Final = {1: "permvar.qi", 2: "permvar.hi", 4: "permvar.si", 8: "permvar.di"}
+_TWO: Final = {1: "vpermi2var.qi", 2: "vpermi2var.hi", 4: "vpermi2var.d", 8: "vpermi2var.q"}
+"""LLVM's names for the permutations of one register and of two, by the bytes of an element."""
+
+_NARROW: Final = 128
+"""Elements of one byte up to which a position is one byte, too."""
+
+_MOST_REPEATED: Final = 1024
+"""Indices of a group that are resolved once: at most 16 KB on the stack, with their positions."""
+
+_MOST_STEPS: Final = 4
+"""Vectors of a group of several rows: more pay off no better."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsInRegisters:
+    """A kernel over elements of `run` bytes, permuted from so many `registers`, with `rank` outer loops.
+
+    `grouped`: the registers hold several rows. `repeated`: all rows have the same indices, up to `_MOST_REPEATED` in a
+    group, which are resolved once for each item. An index stands for so many `parts`, elements that follow one another.
+    """
+
+    index: IndexKind
+    rank: int
+    run: int
+    registers: int
+    grouped: bool
+    repeated: bool = False
+    parts: int = 1
+    streaming: ClassVar[bool] = False
+    """Writing past the caches took 0.8 to 2.6 times as long."""
+    scatters: ClassVar[bool] = False
+    store_bytes: ClassVar[int] = LINE_BYTES
+
+    @property
+    def words(self) -> str:
+        """How elements are gathered."""
+        return f"{self.lanes} elements of {self.run} B permuted from {self.registers} registers"
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of a position among the elements of the registers."""
+        return 2 if self.run == 1 and self.registers * LINE_BYTES > _NARROW else self.run
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return LINE_BYTES // self.run
+
+    def text(self, name: str) -> str:
+        """The LLVM module."""
+        code = Code()
+        index, size, own, step, last, *strides, count, block, blocks, many, parts = (
+            code.parameter(place) for place in range(_FIELDS)
+        )
+        numbers = ", ".join(f"i{8 * self.run} {lane}" for lane in range(self.lanes))
+        tail = own if self.run == 8 else code.cast("trunc", own, f"i{8 * self.run}")
+        inside = code.compare("icmp ult", Value(self._vector, f"<{numbers}>"), code.splat(tail, self.lanes))
+        resolve = self._resolver(code, size) if self.repeated else None
+        groups = code.add(code.binary("udiv", code.add(last, code.add(step, -1)), step), 1)
+        with items_of(code, index, [blocks, parts], (_FIELDS, self.rank)) as ((b, a), (*sides, indices)):
+            sides.append(indices if resolve is None else resolve(indices, count))
+            start, first = code.multiply(b, block), code.multiply(a, many)
+            end = code.smaller(code.add(start, block), count)
+            latest = code.add(end, -self.lanes)
+            with code.loop(first, code.smaller(code.add(first, many), groups)) as group:
+                row = code.smaller(code.multiply(group, step), last)
+                dense, indexed, numbers_of_row = (
+                    code.at(side, code.multiply(row, stride)) for side, stride in zip(sides, strides, strict=True)
+                )
+                table = self._table(code, indexed, inside)
+                with code.loop(start, end, self.lanes) as place:
+                    at = code.smaller(place, latest)
+                    if self.repeated:
+                        known = code.at(numbers_of_row, code.multiply(at, self.position_bytes))
+                        positions = code.load(vector_type(self.lanes, f"i{8 * self.position_bytes}"), known, 1)
+                    else:
+                        positions = self._positions(code, numbers_of_row, at, size)
+                    elements = self._permuted(code, table, positions)
+                    code.store(elements, code.at(dense, code.multiply(at, self.run)), 1)
+        return code.text(name)
+
+    @property
+    def _places(self) -> int:
+        """Parameters before the places of rows."""
+        return _FIELDS + OUTER_FIELDS * self.rank + self.repeated
+
+    @property
+    def _vector(self) -> str:
+        return vector_type(self.lanes, f"i{8 * self.run}")
+
+    def _resolver(self, code: Code, size: Value) -> Callable[[Value, Value], Value]:
+        """What resolves the indices of a group once for an item: from their address and number to their positions."""
+        nbytes, width = self.index.nbytes, code.parameter(self._places - 1)
+        numbers, known = (code.scratch(_MOST_REPEATED * each) for each in (nbytes, self.position_bytes))
+
+        def resolve(indices: Value, count: Value) -> Value:
+            with code.loop(0, count) as place:
+                column = code.binary("udiv", code.binary("urem", place, width), self.parts)
+                number = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(column, nbytes)), 1)
+                code.store(number, code.at(numbers, code.multiply(place, nbytes)), 1)
+            latest = code.add(count, -self.lanes)
+            with code.loop(0, count, self.lanes) as place:
+                at = code.smaller(place, latest)
+                positions = self._positions(code, numbers, at, size)
+                code.store(positions, code.at(known, code.multiply(at, self.position_bytes)), 1)
+            return known
+
+        return resolve
+
+    def _table(self, code: Code, indexed: Value, inside: Value) -> list[Value]:
+        """The registers with the rows from an address on; `inside`: the lanes of the last one that are of the rows."""
+        whole = [code.load(self._vector, code.at(indexed, LINE_BYTES * n), 1) for n in range(self.registers - 1)]
+        rest = code.at(indexed, LINE_BYTES * (self.registers - 1))
+        name = f"llvm.masked.load.v{self.lanes}i{8 * self.run}.p0"
+        return [*whole, code.call(name, self._vector, rest, Value("i32", "1"), inside, code.full(self._vector, 0))]
+
+    def _positions(self, code: Code, indices: Value, at: Value, size: Value) -> Value:
+        """The indices of a vector, `at` of them behind an address, resolved to positions in the registers."""
+        nbytes = self.index.nbytes
+        address = code.at(indices, code.multiply(at, nbytes))
+        each = min(self.lanes, LINE_BYTES // nbytes)
+        type_ = vector_type(each, f"i{8 * nbytes}")
+        parts = [code.load(type_, code.at(address, first * nbytes), 1) for first in range(0, self.lanes, each)]
+        positions = joined(code, [self._resolved(code, part, size) for part in parts])
+        if not self.grouped:
+            return positions
+        if self.parts > 1:
+            positions = code.multiply(positions, code.full(positions.type, self.parts))
+        places = code.at(Value("ptr", "%parameters"), 8 * self._places)
+        place = code.at(places, code.multiply(at, self.position_bytes))
+        return code.add(positions, code.load(positions.type, place, 1))
+
+    def _resolved(self, code: Code, numbers: Value, size: Value) -> Value:
+        """A vector of indices as positions: narrowed first where they were checked, and last where they are clipped."""
+        element, wider = f"i{8 * self.position_bytes}", self.position_bytes - self.index.nbytes
+        if wider > 0:
+            numbers = code.cast("sext" if self.index.signed else "zext", numbers, element)
+        elif wider < 0 and self.index.mode != "clip":
+            numbers = code.cast("trunc", numbers, element)
+        scalar = size if numbers.element == "i64" else code.cast("trunc", size, numbers.element)
+        places = resolved(code, self.index, numbers, code.splat(scalar, numbers.lanes))
+        return places if places.element == element else code.cast("trunc", places, element)
+
+    def _permuted(self, code: Code, table: list[Value], positions: Value) -> Value:
+        """The elements at a vector of positions."""
+        lanes, needs = positions, permuting(self.run)
+        if self.position_bytes > self.run:
+            lanes = code.cast("trunc", positions, f"i{8 * self.run}")
+        found = [
+            code.call(f"llvm.x86.avx512.{_TWO[self.run]}.512", self._vector, left, lanes, right, needs=needs)
+            for left, right in zip(table[::2], table[1::2], strict=False)
+        ]
+        if len(table) % 2:
+            one = f"llvm.x86.avx512.{_ONE[self.run]}.512"
+            found.append(code.call(one, self._vector, table[-1], lanes, needs=needs))
+        bit = 2 * self.lanes
+        while len(found) > 1:
+            upper = code.compare("icmp ne", code.binary("and", positions, bit), 0)
+            rest = found[len(found) // 2 * 2 :]
+            pairs = zip(found[::2], found[1::2], strict=False)
+            found = [*(code.select(upper, right, left) for left, right in pairs), *rest]
+            bit *= 2
+        return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of `width` indices each: the elements of `run` bytes that they select from are `size`, in each of `count`.
+
+    `step` is the bytes from row to row; None where several rows cannot be looked up as one, since they do not follow
+    one another on the dense side and in the indices. `strides` are those of the rows on all sides, in bytes.
+    `repeated`: all rows have the same indices. An index stands for so many `parts`, elements that follow one another;
+    width and size count these.
+    """
+
+    run: int
+    width: int
+    size: int
+    count: int
+    step: int | None
+    strides: tuple[int, int, int]
+    repeated: bool
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows that are looked up together, in how many registers, and the instructions that an element then costs."""
+
+    rows: int
+    registers: int
+    cost: float
+
+
+def plan_rows(
+    rows: Rows, kind: IndexKind, rank: int, wanted: int
+) -> tuple[RowsInRegisters, int, tuple[int, ...], tuple[int, ...]] | None:
+    """The kernel, its items around the outer loops, and its parameters before and behind these.
+
+    An item has about `wanted` bytes. None where single loads take less, or this processor does not permute elements.
+    """
+    run = rows.run
+    if permuting(run) not in policy().target.features or not (rows.repeated or rows.parts == 1):
+        return None
+    group = _group(rows)
+    if group is None or group.cost * rows.parts > policy().gather.load_cost:
+        return None
+    count = group.rows * rows.width
+    repeated = rows.repeated and count <= _MOST_REPEATED
+    grouped = group.rows > 1 or rows.parts > 1
+    if rows.repeated and grouped and not repeated:
+        return None
+    kernel = RowsInRegisters(kind, rank, run, group.registers, grouped, repeated, rows.parts)
+    step = (rows.step or 0) // run if grouped else 0
+    tail = (group.rows - 1) * step + rows.size - kernel.lanes * (group.registers - 1)
+    groups = -(-rows.count // group.rows)
+    block = max(kernel.lanes, min(wanted // run, count))
+    many = max(1, min(wanted // run // count, groups))
+    blocks, parts = -(-count // block), -(-groups // many)
+    fields = tail, group.rows, rows.count - group.rows, *rows.strides, count, block, blocks, many, parts
+    places = _places(rows, group.rows, step, kernel.position_bytes) if grouped else []
+    return kernel, blocks * parts, fields, (*([rows.width] if repeated else []), *places)
+
+
+def _group(rows: Rows) -> _Group | None:
+    """The group of the least cost whose elements fill a vector; None if there is none in the registers."""
+    lanes, step = LINE_BYTES // rows.run, rows.step or 0
+    least = -(-lanes // rows.width)
+    if least > (1 if rows.step is None else rows.count):
+        return None
+    most = least if least == 1 or rows.step is None else max(least, min(rows.count, _MOST_STEPS * lanes // rows.width))
+    groups = []
+    for count in range(least, most + 1):
+        registers = -(-((count - 1) * step + rows.size * rows.run) // LINE_BYTES)
+        if registers > policy().gather.row_registers:
+            break
+        elements, lookups = count * rows.width, -(-registers // 2)
+        # Every lookup but one is followed by a selection, by one of the upper bits of the positions.
+        one = 2 * lookups - 1 + (lookups - 1).bit_length()
+        groups.append(_Group(count, registers, (registers + -(-elements // lanes) * one) / elements))
+    return min(groups, key=lambda group: group.cost, default=None)
+
+
+def _places(rows: Rows, count: int, step: int, nbytes: int) -> list[int]:
+    """What is added to the position of each element of `count` rows, in so many bytes each, in words of 64 bits."""
+    numbers = ([row * step + part for part in range(rows.parts)] for row in range(count))
+    of_rows = (b"".join(number.to_bytes(nbytes, "little") for number in row) for row in numbers)
+    places = b"".join(row * (rows.width // rows.parts) for row in of_rows)
+    return [int.from_bytes(places[first : first + 8], "little") for first in range(0, len(places), 8)]
