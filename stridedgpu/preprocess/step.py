@@ -150,8 +150,9 @@ class Preprocess(Declaration, Generic[Output]):
     >>> step
     Preprocess('image', dtype='float16', mean=(0.5,), std=(0.5,), crop=(2, 2))
     >>> batch = {"image": np.full((8, 4, 6, 3), 255, np.uint8), "label": np.arange(8)}
-    >>> made = step(batch)
-    >>> made["image"].shape, made["image"].dtype, float(made["image"].max()), made["label"] is batch["label"]
+    >>> result = step(batch)
+    >>> image = result["image"]
+    >>> image.shape, image.dtype, float(image.max()), result["label"] is batch["label"]
     ((8, 3, 2, 2), dtype('float16'), 1.0, True)
     """
 
@@ -190,15 +191,15 @@ class Preprocess(Declaration, Generic[Output]):
     @property
     def _worker(self) -> Worker:
         """This process's worker, created at the first call: a forked process chooses its device anew."""
-        worker: Worker | None = self.__dict__.get("_held")
+        worker: Worker | None = self.__dict__.get("_process_worker")
         if worker is not None and worker.process == os.getpid():
             return worker
         share_cores()
         fresh = Worker(self, self._counter)
         if worker is None:
-            worker = self.__dict__.setdefault("_held", fresh)  # atomic: threads share the first one's worker
+            worker = self.__dict__.setdefault("_process_worker", fresh)  # atomic: threads share the first one's worker
         else:
-            worker = self.__dict__["_held"] = fresh
+            worker = self.__dict__["_process_worker"] = fresh
         return worker
 
     @property
