@@ -56,9 +56,9 @@ class CropProblem:
     @property
     def bytes_moved(self) -> int:
         """The bytes that must be read, if all windows lie inside their sources, and written."""
-        made, written = self.conversion, self.target.layout.element_count
-        read = written if made.matrix is None else written // len(made.matrix) * self.source_channels
-        return read * made.source.itemsize + written * made.target.itemsize
+        conversion, written = self.conversion, self.target.layout.element_count
+        read = written if conversion.matrix is None else written // len(conversion.matrix) * self.source_channels
+        return read * conversion.source.itemsize + written * conversion.target.itemsize
 
     def takes(self, source_steps: tuple[int, int]) -> bool:
         """True if a plan for this problem can run on sources with these channel and column strides.

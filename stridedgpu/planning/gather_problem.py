@@ -184,7 +184,7 @@ def tuples_problem(
     rest = layout.strides[batch_dims + length :]
     between = indices.ndim - 1 - batch_dims
     axes = range(batch_dims, batch_dims + length)
-    made = _problem(
+    problem = _problem(
         dense,
         (indexed, (*layout.strides[:batch_dims], *(0,) * between, *rest)),
         (index, (*indices.strides[:-1], *(0,) * len(rest))),
@@ -195,7 +195,7 @@ def tuples_problem(
         ),
         scatters=scatters,
     )
-    return replace(made, has_tuples=True)
+    return replace(problem, has_tuples=True)
 
 
 def _problem(

@@ -95,12 +95,12 @@ class GatherElements:
             with steps.over(start, whole) as (at, base):
                 first = code.at(indices, code.multiply(at, nbytes))
                 _prefetch_indices(code, first, lanes * nbytes)
-                found = code.load(vector_type(lanes, f"i{8 * nbytes}"), first, 1)
-                for lane, offset in enumerate(taken_out(code, self._offsets(code, found, base, axis))):
+                numbers = code.load(vector_type(lanes, f"i{8 * nbytes}"), first, 1)
+                for lane, offset in enumerate(taken_out(code, self._offsets(code, numbers, base, axis))):
                     self._move(code, code.at(dense, code.multiply(code.add(at, lane), self.run)), indexed, offset)
             with steps.one_by_one(whole, end) as (at, base):
-                found = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(at, nbytes)), 1)
-                offset = code.cast("sext", self._offsets(code, found, base, axis), "i64")
+                numbers = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(at, nbytes)), 1)
+                offset = code.cast("sext", self._offsets(code, numbers, base, axis), "i64")
                 self._move(code, code.at(dense, code.multiply(at, self.run)), indexed, offset)
         return code.text(name)
 

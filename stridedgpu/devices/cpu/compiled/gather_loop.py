@@ -217,8 +217,8 @@ class _Walk:
             for line in range(kernel.components):
                 code.prefetch(code.at(soon, line * LINE_BYTES))
             for size, stride, component in self._components:
-                found = load_indices(code, kernel.index, code.at(first, component), self.b.index, kernel.lanes)
-                place = resolved(code, kernel.index, found, code.splat(size, kernel.lanes))
+                indices = load_indices(code, kernel.index, code.at(first, component), self.b.index, kernel.lanes)
+                place = resolved(code, kernel.index, indices, code.splat(size, kernel.lanes))
                 total = code.binary("add", total, code.binary("mul", place, code.splat(stride, kernel.lanes)))
             code.store(total, code.at(offsets, code.multiply(code.binary("sub", at, start), 8)), 8)
 
@@ -292,8 +292,8 @@ class _Walk:
                 code.prefetch(self._indexed(place, code.add(number, lane + policy().gather.runs_ahead), offsets))
         vector = Value(vector_type(kernel.group, type_), "poison")
         for lane in range(kernel.group):
-            found = code.load(type_, self._indexed(place, code.add(number, lane), offsets), 1)
-            vector = code.insert(vector, found, lane)
+            element = code.load(type_, self._indexed(place, code.add(number, lane), offsets), 1)
+            vector = code.insert(vector, element, lane)
         code.store(vector, code.at(place.dense, code.multiply(at, kernel.run)), 1, streaming=streaming)
 
     def _copy(self, place: _Place, *, streaming: bool) -> None:
@@ -313,6 +313,6 @@ class _Walk:
         code, run = self._code, self._kernel.run
         width = min(run, LINE_BYTES)
         type_ = f"i{8 * width}" if width <= 8 else vector_type(width, "i8")
-        found = [code.load(type_, code.at(source, at), 1) for at in range(0, run, width)]
-        for number, value in enumerate(found):
+        values = [code.load(type_, code.at(source, at), 1) for at in range(0, run, width)]
+        for number, value in enumerate(values):
             code.store(value, code.at(target, number * width), 1, streaming=streaming)

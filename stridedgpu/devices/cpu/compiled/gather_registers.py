@@ -183,21 +183,21 @@ class RowsInRegisters:
         lanes, needs = positions, permuting(self.run)
         if self.position_bytes > self.run:
             lanes = code.cast("trunc", positions, f"i{8 * self.run}")
-        found = [
+        elements = [
             code.call(f"llvm.x86.avx512.{_TWO[self.run]}.512", self._vector, left, lanes, right, needs=needs)
             for left, right in zip(table[::2], table[1::2], strict=False)
         ]
         if len(table) % 2:
             one = f"llvm.x86.avx512.{_ONE[self.run]}.512"
-            found.append(code.call(one, self._vector, table[-1], lanes, needs=needs))
+            elements.append(code.call(one, self._vector, table[-1], lanes, needs=needs))
         bit = 2 * self.lanes
-        while len(found) > 1:
+        while len(elements) > 1:
             upper = code.compare("icmp ne", code.binary("and", positions, bit), 0)
-            rest = found[len(found) // 2 * 2 :]
-            pairs = zip(found[::2], found[1::2], strict=False)
-            found = [*(code.select(upper, right, left) for left, right in pairs), *rest]
+            rest = elements[len(elements) // 2 * 2 :]
+            pairs = zip(elements[::2], elements[1::2], strict=False)
+            elements = [*(code.select(upper, right, left) for left, right in pairs), *rest]
             bit *= 2
-        return found[0]
+        return elements[0]
 
 
 @dataclass(frozen=True, slots=True)

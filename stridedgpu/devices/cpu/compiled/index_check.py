@@ -83,7 +83,7 @@ class IndexCheck:
                 row = code.add(a_start, number)
                 at_row = code.at(address, code.multiply(row, a[1]))
                 ids_of_row = code.add(first, code.multiply(row, a[2]))
-                with code.fold(steps, wrong) as (step, found):
+                with code.fold(steps, wrong) as (step, of_row):
                     here = code.smaller(code.add(start, code.multiply(step, lanes)), latest)
                     at = code.at(at_row, code.multiply(here, stride))
                     names = code.add(along, code.splat(code.add(ids_of_row, code.multiply(here, pitch)), lanes))
@@ -92,7 +92,7 @@ class IndexCheck:
                         # Adding the size to the range -size .. size - 1 leaves one unsigned comparison.
                         shifted = code.add(indices, extent) if kind.signed else indices
                         valid = code.multiply(extent, 2) if kind.signed else extent
-                        found[0] = code.binary("or", found[0], code.compare("icmp uge", shifted, valid))
+                        of_row[0] = code.binary("or", of_row[0], code.compare("icmp uge", shifted, valid))
                         if self.marks:
                             position = resolved(code, kind, indices, extent)
                             # The last axis' pitch is 1.
@@ -102,7 +102,7 @@ class IndexCheck:
                             )
                     for lane in range(lanes if self.marks else 0):
                         code.store(Value("i8", "1"), code.at(marks, code.extract(names, lane)), 1)
-                wrong[:] = found
+                wrong[:] = of_row
             with code.when(code.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", wrong[0])):
                 code.store(Value("i64", "1"), code.target, 8)
         return code.text(name)

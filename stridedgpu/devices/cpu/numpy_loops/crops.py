@@ -20,12 +20,12 @@ __all__ = ["numpy_crops_kernel", "run_crops"]
 
 def numpy_crops_kernel(problem: CropProblem) -> CpuKernel:
     """The relayouts that write windows."""
-    made = problem.conversion
+    conversion = problem.conversion
     return CpuKernel(
-        f"numpy_crops_{made.source}_{made.target}",
+        f"numpy_crops_{conversion.source}_{conversion.target}",
         "a relayout for each rectangle of a window, by NumPy until it is repeated",
-        Width(made.source.itemsize, NUMPY_DECIDES),
-        Width(made.target.itemsize, NUMPY_DECIDES),
+        Width(conversion.source.itemsize, NUMPY_DECIDES),
+        Width(conversion.target.itemsize, NUMPY_DECIDES),
     )
 
 
