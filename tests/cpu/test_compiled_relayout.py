@@ -361,7 +361,6 @@ def test_strips_of_long_lines(element, height, width):
             kernel = moved_kernel(*layouts, conversion(number, number), None, height + item_bytes)
         assert type(kernel) is TransposeStrips
         assert kernel.rows * number.itemsize in (32, 64)
-        assert kernel.columns == 16 // number.itemsize
 
 
 @st.composite

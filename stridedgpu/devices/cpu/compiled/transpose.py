@@ -1,21 +1,21 @@
-"""Transposes: the source is contiguous along `a`, the target along `b`; both are long. In tiles, or in strips.
+"""Transposes: the source is contiguous along `a`, the target along `b`; both are long. In strips, or in tiles.
+
+    strips    source                     registers                              target
+              16 bytes of as many        a vector holds 16 bytes of 4 lines;    a vector for each of
+              lines as a vector   ->     elements are converted, and        ->  `columns` lines
+              has elements               transposed within each 16 bytes
 
     tiles     source                 registers                  scratch              target
               `rows` lines           16-byte lanes: as many     one line for each    `columns` lines,
               of `columns`    ->     rows as a lane has      -> column of the   ->   each a cache line
               elements               elements are transposed    tile
 
-    strips    source                     registers                              target
-              16 bytes of as many        a vector holds 16 bytes of 4 lines;    a vector for each of
-              lines as a vector   ->     elements are transposed within     ->  `columns` lines
-              has elements               each 16 bytes
+A strip's source lines are read to their ends before the next strip begins. It needs no scratch memory, and half of its
+shuffles are loads, since a vector is loaded in four parts.
 
-A tile is at least a cache line wide on both sides, at any address. It reads and writes whole lines: cache conflicts
-between rows a power of two apart cost nothing. Each element is read once, stored once to scratch memory of at
-most 16 KB, and written once.
-
-Strips need no scratch memory, and half of their shuffles are loads, since a vector is loaded in four parts. A strip's
-source lines are read to their ends before the next strip begins.
+Tiles are for elements of 3, 5, 6 or 16 bytes, whose bits move unchanged. A tile is at least a cache line wide on both
+sides, at any address. It reads and writes whole lines: cache conflicts between rows a power of two apart cost nothing.
+Each element is read once, stored once to scratch memory of at most 16 KB, and written once.
 """
 
 from __future__ import annotations
@@ -30,18 +30,14 @@ from .conversion import Affine
 from .ir import LANE_BYTES, LINE_BYTES, Code, Value, vector_type
 from .kernel_call import KernelCall, LoopAxis, LoopMatch, power_of_two
 from .shuffles import joined, odd_unit, packed, shuffled_bytes, transposed_lanes, unpacked, word_bytes
-from .work_grid import Constants, Elements, Grid
+from .work_grid import Constants, Elements, Grid, Item
 
 __all__ = ["Transpose", "TransposeStrips", "match_odd_transpose", "match_transpose", "transposes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Transpose:
-    """A kernel over tiles of `rows` (along `b`) by `columns` (along `a`) elements.
-
-    Both are multiples of the target elements in a lane. The lines of a `streaming` kernel are whole cache lines;
-    aligned ones are written by non-temporal stores.
-    """
+    """A kernel over tiles of `rows` (along `b`) by `columns` (along `a`) elements, multiples of those in a lane."""
 
     elements: Elements
     rank: int
@@ -68,20 +64,14 @@ class Transpose:
 
     def text(self, name: str) -> str:
         """The LLVM module."""
-        code, elements = Code(), self.elements
-        grid = Grid(code, elements, self.rank)
+        code = Code()
+        grid = Grid(code, self.elements, self.rank)
         scratch = code.scratch(self.columns * self._line)
-        with grid.items(self.columns, self.rows) as item:
-            fixed = grid.affine(item.place, self.columns, along=False)
-            start = item.target if self.streaming else None
-            places = grid.places(item.b, self.rows, start, elements.target_bytes)
-            with places as (b, may_stream), grid.steps(item.a, self.columns) as a:
-                affine = fixed
-                if elements.constants == Constants.A:
-                    affine = grid.affine(a, self.columns, along=True)
-                source, target = grid.addresses(grid.b, b, *grid.addresses(grid.a, a, item.source, item.target))
-                self._read(code, grid, source, b, affine, scratch)
-                self._write(code, grid, target, scratch, may_stream)
+        items = grid.items(self.columns, self.rows)
+        with items as item, grid.steps(item.b, self.rows) as b, grid.steps(item.a, self.columns) as a:
+            source, target = grid.addresses(grid.b, b, *grid.addresses(grid.a, a, item.source, item.target))
+            self._read(code, grid, source, scratch)
+            self._write(code, grid, target, scratch)
         return code.text(name)
 
     @property
@@ -99,58 +89,38 @@ class Transpose:
         """True if an element takes more bytes in a register than in memory."""
         return self._word != self.elements.target_bytes
 
-    def _read(self, code: Code, grid: Grid, source: Value, b: Value, affine: Affine, scratch: Value) -> None:
-        """Load source lines, convert and transpose them lane by lane, and store them to scratch memory."""
+    def _read(self, code: Code, grid: Grid, source: Value, scratch: Value) -> None:
+        """Load source lines, transpose them lane by lane, and store them to scratch memory."""
         line, lane = self._line, LANE_BYTES // self._word
         with code.loop(0, self.rows, lane) as row:
-            address = code.at(source, code.multiply(row, grid.b.source))
-            lines = self._lines(code, grid, address, code.add(b, row), affine, lane)
+            address, lines = code.at(source, code.multiply(row, grid.b.source)), []
+            for _ in range(lane):
+                if self._is_odd:
+                    lines.append(unpacked(code, address, self.columns, self.elements.source_bytes))
+                else:
+                    lines.append(code.load(vector_type(self.columns, self.elements.source_type), address, 1))
+                for line_start in range(0, self.columns * self.elements.source_bytes, LINE_BYTES):
+                    code.prefetch(code.at(address, policy().relayout.line_ahead_bytes + line_start))
+                address = code.at(address, grid.b.source)
             start = code.at(scratch, code.multiply(row, self._word))
             for number, vector in enumerate(transposed_lanes(code, lines, lane)):
                 for group in range(self.columns // lane):
                     part = code.shuffle(vector, None, range(group * lane, (group + 1) * lane))
                     code.store(part, code.at(start, (group * lane + number) * line), min(line, LANE_BYTES))
 
-    def _lines(self, code: Code, grid: Grid, address: Value, b: Value, affine: Affine, count: int) -> list[Value]:
-        """Load and convert `count` source lines, the first at an address and the place `b`."""
-        elements, lines = self.elements, []
-        for number in range(count):
-            if self._is_odd:
-                vector = unpacked(code, address, self.columns, elements.source_bytes)
-            else:
-                vector = code.load(vector_type(self.columns, elements.source_type), address, 1)
-            for line_start in range(0, self.columns * elements.source_bytes, LINE_BYTES):
-                code.prefetch(code.at(address, policy().relayout.line_ahead_bytes + line_start))
-            if elements.constants == Constants.B:
-                affine = grid.affine(code.add(b, number), self.columns, along=False)
-            lines.append(elements.convert(code, vector, affine))
-            address = code.at(address, grid.b.source)
-        return lines
-
-    def _write(self, code: Code, grid: Grid, target: Value, scratch: Value, may_stream: Value | None) -> None:
-        """Copy scratch lines to the target."""
-        if may_stream is None:
-            self._copy_lines(code, grid, target, scratch, streaming=False)
-            return
-        streaming = code.both(may_stream, code.is_aligned(target, grid.a.target))
-        with code.when(streaming):
-            self._copy_lines(code, grid, target, scratch, streaming=True)
-        with code.when(code.negated(streaming)):
-            self._copy_lines(code, grid, target, scratch, streaming=False)
-
-    def _copy_lines(self, code: Code, grid: Grid, target: Value, scratch: Value, *, streaming: bool) -> None:
+    def _write(self, code: Code, grid: Grid, target: Value, scratch: Value) -> None:
+        """Copy scratch lines to the target, and prefetch those of the next tile, which the hardware does not follow."""
         together = min(4, self.columns)
         with code.loop(0, self.columns, together) as column:
             for number in range(together):
                 at = code.add(column, number)
                 address = code.at(target, code.multiply(at, grid.a.target))
-                # Those of the next tile lie where hardware prefetchers do not look: 0.7 of the speed of odd elements.
                 ahead = code.at(address, code.multiply(grid.a.target, self.columns))
                 for part in self._line_parts(code, code.at(scratch, code.multiply(at, self._line))):
-                    for start in range(0, part.nbytes if self._is_odd else 0, LINE_BYTES):
+                    for start in range(0, part.nbytes, LINE_BYTES):
                         code.prefetch(code.at(ahead, start), written=True)
                     ahead = code.at(ahead, part.nbytes)
-                    code.store(part, address, 1, streaming=streaming)
+                    code.store(part, address, 1)
                     address = code.at(address, part.nbytes)
 
     def _line_parts(self, code: Code, start: Value) -> list[Value]:
@@ -173,14 +143,14 @@ class Transpose:
 class TransposeStrips(Transpose):
     """A kernel over strips of `rows` source lines (along `b`), `columns` elements a step.
 
-    `rows` are the target elements of a vector, and `columns` those of 16 bytes or a few more.
+    `rows` are the target elements of a vector, and `columns` those of 16 bytes, or fewer where a loop is short. The
+    vectors of a `streaming` kernel are whole cache lines; aligned ones are written by non-temporal stores.
     """
 
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, elements, columns = Code(), self.elements, self.columns
         grid = Grid(code, elements, self.rank)
-        type_ = vector_type(columns, elements.source_type)
         with grid.items(columns, self.rows) as item, grid.steps(item.b, self.rows) as b:
             affines = [grid.affine(item.place, self.rows, along=False)] * columns
             if elements.constants == Constants.B:
@@ -191,24 +161,52 @@ class TransposeStrips(Transpose):
                 ]
             source, target = grid.addresses(grid.b, b, item.source, item.target)
             lines = [code.at(source, code.multiply(grid.b.source, row)) for row in range(self.rows)]
-            with grid.steps(item.a, columns) as a:
-                if elements.constants == Constants.A:
-                    along = grid.affine(a, columns, along=True)
-                    affines = [along.shuffled(code, [*range(columns)] * (self.rows // columns))] * columns
-                offset = code.multiply(a, elements.source_bytes)
-                pieces = [code.load(type_, code.at(line, offset), 1) for line in lines]
-                vectors = [
-                    elements.convert(code, joined(code, pieces[first::columns]), affine)
-                    for first, affine in enumerate(affines)
-                ]
-                written = code.at(target, code.multiply(a, grid.a.target))
-                for number, vector in enumerate(transposed_lanes(code, vectors, columns)):
-                    code.store(vector, code.at(written, code.multiply(grid.a.target, number)), 1)
+            if self.streaming:
+                in_lines = code.is_aligned(target, grid.a.target)
+                with code.when(in_lines):
+                    self._strip(code, grid, item, lines, target, affines, streaming=True)
+                with code.when(code.negated(in_lines)):
+                    self._strip(code, grid, item, lines, target, affines, streaming=False)
+            else:
+                self._strip(code, grid, item, lines, target, affines, streaming=False)
         return code.text(name)
+
+    def _strip(
+        self,
+        code: Code,
+        grid: Grid,
+        item: Item,
+        lines: list[Value],
+        target: Value,
+        affines: list[Affine],
+        *,
+        streaming: bool,
+    ) -> None:
+        """Move a strip, whose source `lines` begin at these addresses, and its target lines at `target`."""
+        elements, columns = self.elements, self.columns
+        type_ = vector_type(columns, elements.source_type)
+        with grid.steps(item.a, columns) as a:
+            if elements.constants == Constants.A:
+                along = grid.affine(a, columns, along=True)
+                affines = [along.shuffled(code, [*range(columns)] * (self.rows // columns))] * columns
+            offset = code.multiply(a, elements.source_bytes)
+            pieces = [code.load(type_, code.at(line, offset), 1) for line in lines]
+            vectors = [
+                elements.convert(code, joined(code, pieces[first::columns]), affine)
+                for first, affine in enumerate(affines)
+            ]
+            written = code.at(target, code.multiply(a, grid.a.target))
+            for number, vector in enumerate(transposed_lanes(code, vectors, columns)):
+                code.store(vector, code.at(written, code.multiply(grid.a.target, number)), 1, streaming=streaming)
 
 
 _MOST_REPEATED: Final = 1.25
-"""Elements of strips for each of a target line above which strips are half as wide: the last one is moved back."""
+"""Elements of steps along a loop for each of its own above which steps are half as long: the last one is moved back."""
+
+
+def _repeats(loop: LoopAxis, step: int) -> bool:
+    """Whether steps along a loop move many of its elements twice."""
+    return -(-loop.size // step) * step > _MOST_REPEATED * loop.size
 
 
 def transposes(match: LoopMatch, word: int) -> bool:
@@ -220,23 +218,16 @@ def transposes(match: LoopMatch, word: int) -> bool:
 
 
 def match_transpose(match: LoopMatch) -> KernelCall | None:
-    """The transpose in strips or tiles, if the loops allow it."""
-    target_loop, source_loop = match.target_loop, match.source_loop
-    if target_loop is None or source_loop is None or not transposes(match, match.target_bytes):
+    """The transpose in strips, or in tiles for elements of 16 bytes, if the loops allow it."""
+    target_loop, source_loop, nbytes = match.target_loop, match.source_loop, match.target_bytes
+    if target_loop is None or source_loop is None or not transposes(match, nbytes):
         return None
-    lane = LANE_BYTES // match.target_bytes
     if source_loop.source < 0:
         match, source_loop = match.flipped(source_loop)
-    outer = match.besides(target_loop, source_loop)
-    aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
-    streaming = aligned and match.problem.bytes_moved >= policy().relayout.streamed_bytes
-    strips = None if streaming else _strips(match, source_loop, target_loop)
-    if strips is not None:
-        return strips
-    rows = power_of_two(min(target_loop.size, LINE_BYTES // match.target_bytes))
-    columns = power_of_two(min(source_loop.size, max(lane, LINE_BYTES // match.source_bytes)))
-    streaming = streaming and rows * match.target_bytes == LINE_BYTES
-    return _tiles(match, source_loop, target_loop, (rows, columns), streaming=streaming)
+    if nbytes == LANE_BYTES:
+        rows, columns = (power_of_two(min(loop.size, LINE_BYTES // nbytes)) for loop in (target_loop, source_loop))
+        return _tiles(match, source_loop, target_loop, (rows, columns))
+    return _strips(match, source_loop, target_loop)
 
 
 def match_odd_transpose(match: LoopMatch) -> KernelCall | None:
@@ -255,30 +246,30 @@ def match_odd_transpose(match: LoopMatch) -> KernelCall | None:
     return _tiles(match, source_loop, target_loop, (rows, columns))
 
 
-def _strips(match: LoopMatch, source_loop: LoopAxis, target_loop: LoopAxis) -> KernelCall | None:
-    """The transpose of a source and a target loop in strips; None for short target lines and elements of odd sizes."""
-    nbytes, moved = match.target_bytes, match.problem.bytes_moved
+def _strips(match: LoopMatch, source_loop: LoopAxis, target_loop: LoopAxis) -> KernelCall:
+    """The transpose of a source and a target loop in strips."""
+    nbytes, moved, limits = match.target_bytes, match.problem.bytes_moved, policy().relayout
     rows, columns = power_of_two(min(target_loop.size, LINE_BYTES // nbytes)), LANE_BYTES // nbytes
     if not match.problem.conversion.is_bitwise_copy:
-        columns = max(columns, min(4, power_of_two(source_loop.size)))  # loads of two elements take longer
-    if nbytes & (nbytes - 1) or columns < 2 or rows < columns:
-        return None
-    if rows > columns and -(-target_loop.size // rows) * rows > _MOST_REPEATED * target_loop.size:
+        columns = max(columns, min(4, rows, power_of_two(source_loop.size)))  # loads of two elements take longer
+    while columns > 4 and _repeats(source_loop, columns):
+        columns //= 2
+    if rows > columns and _repeats(target_loop, rows):
         rows //= 2
     outer = match.besides(target_loop, source_loop)
-    kernel = TransposeStrips(match.elements(source_loop, target_loop), len(outer), rows, columns)
+    aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
+    streaming = aligned and rows * nbytes == LINE_BYTES and moved >= limits.streamed_bytes
+    kernel = TransposeStrips(match.elements(source_loop, target_loop), len(outer), rows, columns, streaming)
     # An item is some strips along whole source lines.
-    wanted = max(rows, policy().relayout.bytes_of_item(moved) // (2 * nbytes))
+    wanted = max(rows, limits.bytes_of_item(moved) // (2 * nbytes))
     along = min(source_loop.size, wanted // rows)
     return match.call(kernel, outer, (source_loop, columns), (target_loop, rows), extents=(along, wanted // along))
 
 
-def _tiles(
-    match: LoopMatch, source_loop: LoopAxis, target_loop: LoopAxis, tile: tuple[int, int], *, streaming: bool = False
-) -> KernelCall:
+def _tiles(match: LoopMatch, source_loop: LoopAxis, target_loop: LoopAxis, tile: tuple[int, int]) -> KernelCall:
     """The tiled transpose of a source and a target loop in tiles of some rows and columns."""
     (rows, columns), extent = tile, policy().relayout.tile_bytes
     outer = match.besides(target_loop, source_loop)
-    kernel = Transpose(match.elements(source_loop, target_loop), len(outer), rows, columns, streaming)
+    kernel = Transpose(match.elements(source_loop, target_loop), len(outer), rows, columns)
     extents = extent // match.source_bytes, extent // 2 // match.target_bytes
     return match.call(kernel, outer, (source_loop, columns), (target_loop, rows), extents=extents)
