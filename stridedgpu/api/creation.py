@@ -288,8 +288,8 @@ def from_pointer(
     nbytes = stored.span * element.itemsize
     check_range(f"ptr={address:#x}", address, start, nbytes)
     buffer = Memory(start, nbytes, owner=owner, device=where, readonly=readonly)
-    made = wanted.shifted(-stored.first_offset)
-    return StridedTensor.over(Operand(buffer, made, element), dims if made.ndim == len(sizes) else None)
+    visible = wanted.shifted(-stored.first_offset)
+    return StridedTensor.over(Operand(buffer, visible, element), dims if visible.ndim == len(sizes) else None)
 
 
 def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: MemoryOptions) -> StridedTensor:

@@ -133,15 +133,17 @@ def gather_crops(
         images = _images(cast("TensorLike", sources), dims, memory.layout, size)
     axes = images.axes
     if boxes is None:
-        made = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
+        result = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     elif axes != _IMAGE:
         raise LayoutError("boxes= are resized in images; windows of volumes are at origins=, and not resized.")
     else:
         rule = ("pillow-bilinear" if interpolation is None else interpolation, passes)
-        made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
+        result = resized_boxes(
+            images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream
+        )
     if written is not None:
         return written
-    return StridedTensor.over(made, _RESULTS[axes] if len(made.layout.sizes) == axes + 2 else None)
+    return StridedTensor.over(result, _RESULTS[axes] if len(result.layout.sizes) == axes + 2 else None)
 
 
 def _check_choice(origins: object, boxes: object, interpolation: object, passes: object) -> None:

@@ -162,9 +162,9 @@ class Frame(FrameBase):
         samples = pixel_format(format)
         size = checked_sizes(sizes, samples)
         planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
-        made = cls.__new__(cls)
-        made._set(samples, size, planes, check_matrix(matrix), full_range, chroma)
-        return made
+        result = cls.__new__(cls)
+        result._set(samples, size, planes, check_matrix(matrix), full_range, chroma)
+        return result
 
     @property
     def device(self) -> str:
@@ -187,9 +187,9 @@ class Frame(FrameBase):
         moved = moved_frame(self.operand, chosen_device(device))
         if moved is self.operand:
             return self
-        made = Frame.__new__(Frame)
-        made._set(moved.samples, self.sizes, moved.planes, self.matrix, self.full_range, self.chroma)
-        return made
+        result = Frame.__new__(Frame)
+        result._set(moved.samples, self.sizes, moved.planes, self.matrix, self.full_range, self.chroma)
+        return result
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the planes, as tensors are pickled, and the arguments of `Frame`."""
@@ -267,9 +267,9 @@ def frames_relaid(
     here = memory._replace(device=None)
     written = output_tensor(out)
     target = None if written is None else written.operand
-    made = relayout_frames(frame_operands(frames), values, here, target, stream, is_batch=is_batch)
+    result = relayout_frames(frame_operands(frames), values, here, target, stream, is_batch=is_batch)
     if written is not None:
         return written
     rank = 4 if is_batch else 3
-    tensor = StridedTensor.over(made, "NCHW"[-rank:] if made.layout.ndim == rank else None)
+    tensor = StridedTensor.over(result, "NCHW"[-rank:] if result.layout.ndim == rank else None)
     return tensor if memory.device is None else tensor.to_device(memory.device)

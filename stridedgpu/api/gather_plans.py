@@ -53,8 +53,8 @@ def plan_gather(
     ('gather_rows_float32x16B_int32', 16, 132096)
     """
     wanted = checked_mode(mode)
-    held = _Operands.of(device, data, indices, out)
-    return held.gather(slices_access(held.data.spec, held.indices.spec, axis), wanted)
+    operands = _Operands.of(device, data, indices, out)
+    return operands.gather(slices_access(operands.data.spec, operands.indices.spec, axis), wanted)
 
 
 def plan_gather_elements(
@@ -74,8 +74,8 @@ def plan_gather_elements(
     ('gather_elements_float16x8B_int64', 2, 8)
     """
     wanted = checked_mode(mode)
-    held = _Operands.of(device, data, indices, out)
-    return held.gather(elements_access(held.data.spec, held.indices.spec, axis), wanted)
+    operands = _Operands.of(device, data, indices, out)
+    return operands.gather(elements_access(operands.data.spec, operands.indices.spec, axis), wanted)
 
 
 def plan_gather_nd(
@@ -96,8 +96,8 @@ def plan_gather_nd(
     [3, 2]
     """
     wanted = checked_mode(mode)
-    held = _Operands.of(device, data, indices, out)
-    return held.gather(tuples_access(held.data.spec, held.indices.spec, batch_dims), wanted)
+    operands = _Operands.of(device, data, indices, out)
+    return operands.gather(tuples_access(operands.data.spec, operands.indices.spec, batch_dims), wanted)
 
 
 def plan_scatter_elements(
@@ -123,8 +123,8 @@ def plan_scatter_elements(
     >>> plan.kernel, plan.load_bytes, plan.store_bytes, plan.bytes_moved
     ('scatter_elements_float32x16B_int32', 16, 4, 77824)
     """
-    held = _Operands.of(device, data, indices, out, updates)
-    return held.scatter(elements_access(held.data.spec, held.indices.spec, axis, unique=unique))
+    operands = _Operands.of(device, data, indices, out, updates)
+    return operands.scatter(elements_access(operands.data.spec, operands.indices.spec, axis, unique=unique))
 
 
 def plan_scatter_nd(
@@ -144,8 +144,8 @@ def plan_scatter_nd(
     >>> plan.kernel, plan.vector_bytes, plan.device
     ('scatter_rows_uint8x16B_int64', 16, 'cuda:0')
     """
-    held = _Operands.of(device, data, indices, out, updates)
-    return held.scatter(tuples_access(held.data.spec, held.indices.spec, 0, unique=unique))
+    operands = _Operands.of(device, data, indices, out, updates)
+    return operands.scatter(tuples_access(operands.data.spec, operands.indices.spec, 0, unique=unique))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,11 @@ class _Operands:
         updates: TensorLike | BufferTensorDesc | None = None,
     ) -> _Operands:
         """The specs of tensors, arrays and descriptors."""
-        held = data if isinstance(data, BufferTensorDesc) else asarray(data)
+        table = data if isinstance(data, BufferTensorDesc) else asarray(data)
         index = indices if isinstance(indices, BufferTensorDesc) else index_tensor(indices)
         written = updates if updates is None or isinstance(updates, BufferTensorDesc) else asarray(updates)
-        source = given("data", held)
-        tensors = (tensor for tensor in (out, held, written, index) if isinstance(tensor, StridedTensor))
+        source = given("data", table)
+        tensors = (tensor for tensor in (out, table, written, index) if isinstance(tensor, StridedTensor))
         where = next((tensor.device for tensor in tensors), "cpu")
         return cls(
             source,

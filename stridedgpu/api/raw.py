@@ -41,9 +41,9 @@ def unpack_raw(
     >>> [hex(sample) for sample in unpack_raw(packed, "mipi-raw10", (1, 4)).numpy()[0].tolist()]
     ['0x48', '0xd1', '0x15a', '0x1e3']
     """
-    held = memory.operand if isinstance(memory, StridedTensor) else foreign_operand(memory)[0]
+    operand = memory.operand if isinstance(memory, StridedTensor) else foreign_operand(memory)[0]
     written = output_tensor(out)
     target = None if written is None else written.operand
     options = MemoryOptions(None, None, alignment, None)
-    made = unpack_operand(held, format, sizes, row_pitch_bytes, options, target, stream)
-    return StridedTensor.over(made, "HW") if written is None else written
+    result = unpack_operand(operand, format, sizes, row_pitch_bytes, options, target, stream)
+    return StridedTensor.over(result, "HW") if written is None else written

@@ -128,7 +128,7 @@ def resize(
     boxes = [box_of(box, (image.sizes[1], image.sizes[2])) for image in sources.layouts]
     window = side_resized(size, boxes or [whole])
     windows = [ResizeWindow(image, part, (0, 0, *window)) for image, part in zip(sources.layouts, boxes, strict=True)]
-    made = resize_operands(
+    result = resize_operands(
         sources,
         windows,
         window,
@@ -142,7 +142,7 @@ def resize(
     return (
         written
         if written is not None
-        else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+        else StridedTensor.over(result, labels if result.layout.ndim == len(labels) else None)
     )
 
 
@@ -193,7 +193,7 @@ def letterbox(
         _, height, width = image.sizes
         inside = placement((height, width), frame, scale_up=enlarges)
         windows.append(ResizeWindow(image, box_of(None, (height, width)), inside))
-    made = resize_operands(
+    result = resize_operands(
         sources,
         windows,
         frame,
@@ -208,7 +208,7 @@ def letterbox(
     return (
         written
         if written is not None
-        else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+        else StridedTensor.over(result, labels if result.layout.ndim == len(labels) else None)
     )
 
 

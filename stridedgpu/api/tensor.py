@@ -247,20 +247,22 @@ def _permuted(layout: Layout, dims: str | None, order: str | Sequence[int]) -> t
 @memoized
 def _squeezed(layout: Layout, dims: str | None, axis: int | Sequence[int] | None) -> tuple[Layout, str | None]:
     """A layout without axes of size 1, and the labels of the others."""
-    made = layout.squeezed(axis)
+    result = layout.squeezed(axis)
     if axis is None:
         gone = {place for place, size in enumerate(layout.sizes) if size == 1}
     else:
         gone = {layout.axis_of(entry) for entry in (axis if isinstance(axis, Sequence) else (axis,))}
-    return made, dims_of(tuple(label for place, label in enumerate(labels_of(dims, layout.ndim)) if place not in gone))
+    return result, dims_of(
+        tuple(label for place, label in enumerate(labels_of(dims, layout.ndim)) if place not in gone)
+    )
 
 
 @memoized
 def _unsqueezed(layout: Layout, dims: str | None, axis: int) -> tuple[Layout, str | None]:
     """A layout with one more plain axis of size 1, and its labels."""
-    made, labels = layout.unsqueezed(axis), labels_of(dims, layout.ndim)
-    place = axis % made.ndim
-    return made, dims_of((*labels[:place], None, *labels[place:]))
+    result, labels = layout.unsqueezed(axis), labels_of(dims, layout.ndim)
+    place = axis % result.ndim
+    return result, dims_of((*labels[:place], None, *labels[place:]))
 
 
 def _unpickled(state: State, dims: str | None) -> StridedTensor:

@@ -166,8 +166,8 @@ class AllocationSpec:
         """
         if checked_alignment(alignment) < element.itemsize:
             raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
-        held = layout if stored is None else stored
-        nbytes, owns = round_up((held.first_offset + held.span) * element.itemsize, 4), held == layout
+        memory = layout if stored is None else stored
+        nbytes, owns = round_up((memory.first_offset + memory.span) * element.itemsize, 4), memory == layout
         spec = TensorSpec.of(layout, element, base_alignment=alignment, buffer_bytes=nbytes, owns_padding=owns)
         return cls(layout, nbytes, alignment, owns, spec)
 

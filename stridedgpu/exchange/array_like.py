@@ -72,9 +72,9 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
     array = obj if type(obj) is _ARRAY else _array_of_torch(obj)
     if array is not None:
         return _operand_of_array(array, None, dims)[0], None if dims is None else canonical_axes(dims)
-    held: Any = getattr(obj, "operand", None)
-    if isinstance(held, Operand):
-        return (held, obj.dims) if dims is None else with_canonical_axes(held, dims)  # type: ignore[attr-defined]
+    operand: Any = getattr(obj, "operand", None)
+    if isinstance(operand, Operand):
+        return (operand, obj.dims) if dims is None else with_canonical_axes(operand, dims)  # type: ignore[attr-defined]
     return labelled(obj, foreign_operand(obj)[0], dims)
 
 
@@ -120,8 +120,8 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     if isinstance(obj, (int, float, complex, type)):  # a class of arrays has their methods
         return _operand_of_values(obj), False
     if hasattr(obj, "__dlpack__"):
-        held = _array_of_torch(obj)
-        return _operand_of_capsule(obj, copy) if held is None else _operand_of_array(held, copy)
+        array = _array_of_torch(obj)
+        return _operand_of_capsule(obj, copy) if array is None else _operand_of_array(array, copy)
     if hasattr(obj, "__cuda_array_interface__"):
         device = cuda_device_of_memory(0)
         device_named(device)
@@ -141,9 +141,9 @@ def shared_operand(name: str, obj: object) -> Operand:
 
     Raises `LayoutError` if that takes a copy, as for lists and Pillow's images, besides what `foreign_operand` raises.
     """
-    held = getattr(obj, "operand", None)
-    if isinstance(held, Operand):
-        return held
+    source_operand = getattr(obj, "operand", None)
+    if isinstance(source_operand, Operand):
+        return source_operand
     operand, is_shared = foreign_operand(obj, copy=False)
     if not is_shared:
         raise LayoutError(
@@ -375,13 +375,13 @@ def _array_of_torch(obj: Any) -> NDArray[Any] | None:
 
 def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:
     """The memory of an object with DLPack."""
-    held = dlpack_operand(obj)
-    if held.element.name == "uint8" and _is_of(obj, "onnxruntime", "OrtValue") and "bool" in obj.data_type():
-        held = Operand(held.buffer, held.layout, ELEMENT_TYPES["bool"])  # ONNX Runtime exports bools as uint8
-    itemsize = held.element.itemsize
-    if copy is None and itemsize > 1 and held.buffer.device == "cpu" and held.address % itemsize:
-        return operand_of_array(array_of_operand(held).copy()), False
-    return held, True
+    operand = dlpack_operand(obj)
+    if operand.element.name == "uint8" and _is_of(obj, "onnxruntime", "OrtValue") and "bool" in obj.data_type():
+        operand = Operand(operand.buffer, operand.layout, ELEMENT_TYPES["bool"])  # ONNX Runtime exports bools as uint8
+    itemsize = operand.element.itemsize
+    if copy is None and itemsize > 1 and operand.buffer.device == "cpu" and operand.address % itemsize:
+        return operand_of_array(array_of_operand(operand).copy()), False
+    return operand, True
 
 
 def _is_of(obj: object, module: str, name: str) -> bool:

@@ -27,15 +27,15 @@ _CHANNELS = 1
 
 
 def write_mixed(
-    write: Callable[[Conversion, Operand], None], made: Conversion, target: Operand, stream: object
+    write: Callable[[Conversion, Operand], None], conversion: Conversion, target: Operand, stream: object
 ) -> None:
     """Let `write` fill new memory, by a conversion that changes nothing, and mix its channels into `target`.
 
     `target` has the axes N, C, H, W.
     """
-    unmixed = _unmixed(target.layout, made).allocate(device_named(target.buffer.device), stream)
-    write(conversion_of(made.source, made.source), unmixed)
-    move_elements(unmixed, target, made, _CHANNELS, stream)
+    unmixed = _unmixed(target.layout, conversion).allocate(device_named(target.buffer.device), stream)
+    write(conversion_of(conversion.source, conversion.source), unmixed)
+    move_elements(unmixed, target, conversion, _CHANNELS, stream)
 
 
 def unmixed_step(
@@ -68,10 +68,10 @@ def run_steps(
     return None
 
 
-def _unmixed(mixed: Layout, made: Conversion) -> AllocationSpec:
+def _unmixed(mixed: Layout, conversion: Conversion) -> AllocationSpec:
     """What the first step writes: a batch of the mixed one's height and width, of the sources' type and channels."""
-    assert made.matrix is not None, "what is mixed has a matrix"
+    assert conversion.matrix is not None, "what is mixed has a matrix"
     count, _, height, width = mixed.sizes
     return MemoryOptions("NHWC").allocation(
-        (count, len(made.matrix[0]), height, width), ("N", "C", "H", "W"), made.source
+        (count, len(conversion.matrix[0]), height, width), ("N", "C", "H", "W"), conversion.source
     )

@@ -106,9 +106,9 @@ def crop_request(
     """
     images, channel_count = counts
     window = window_size(size) if axes == 2 else _window(size, axes)
-    made = values.conversion(element, channel_count, element)
+    conversion = values.conversion(element, channel_count, element)
     color = fill_bytes(fill, element, channel_count)
-    return CropRequest((images, made.output_channels(channel_count), *window), made, color)
+    return CropRequest((images, conversion.output_channels(channel_count), *window), conversion, color)
 
 
 def crop_operands(
@@ -131,19 +131,19 @@ def crop_operands(
     sources.check(channel_count, element, device)
     count = len(sources.layouts)
     request = crop_request((count, channel_count), element, size, values, fill, axes)
-    made = request.conversion
+    conversion = request.conversion
     starts, flips = origins_of(origins, count, axes), flips_of(flip, count)
     if out is None:
         where = CPU if device == "cpu" else device_named(device)
-        target = memory.allocation(request.sizes, _LABELS[axes], made.target).allocate(where, stream)
+        target = memory.allocation(request.sizes, _LABELS[axes], conversion.target).allocate(where, stream)
     else:
-        check_output(out, request.sizes, made.target, device, sources.near(out))
+        check_output(out, request.sizes, conversion.target, device, sources.near(out))
         target = out
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if order is None or order.multiple == 1:
-        write_crops(sources, starts, flips, made, request.fill, target, stream)
+        write_crops(sources, starts, flips, conversion, request.fill, target, stream)
     else:
-        for into, part in batch_parts(target, made, channel_count, order, stream):
+        for into, part in batch_parts(target, conversion, channel_count, order, stream):
             write_crops(sources, starts, flips, part, request.fill, into, stream)
     return target
 
@@ -152,7 +152,7 @@ def write_crops(
     sources: CropSources,
     origins: NDArray[np.int64],
     flips: Sequence[bool],
-    made: Conversion,
+    conversion: Conversion,
     fill: bytes,
     target: Operand,
     stream: object,
@@ -163,22 +163,22 @@ def write_crops(
     a second step where the device does not mix windows.
     """
     if isinstance(sources, FrameSources):
-        write_frame_crops(sources.frames, origins, flips, made, fill, target, stream)
+        write_frame_crops(sources.frames, origins, flips, conversion, fill, target, stream)
         return
     if sources.axes == 3:
         for planes, places, mirrored, part in planes_of(sources, origins, flips, target):
-            write_crops(planes, places, mirrored, made, fill, part, stream)
+            write_crops(planes, places, mirrored, conversion, fill, part, stream)
         return
     device = CPU if target.buffer.device == "cpu" else device_named(target.buffer.device)
-    if made.matrix is not None and not device.mixes_windows:
+    if conversion.matrix is not None and not device.mixes_windows:
 
         def cropped(unchanged: Conversion, unmixed: Operand) -> None:
             write_crops(sources, origins, flips, unchanged, fill, unmixed, stream)
 
-        write_mixed(cropped, made, target, stream)
+        write_mixed(cropped, conversion, target, stream)
         return
     steps = source_steps(sources.layouts)
-    launch: CropsLaunch = device.launch_for(CropProblem(target.spec, steps, made, fill))
+    launch: CropsLaunch = device.launch_for(CropProblem(target.spec, steps, conversion, fill))
     launch(Crops(sources.layouts, origins, flips), sources.places, (target.buffer, target.start_bytes), stream)
 
 
@@ -204,23 +204,23 @@ def origins_of(origins: object, count: int, axes: int = 2) -> NDArray[np.int64]:
     """The origins, anything array-like, as integers: (slice,) row and column of each sample."""
     if type(origins) is np.ndarray and origins.shape == (count, axes) and origins.dtype.kind in "iu":
         return _signed(origins)
-    held, _ = operand_of(origins)
-    if count == 0 == held.layout.element_count and isinstance(origins, Sequence):
+    operand, _ = operand_of(origins)
+    if count == 0 == operand.layout.element_count and isinstance(origins, Sequence):
         return np.empty((0, axes), np.int64)  # an empty list has no integers, nor anything else
-    if not held.element.is_integer:
-        raise ElementTypeError(f"origins hold {held.element}; they must be integers: {_ORIGINS[axes]}, in pixels.")
-    if held.buffer.device != "cpu":
+    if not operand.element.is_integer:
+        raise ElementTypeError(f"origins hold {operand.element}; they must be integers: {_ORIGINS[axes]}, in pixels.")
+    if operand.buffer.device != "cpu":
         raise BindingError(
-            f"origins are on {held.buffer.device}, but windows are laid out by the host: bring them with .numpy()."
+            f"origins are on {operand.buffer.device}, but windows are laid out by the host: bring them with .numpy()."
         )
-    if count == 0 == held.layout.element_count:
+    if count == 0 == operand.layout.element_count:
         return np.empty((0, axes), np.int64)
-    if held.layout.sizes != (count, axes):
+    if operand.layout.sizes != (count, axes):
         raise LayoutError(
-            f"origins have sizes {held.layout.sizes}; {count} sources need ({count}, {axes}): {_ORIGINS[axes]} "
+            f"origins have sizes {operand.layout.sizes}; {count} sources need ({count}, {axes}): {_ORIGINS[axes]} "
             "where each window begins."
         )
-    return _signed(array_of_operand(held))
+    return _signed(array_of_operand(operand))
 
 
 def _signed(origins: NDArray[Any]) -> NDArray[np.int64]:
@@ -313,29 +313,29 @@ def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: s
 
 
 def batch_parts(
-    target: Operand, made: Conversion, source_channels: int, order: ChannelOrder | None, stream: object = None
+    target: Operand, conversion: Conversion, source_channels: int, order: ChannelOrder | None, stream: object = None
 ) -> Iterator[tuple[Operand, Conversion]]:
     """The batch as targets with axes N, C, H, W and their conversions; channel fillers are zeroed here.
 
     There is one target, except in a channel-blocked order, which has one for each block.
     """
     if order is None or order.multiple == 1:
-        yield target, made
+        yield target, conversion
         return
-    if made.matrix is not None:
+    if conversion.matrix is not None:
         raise LayoutError("matrix= does not fill channels up: relayout with matrix= first, then into a filled layout.")
     layout = target.layout
-    chosen = made.channels or tuple(range(source_channels))
+    chosen = conversion.channels or tuple(range(source_channels))
     count, multiple = len(chosen), order.multiple
     zero = Operand(Buffer.of(bytes(target.element.itemsize)), Layout(()), target.element)
     whole = slice(None)
     unused = round_up(count, multiple) - count
     if not order.is_blocked:
-        yield target, made
+        yield target, conversion
         sizes = (layout.sizes[0], unused, *layout.sizes[2:])
         filler = Layout(sizes, layout.strides, layout.offset + count * layout.strides[1])
     else:
-        by_channel = replace(made, channels=chosen)
+        by_channel = replace(conversion, channels=chosen)
         for block in range(layout.sizes[1]):
             first, last = block * multiple, min((block + 1) * multiple, count)
             place = layout.sliced((whole, block, slice(0, last - first)))
@@ -350,7 +350,7 @@ def write_frame_crops(
     frames: Sequence[FrameOperand],
     origins: NDArray[np.int64],
     flips: Sequence[bool],
-    made: Conversion,
+    conversion: Conversion,
     fill: bytes,
     target: Operand,
     stream: object,
@@ -365,14 +365,14 @@ def write_frame_crops(
         for rectangle in rectangles(crop, (window[0], window[1])):
             part_of = target.with_layout(layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
             if rectangle.source is not None:
-                write_frame_window(frame, rectangle.source, part_of, made, stream)
+                write_frame_window(frame, rectangle.source, part_of, conversion, stream)
             else:
                 border = filled(fill, frame.element, part_of.layout.sizes[1:], frame.device)
-                move_elements(border, part_of, made, 0, stream)
+                move_elements(border, part_of, conversion, 0, stream)
 
 
 def write_frame_window(
-    frame: FrameOperand, origin: tuple[int, int], target: Operand, made: Conversion, stream: object
+    frame: FrameOperand, origin: tuple[int, int], target: Operand, conversion: Conversion, stream: object
 ) -> None:
     """Write the window of a frame from pixel `origin` on to a target with axes C, H, W."""
     if not target.layout.element_count:
@@ -382,17 +382,17 @@ def write_frame_window(
     if colours is not None:
         rows, columns = slice(origin[0], origin[0] + height), slice(origin[1], origin[1] + width)
         window = colours.with_layout(colours.layout.sliced((slice(None), rows, columns)))
-        move_elements(window, target, made, 0, stream)
+        move_elements(window, target, conversion, 0, stream)
         return
     device = device_named(frame.device)
-    launch: FrameLaunch = device.launch_for(frame_problem(frame, target.spec, made))
+    launch: FrameLaunch = device.launch_for(frame_problem(frame, target.spec, conversion))
     launch(frame.planes, origin, target, stream)
 
 
-def frame_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FrameProblem:
+def frame_problem(frame: FrameOperand, target: TensorSpec, conversion: Conversion) -> FrameProblem:
     """The problem of a luma-chroma frame's window, written as RGB with axes C, H, W."""
     strides = tuple(plane.layout.strides for plane in frame.planes)
-    return FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, made)
+    return FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, conversion)
 
 
 WindowProblem = FrameProblem | RelayoutProblem | ChannelMatrixProblem
@@ -527,7 +527,7 @@ def batch_image(batch: TensorSpec, number: int) -> TensorSpec:
     return TensorSpec.of(batch.layout.sliced(number), batch.element, base_alignment=batch.alignment)
 
 
-def window_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> WindowProblem:
+def window_problem(frame: FrameOperand, target: TensorSpec, conversion: Conversion) -> WindowProblem:
     """The problem of a window of the target's height and width, or of the frame's where those are less."""
     _, *window = target.layout.sizes
     height, width = map(min, frame.sizes, window)
@@ -537,9 +537,9 @@ def window_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) ->
         target = TensorSpec.of(inside, target.element, base_alignment=target.alignment)
     colours = frame.colours
     if colours is None:
-        return frame_problem(frame, target, made)
+        return frame_problem(frame, target, conversion)
     read = colours.with_layout(colours.layout.sliced(rows_and_columns))
-    return moving_problem(read.spec, target, made, 0)
+    return moving_problem(read.spec, target, conversion, 0)
 
 
 def planned_frame_crops(

@@ -71,17 +71,17 @@ def relayout_frames(
             )
     if out is not None:
         memory.check_beside_out()
-    made = values.conversion(element, CHANNELS, element if out is None else out.element)
-    image = result_sizes((CHANNELS, *frames[0].sizes), made, 0)
+    conversion = values.conversion(element, CHANNELS, element if out is None else out.element)
+    image = result_sizes((CHANNELS, *frames[0].sizes), conversion, 0)
     sizes, labels = ((len(frames), *image), _BATCH_LABELS) if is_batch else (image, FRAME_LABELS)
     if out is None:
-        target = memory.allocation(sizes, labels, made.target).allocate(device_named(device), stream)
+        target = memory.allocation(sizes, labels, conversion.target).allocate(device_named(device), stream)
     else:
-        check_output(out, sizes, made.target, device, FrameSources.of_frames(frames).near(out))
+        check_output(out, sizes, conversion.target, device, FrameSources.of_frames(frames).near(out))
         target = out
     batch = target if is_batch else target.with_layout(target.layout.unsqueezed(0))
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
-    for into, part in batch_parts(batch, made, CHANNELS, order, stream):
+    for into, part in batch_parts(batch, conversion, CHANNELS, order, stream):
         for number, frame in enumerate(frames):
             write_frame_window(frame, (0, 0), into.with_layout(into.layout.sliced(number)), part, stream)
     return target
@@ -103,9 +103,9 @@ def rgb_image(frame: FrameOperand, stream: object) -> Operand:
         return colours
     same = AS_IT_IS.conversion(frame.element, CHANNELS, frame.element)
     room = MemoryOptions("HWC").allocation((CHANNELS, *frame.sizes), FRAME_LABELS, frame.element)
-    made = room.allocate(device_named(frame.device), stream)
-    write_frame_window(frame, (0, 0), made, same, stream)
-    return made
+    image = room.allocate(device_named(frame.device), stream)
+    write_frame_window(frame, (0, 0), image, same, stream)
+    return image
 
 
 class PlannedFrames(Plan):
@@ -157,17 +157,17 @@ def planned_frames(
     """
     element, _ = check_frames(frames)
     spec = target.spec
-    made = values.conversion(element, CHANNELS, spec.element)
+    conversion = values.conversion(element, CHANNELS, spec.element)
     counted = (len(frames),) if is_batch else ()
     for frame in frames:
-        wanted = (*counted, *result_sizes((CHANNELS, *frame.sizes), made, 0))
+        wanted = (*counted, *result_sizes((CHANNELS, *frame.sizes), conversion, 0))
         if spec.layout.sizes != wanted:
             axes = "N, C, H, W" if is_batch else "C, H, W"
             raise LayoutError(f"dst has sizes {spec.layout.sizes}; this frame makes sizes {wanted}, along {axes}.")
     if spec.layout.has_overlap:
         raise LayoutError(f"dst repeats or overlaps its own elements: {spec.layout}.")
     images = [batch_image(spec, number) if is_batch else spec for number in range(len(frames))]
-    problems = tuple(window_problem(frame, image, made) for frame, image in zip(frames, images, strict=True))
+    problems = tuple(window_problem(frame, image, conversion) for frame, image in zip(frames, images, strict=True))
     required = tuple(FrameRequirement.of(frame, device) for frame in frames)
     return PlannedFrames.of(device, problems, (target.required(device, is_written=True), *required), (is_batch,))
 
@@ -189,10 +189,10 @@ def write_frame(
         raise ElementTypeError(
             f"The picture holds {image.element}; a frame of {frame.samples.name} takes {frame.element}."
         )
-    made = values.conversion(image.element, layout.sizes[0], frame.element)
-    if made.has_arithmetic or made.source != made.target:
-        raise LayoutError(f"{made}: samples follow from the colours as they are; convert the picture before.")
-    if result_sizes(layout.sizes, made, 0) != (CHANNELS, *frame.sizes):
+    conversion = values.conversion(image.element, layout.sizes[0], frame.element)
+    if conversion.has_arithmetic or conversion.source != conversion.target:
+        raise LayoutError(f"{conversion}: samples follow from the colours as they are; convert the picture before.")
+    if result_sizes(layout.sizes, conversion, 0) != (CHANNELS, *frame.sizes):
         raise LayoutError(
             f"The picture has sizes {layout.sizes} along C, H, W; the frame takes {CHANNELS} channels (red, green and "
             f"blue, chosen with channels=) of {frame.sizes[0]} x {frame.sizes[1]} pixels."
@@ -211,9 +211,9 @@ def write_frame(
             if share_memory(frame.planes[other], plane):
                 raise BindingError(f"{name} shares memory with out.planes[{other}], whose samples it would overwrite.")
     if frame.samples.kind == "rgb" and frame.colours is not None:
-        move_elements(image, frame.colours, made, 0, stream)
+        move_elements(image, frame.colours, conversion, 0, stream)
         return
-    chosen = tuple(layout.sliced(channel) for channel in made.channels or range(CHANNELS))
+    chosen = tuple(layout.sliced(channel) for channel in conversion.channels or range(CHANNELS))
     strides = tuple(plane.layout.strides for plane in frame.planes)
     matrix = luma_matrix(frame.matrix, frame.samples, full_range=frame.full_range)
     device = device_named(frame.device)

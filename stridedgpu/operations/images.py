@@ -75,10 +75,10 @@ class CropSources:
             for image in images:
                 layout = image.layout
                 shape = layout.sizes, layout.strides
-                made = known.get(shape)
-                if made is None:
-                    made = known[shape] = layout.shifted(-layout.first_offset)
-                layouts.append(made)
+                shifted = known.get(shape)
+                if shifted is None:
+                    shifted = known[shape] = layout.shifted(-layout.first_offset)
+                layouts.append(shifted)
         axes = len(sizes) - 1
         places = LocatedOperands(images, [image.reach[0] for image in images])
         return cls(layouts, places, images, is_batch=False, argument=argument, axes=axes, are_alike=are_alike)

@@ -133,10 +133,10 @@ class IndexedAccess:
         if self.names_slices:
             return interned(replace(gather_problem(indexed, self.index, dense, axis), mode=mode))
         if self.rule.has_tuples:
-            made = tuples_problem(indexed, self.index, dense, axis, scatters=scatters)
+            result = tuples_problem(indexed, self.index, dense, axis, scatters=scatters)
         else:
-            made = elements_problem(indexed, self.index, dense, axis, scatters=scatters)
-        return interned(replace(made, mode=mode))
+            result = elements_problem(indexed, self.index, dense, axis, scatters=scatters)
+        return interned(replace(result, mode=mode))
 
 
 def slices_access(data: TensorSpec, index: TensorSpec, axis: int) -> IndexedAccess:
@@ -153,8 +153,8 @@ def _slices(data: TensorSpec, index: TensorSpec, place: int) -> IndexedAccess:
     check_index_type(index.element)
     axes, sizes = range(place, place + 1), data.layout.sizes
     rule = index_rule(index, sizes, axes)
-    made = (*sizes[:place], *index.layout.sizes, *sizes[place + 1 :])
-    return IndexedAccess(index, axes, made, rule, names_slices=True)
+    result = (*sizes[:place], *index.layout.sizes, *sizes[place + 1 :])
+    return IndexedAccess(index, axes, result, rule, names_slices=True)
 
 
 def elements_access(data: TensorSpec, index: TensorSpec, axis: int, *, unique: bool = False) -> IndexedAccess:

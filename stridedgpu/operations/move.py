@@ -70,12 +70,12 @@ def zero_bytes(device: str) -> Buffer:
 
 
 def _transfer(
-    source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object = None
+    source: Operand, target: Operand, conversion: Conversion, channel_axis: int | None, stream: object = None
 ) -> None:
     """`move_elements` between two devices."""
     here, there = source.buffer.device, target.buffer.device
-    is_mixed = made.matrix is not None
-    whole = None if is_mixed else runs_of(relayout_problem(source.spec, target.spec, made, channel_axis))
+    is_mixed = conversion.matrix is not None
+    whole = None if is_mixed else runs_of(relayout_problem(source.spec, target.spec, conversion, channel_axis))
     if whole is not None and _is_copied(whole, here, there):
         _copy(source, target, whole, stream)
         return
@@ -84,7 +84,7 @@ def _transfer(
     for piece, place in _pieces(source, target, channel_axis, steps.piece_bytes):
         # The first piece is the largest: its staging buffers serve all pieces.
         staged = staged or _StagedCopy.allocated(steps, piece, place, stream)
-        staged.move(piece, place, made, channel_axis)
+        staged.move(piece, place, conversion, channel_axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +173,16 @@ class _StagedCopy:
         far = _allocate(nbytes, there, steps.bus, stream) if steps.packs or not steps.early else None
         return cls(steps, near, far, stream)
 
-    def move(self, source: Operand, target: Operand, made: Conversion, channel_axis: int | None) -> None:
+    def move(self, source: Operand, target: Operand, conversion: Conversion, channel_axis: int | None) -> None:
         """Transfer one piece."""
         if not self.steps.is_lent:
-            self._move(self.near, source, target, made, channel_axis)
+            self._move(self.near, source, target, conversion, channel_axis)
             return
         with self.steps.bus.staging(_stored_bytes(target if self.steps.early else source)) as near:
-            self._move(near, source, target, made, channel_axis)
+            self._move(near, source, target, conversion, channel_axis)
 
     def _move(
-        self, packed: Buffer | None, source: Operand, target: Operand, made: Conversion, channel_axis: int | None
+        self, packed: Buffer | None, source: Operand, target: Operand, conversion: Conversion, channel_axis: int | None
     ) -> None:
         """Pack one piece into `packed`, unless there is none, copy it, and unpack it."""
         early = self.steps.early
@@ -193,12 +193,12 @@ class _StagedCopy:
         near = stored if packed is None else Operand(packed, carrier.packed, carried.element)
         far = stored if self.far is None else Operand(self.far, carrier.packed, carried.element)
         if early:
-            move_elements(source, near, made, channel_axis, near_stream)
+            move_elements(source, near, conversion, channel_axis, near_stream)
         elif packed is not None:
             move_elements(stored, near, opaque, None, near_stream)
         _copy(near, far, _runs(near.layout, far.layout, opaque), self.stream)
         if not early:
-            move_elements(far.with_layout(carrier.view), target, made, channel_axis, far_stream)
+            move_elements(far.with_layout(carrier.view), target, conversion, channel_axis, far_stream)
         elif self.far is not None:
             move_elements(far, target, opaque, None, far_stream)
 

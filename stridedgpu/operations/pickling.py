@@ -24,9 +24,9 @@ def copied_operand(operand: Operand) -> Operand:
     """A copy of every byte that an operand spans, gaps included, in new memory on the same device."""
     layout = operand.layout.shifted(-operand.layout.first_offset)
     alignment = max(operand.buffer.alignment, operand.element.itemsize)
-    made = allocate_operand(layout, operand.element, alignment, operand.buffer.device)
-    assign_operand(_spanned(operand), _spanned(made))
-    return made
+    result = allocate_operand(layout, operand.element, alignment, operand.buffer.device)
+    assign_operand(_spanned(operand), _spanned(result))
+    return result
 
 
 def state_of_operand(operand: Operand) -> State:
@@ -35,9 +35,9 @@ def state_of_operand(operand: Operand) -> State:
     if operand.buffer.device != "cpu":
         there, spanned = spanned, allocate_operand(spanned.layout, spanned.element, 1, "cpu")
         assign_operand(there, spanned)
-    held = spanned.buffer.bytes[spanned.start_bytes : spanned.start_bytes + spanned.span_bytes].tobytes()
+    contents = spanned.buffer.bytes[spanned.start_bytes : spanned.start_bytes + spanned.span_bytes].tobytes()
     layout = operand.layout.shifted(-operand.layout.first_offset)
-    return held, layout, operand.element.name, operand.buffer.alignment, operand.buffer.device
+    return contents, layout, operand.element.name, operand.buffer.alignment, operand.buffer.device
 
 
 def restored_operand(state: State) -> Operand:
@@ -45,12 +45,12 @@ def restored_operand(state: State) -> Operand:
 
     If there is no such device, the operand is restored on the CPU, with a warning that gives the reason.
     """
-    held, layout, dtype, alignment, device = state
+    contents, layout, dtype, alignment, device = state
     element = element_type(dtype)
-    made = allocate_operand(layout, element, max(alignment, element.itemsize), _device_like(device))
-    memory = Buffer.of(held)
-    assign_operand(Operand(memory, Layout((memory.nbytes,)), element_type("uint8")), _spanned(made))
-    return made
+    result = allocate_operand(layout, element, max(alignment, element.itemsize), _device_like(device))
+    memory = Buffer.of(contents)
+    assign_operand(Operand(memory, Layout((memory.nbytes,)), element_type("uint8")), _spanned(result))
+    return result
 
 
 def _spanned(operand: Operand) -> Operand:

@@ -237,11 +237,11 @@ def _byte_layouts(nbytes: int) -> tuple[Layout, Layout]:
 
 
 def _move_blocks(
-    source: Operand, target: Operand, made: Conversion, channel_axis: int, order: ChannelOrder, stream: object
+    source: Operand, target: Operand, conversion: Conversion, channel_axis: int, order: ChannelOrder, stream: object
 ) -> None:
     """Fill a channel-padded or channel-blocked target part by part, zeros included."""
     here, there = source.buffer.device, target.buffer.device
-    for part in parts(source.layout, target.layout, made, channel_axis, order):
+    for part in parts(source.layout, target.layout, conversion, channel_axis, order):
         window, into = (
             operand.with_layout(layout) for operand, layout in ((source, part.source), (target, part.target))
         )
@@ -278,8 +278,8 @@ def _check_apart(source: Operand, target: Operand, name: str) -> None:
         )
 
 
-def result_sizes(sizes: tuple[int, ...], made: Conversion, channel_axis: int | None) -> tuple[int, ...]:
+def result_sizes(sizes: tuple[int, ...], conversion: Conversion, channel_axis: int | None) -> tuple[int, ...]:
     """The sizes of the result: the source's, with the selected channels along the channel axis."""
     if channel_axis is None:
         return sizes
-    return (*sizes[:channel_axis], made.output_channels(sizes[channel_axis]), *sizes[channel_axis + 1 :])
+    return (*sizes[:channel_axis], conversion.output_channels(sizes[channel_axis]), *sizes[channel_axis + 1 :])

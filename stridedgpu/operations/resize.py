@@ -177,25 +177,25 @@ def box_count(boxes: object) -> int:
 
 def boxes_of(boxes: object, sizes: Sequence[tuple[int, int]]) -> list[Box]:
     """One box for each image of these sizes, from an array-like object of sizes (k, 4)."""
-    held = _box_operand(boxes)
+    operand = _box_operand(boxes)
     count = len(sizes)
-    if count == 0 == held.layout.element_count:
+    if count == 0 == operand.layout.element_count:
         return []
-    if held.layout.ndim != 2:
-        raise LayoutError(f"boxes have sizes {held.layout.sizes}; they must be (k, 4): one row a picture.")
-    if held.element.kind not in "uif":
+    if operand.layout.ndim != 2:
+        raise LayoutError(f"boxes have sizes {operand.layout.sizes}; they must be (k, 4): one row a picture.")
+    if operand.element.kind not in "uif":
         raise ElementTypeError(
-            f"boxes hold {held.element}; they must be numbers: top, left, bottom and right in pixels."
+            f"boxes hold {operand.element}; they must be numbers: top, left, bottom and right in pixels."
         )
-    if held.buffer.device != "cpu":
+    if operand.buffer.device != "cpu":
         raise BindingError(
-            f"boxes are on {held.buffer.device}, but taps are worked out by the host: bring them with .numpy()."
+            f"boxes are on {operand.buffer.device}, but taps are worked out by the host: bring them with .numpy()."
         )
-    if held.layout.sizes != (count, 4):
+    if operand.layout.sizes != (count, 4):
         raise LayoutError(
-            f"boxes have sizes {held.layout.sizes}; {count} pictures need ({count}, 4): top, left, bottom and right."
+            f"boxes have sizes {operand.layout.sizes}; {count} pictures need ({count}, 4): top, left, bottom and right."
         )
-    listed = np.asarray(array_of_operand(held), np.float64).tolist()
+    listed = np.asarray(array_of_operand(operand), np.float64).tolist()
     return [box_of(box, size, f"boxes[{number}]") for number, (box, size) in enumerate(zip(listed, sizes, strict=True))]
 
 
@@ -235,7 +235,7 @@ def write_resized(
     sources: CropSources,
     windows: Sequence[ResizeWindow],
     rule: ResizeRule,
-    made: Conversion,
+    conversion: Conversion,
     fill: bytes,
     target: Operand,
     stream: object,
@@ -246,12 +246,12 @@ def write_resized(
     """
     if not target.layout.element_count:  # no channels, say
         return
-    if made.matrix is not None and not device_named(target.buffer.device).mixes_windows:
+    if conversion.matrix is not None and not device_named(target.buffer.device).mixes_windows:
 
         def resized(unchanged: Conversion, unmixed: Operand) -> None:
             write_resized(sources, windows, rule, unchanged, fill, unmixed, stream)
 
-        write_mixed(resized, made, target, stream)
+        write_mixed(resized, conversion, target, stream)
         return
     read, reads_frames = sources.resized, False
     if isinstance(sources, FrameSources):
@@ -262,8 +262,8 @@ def write_resized(
         reads_frames = any(window.surface is not None for window in windows)
     steps = source_steps([window.layout for window in windows])
     shared = _shared_window(windows)
-    channels = len(fill) // made.source.itemsize
-    problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared, reads_frames)
+    channels = len(fill) // conversion.source.itemsize
+    problem = ResizeProblem(target.spec, conversion, rule, channels, steps, fill, shared, reads_frames)
     device = device_named(target.buffer.device)
     launch: ResizeLaunch = device.launch_for(problem)
     launch(windows, read, (target.buffer, target.start_bytes), stream)
@@ -300,9 +300,9 @@ def resize_operands(
     if out is not None:
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
-    made = values.conversion(element, channel_count if "C" in labels else None, element)
+    conversion = values.conversion(element, channel_count if "C" in labels else None, element)
     color = fill_bytes(fill, element, channel_count, fill_name)
-    channels = made.output_channels(channel_count)
+    channels = conversion.output_channels(channel_count)
     extents = dict(zip("NCHW", (len(windows), channels, *size), strict=True))
     sizes = tuple(extents[axis] for axis in labels)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
@@ -310,16 +310,16 @@ def resize_operands(
         raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
     there = here if memory.device is None else chosen_device(memory.device)
     if out is None:
-        room = memory.allocation(sizes, tuple(labels), made.target)
+        room = memory.allocation(sizes, tuple(labels), conversion.target)
         target = room.allocate(device_named(here), stream)
     else:
         inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
-        check_output(out, sizes, made.target, here, inputs)
+        check_output(out, sizes, conversion.target, here, inputs)
         target = out
     whole = target
     if target.layout.ndim == len(labels):
         whole = target.with_layout(as_batch(target.layout, labels), owns_padding=target.owns_padding)
-    for into, part in batch_parts(whole, made, channel_count, order, stream):
+    for into, part in batch_parts(whole, conversion, channel_count, order, stream):
         write_resized(sources, windows, rule, part, color, into, stream)
     if there == here:
         return target
@@ -452,8 +452,8 @@ def planned_resize(
     """
     written = as_batch(target.spec.layout, labels)
     channels = 1 if read.channels is None else read.channels
-    made = values.conversion(read.element, read.channels, target.spec.element)
-    wanted = len(read.layouts), made.output_channels(channels)
+    wanted_conversion = values.conversion(read.element, read.channels, target.spec.element)
+    wanted = len(read.layouts), wanted_conversion.output_channels(channels)
     if written.sizes[:2] != wanted or 0 in written.sizes[2:]:
         raise LayoutError(
             f"dst has sizes {target.spec.layout.sizes}; this resize makes {wanted[0]} pictures of {wanted[1]} "
@@ -468,7 +468,7 @@ def planned_resize(
     )
     shared = windows[0] if len(set(windows)) == 1 else None
     fills = fill_bytes(fill, read.element, channels, fill_name)
-    room, spec, conversion, mixing = unmixed_step(replace(target.spec, layout=written), made, device)
+    room, spec, conversion, mixing = unmixed_step(replace(target.spec, layout=written), wanted_conversion, device)
     steps, reads_frames = source_steps(read.layouts), any(window.surface is not None for window in windows)
     problem = ResizeProblem(spec, conversion, rule, channels, steps, fills, shared, reads_frames)
     sides = read.given, target.required(device, is_written=True)
@@ -573,13 +573,13 @@ def _prepared(
     image = batch.sliced(0)
     box = box_of(None, (extents[0], extents[1]))
     windows = (ResizeWindow(image.shifted(-image.first_offset), box, (0, 0, *size)),) * count
-    made = values.conversion(element, channel_count if "C" in labels else None, element)
-    extents_made = dict(zip("NCHW", (count, made.output_channels(channel_count), *size), strict=True))
+    conversion = values.conversion(element, channel_count if "C" in labels else None, element)
+    extents_made = dict(zip("NCHW", (count, conversion.output_channels(channel_count), *size), strict=True))
     wanted = tuple(extents_made[axis] for axis in labels)
-    allocation = MemoryOptions(layout).allocation(wanted, tuple(labels), made.target)
+    allocation = MemoryOptions(layout).allocation(wanted, tuple(labels), conversion.target)
     target = TensorSpec.of(
         as_batch(allocation.layout, labels),
-        made.target,
+        conversion.target,
         base_alignment=allocation.alignment,
         buffer_bytes=allocation.nbytes,
         owns_padding=allocation.owns_padding,
@@ -588,7 +588,7 @@ def _prepared(
     fill = fill_bytes(0, element, channel_count, "fill")
     return _Prepared(
         allocation,
-        ResizeProblem(target, made, rule, channel_count, steps, fill, windows[0]),
+        ResizeProblem(target, conversion, rule, channel_count, steps, fill, windows[0]),
         windows,
         image.first_offset * element.itemsize,
         batch.strides[0] * element.itemsize,

@@ -105,6 +105,6 @@ class Promotion:
         Without the memory for them NumPy continues.
         """
         with COMPILING, suppress(LoopError, MemoryError):
-            made = self._compiled()
-            if made is not None:
-                self.work = self.loops = made
+            result = self._compiled()
+            if result is not None:
+                self.work = self.loops = result
