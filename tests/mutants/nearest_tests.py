@@ -58,7 +58,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/*channel_matrix*", ("operations/test_channel_matrix.py",)),
     ("devices/cpu/*crop*", ("operations/test_crops.py", "operations/test_windows_of_batches.py")),
     ("devices/cpu/*gather*", ("cpu/test_compiled_gather.py", "operations/test_gather.py")),
-    ("devices/cpu/*scatter*", ("cpu/test_compiled_gather.py", "operations/test_scatter.py")),
+    ("devices/cpu/*gather*", ("operations/test_scatter.py",)),
     ("devices/cpu/*index*", ("cpu/test_index_check.py", "operations/test_index_refusals.py")),
     ("devices/cpu/*", ("cpu/test_compiled_relayout.py", "operations/test_relayout.py", "cpu/test_policy.py")),
     (
