@@ -85,9 +85,10 @@ class ParameterBlock:
 
     def add_indices(self, *values: int, bits: int = 0) -> None:
         """Append unsigned indices, or signed offsets in two's complement."""
-        bits = bits or self._bits
-        for value in values:
-            self.add((value % 2**bits).to_bytes(bits // 8, "little"), bits // 8)
+        if values:
+            bits = bits or self._bits
+            words = [value % 2**bits for value in values]
+            self.add(struct.pack(f"<{len(words)}{'I' if bits == 32 else 'Q'}", *words), bits // 8)
 
     def add_divisors(self, *divisors: int, bits: int = 0) -> None:
         """Append an `sg::Divisor` each: the divisor, and for 32-bit indices a multiplier and a shift.
@@ -95,12 +96,13 @@ class ParameterBlock:
         Exact for dividends and divisors below 2^31 (Granlund and Montgomery, "Division by invariant integers using
         multiplication", 1994).
         """
-        bits = bits or self._bits
+        words: list[int] = []
         for divisor in divisors:
-            self.add_indices(divisor, bits=bits)
-            if bits == 32:
+            words.append(divisor)
+            if (bits or self._bits) == 32:
                 shift = (divisor - 1).bit_length()
-                self.add_indices(2**32 * (2**shift - divisor) // divisor + 1, shift, bits=32)
+                words += (2**32 * (2**shift - divisor) // divisor + 1, shift)
+        self.add_indices(*words, bits=bits)
 
     def add_int32(self, *values: int) -> None:
         """Append C ints."""
