@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_recipes
+from stridedgpu.devices.cpu.compiled.compiler import LoopError
 from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 
@@ -409,3 +410,18 @@ def test_a_call_without_memory_is_the_only_one_that_fails(monkeypatch: pytest.Mo
     assert found["runs"] == [None] * 20
     assert all("no memory left" in str(error) for error in found["fails"])
     assert len(found["fails"]) == 20
+
+
+def test_windows_whose_loop_cannot_be_compiled_are_resized_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the compiler's process has no memory."""
+    picture = np.random.default_rng(0).integers(0, 256, (3, 20, 30), np.uint8)
+
+    def fails(kernel: object) -> None:
+        raise LoopError("no memory")
+
+    with picking_by("NumPy"):
+        expected = sg.resize(picture, (9, 11), dims="CHW", interpolation="opencv-linear").numpy()
+    with picking_by("compiled, 1 thread"):
+        monkeypatch.setattr(resize_recipes, "loop_of", fails)
+        resized = sg.resize(picture, (9, 11), dims="CHW", interpolation="opencv-linear").numpy()
+    np.testing.assert_array_equal(resized, expected)
