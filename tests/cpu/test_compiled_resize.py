@@ -425,3 +425,16 @@ def test_windows_whose_loop_cannot_be_compiled_are_resized_by_numpy(monkeypatch:
         monkeypatch.setattr(resize_recipes, "loop_of", fails)
         resized = sg.resize(picture, (9, 11), dims="CHW", interpolation="opencv-linear").numpy()
     np.testing.assert_array_equal(resized, expected)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_pictures_without_channels_are_resized_to_none(interpolation: str, dtype: str) -> None:
+    """Bands of no pixels have no loop."""
+    if (interpolation, dtype) == ("opencv-linear-exact", "float32"):
+        pytest.skip("OpenCV resizes uint8 by this rule alone")
+    with picking_by("compiled, 2 threads"):
+        for shape in ((20, 30, 0), (2, 20, 30, 0)):
+            dims, picture = "NHWC"[-len(shape) :], np.zeros(shape, dtype)
+            resized = sg.resize(picture, (9, 11), dims=dims, interpolation=interpolation, layout=dims)
+            assert resized.sizes == (*shape[:-3], 0, 9, 11)

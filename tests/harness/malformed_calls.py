@@ -839,7 +839,7 @@ def judged(number: int, call: Drawn) -> Outcome:
             raised, text = True, f"{type(error).__name__}: {_steady(str(error))}"
             wrong = _wrong_error(error, call)
         else:
-            raised, text = False, _digest(result)
+            raised, text = False, _said_of(result)
             del result
     for guard in call.guards:
         byte = guard.changed(raised=raised)
@@ -903,6 +903,13 @@ def _steady(text: str) -> str:
     """A text without addresses, which differ from run to run."""
     text = re.sub(r"0x[0-9a-f]+", "0x…", text)
     return re.sub(r"\d{14,15}", lambda found: "…" if 2**45 < int(found[0]) < 2**47 else found[0], text)
+
+
+def _said_of(result: Any) -> str:
+    try:
+        return _digest(result)
+    except SABOTAGE:
+        return "a result with the spoiled object"
 
 
 def _digest(result: Any, depth: int = 0) -> str:

@@ -277,3 +277,12 @@ def test_a_window_of_values_below_those_of_the_images_needs_no_border():
     cropped = sg.Preprocess(crop=2, clip=(-10, 60), normalize="0..1", device="cpu")(batch)
     whole = sg.Preprocess(clip=(-10, 60), normalize="0..1", device="cpu")(batch)
     assert cropped.tobytes() == whole[:, :, 1:3, 1:3].tobytes()
+
+
+def test_images_that_keep_their_sizes_have_the_colours_of_their_keys():
+    step = sg.Preprocess(pad=1, gain=(0.5, 1.5), offset=(-0.2, 0.2), seed=3, dtype="float32", device="cpu")
+    images = [np.full((4 + row, 5, 3), 100, np.uint8) for row in range(3)]
+    together = step(images, [7, 8, 9], epoch=2)
+    for key, image, result in zip((7, 8, 9), images, together, strict=True):
+        assert result.tolist() == step([image], [key], epoch=2)[0].tolist()
+    assert len({result[0, 1, 1] for result in together}) == 3
