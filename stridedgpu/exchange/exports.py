@@ -130,7 +130,7 @@ def _check_request(
     """Raise `BufferError` for a request that memory on the CPU cannot meet."""
     if stream is not None:
         raise BufferError(f"stream={stream!r} has no meaning on the CPU; DLPack wants None there.")
-    if dl_device is not None and (not isinstance(dl_device, (tuple, list)) or tuple(dl_device) != (CPU, 0)):
+    if dl_device is not None and tuple(dl_device) != (CPU, 0):
         raise BufferError(f"dl_device={dl_device} is not where this tensor is, the CPU (1, 0); move it with to_device.")
     if not array.flags.writeable and not copy and (max_version is None or max_version[0] < 1):
         raise BufferError(

@@ -396,3 +396,13 @@ def test_dims_that_contradict_the_names_of_the_axes_are_refused():
 @pytest.mark.parametrize("dims", [("y", "lat"), ("y", "member"), ("y", 3)], ids=["twice", "unknown", "no name"])
 def test_axes_with_other_names_are_plain(dims):
     assert sg.asarray(Named(np.zeros((4, 5), np.uint8), *dims)).dims is None
+
+
+def test_what_is_no_obvious_argument_is_named():
+    array = np.zeros((2, 3), np.float32)
+    for call in (sg.from_dlpack, sg.asarray, sg.relayout):
+        with pytest.raises(TypeError, match="positional argument"):
+            call(array, "HW")
+    with pytest.raises(TypeError, match="positional argument"):
+        sg.empty((2, 3), "uint8", "NHWC")
+    assert sg.from_dlpack(obj=array).sizes == (2, 3)

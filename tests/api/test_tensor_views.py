@@ -306,3 +306,16 @@ def test_a_broadcast_beyond_numpys_counting_is_refused_in_words(sizes, export):
     tensor = sg.zeros((1,) * len(sizes), "float32", device="cpu").broadcast_to(sizes)
     with pytest.raises(LayoutError, match=r"more than the 2\*\*63 bytes.*slice the tensor first"):
         export(tensor)
+
+
+def test_a_view_of_other_elements_or_strides_owns_no_padding():
+    tensor = sg.zeros((4, 8), "uint8", device="cpu")
+    assert tensor.operand.owns_padding
+    assert tensor.reinterpret("uint16").operand.owns_padding
+    for view in (
+        tensor.reinterpret("uint8", (4, 2), (8, 1)),
+        tensor.as_strided((4, 2), (8, 1)),
+        tensor.broadcast_to((2, 4, 8)),
+        tensor[:, :2],
+    ):
+        assert not view.operand.owns_padding

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 
 import numpy as np
 import pytest
-from harness.cpu_paths import cpu_paths
+from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.frame_cases import (
     DEEP,
@@ -198,3 +199,17 @@ def test_no_byte_beside_a_surface_is_read(path, name, chroma, at_end):
             window = sg.gather_crops([there], [origin], size, dtype="float32", scale=0.5)
             wanted = sg.gather_crops([made.frame(chroma=chroma)], [origin], size, dtype="float32", scale=0.5)
         assert np.array_equal(window.numpy(), wanted.numpy())
+
+
+@cpu_paths
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_the_strongest_colours_of_full_range_do_not_wrap(path, matrix):
+    """Half a level more than the largest sample, rounded up, is the largest."""
+    corners = np.array(list(product((0, 255), repeat=3)), np.uint8).repeat(2, axis=0)
+    picture, memory = np.broadcast_to(np.tile(corners, (4, 1)), (2, 64, 3)), np.zeros(2 * 64 * 3 // 2, np.uint8)
+    with picking_by(path):
+        sg.relayout(picture, dims="HWC", out=sg.Frame.over("nv12", memory, (2, 64), matrix=matrix, full_range=True))
+    luma, chroma = memory[:128].reshape(2, 64), memory[128:].reshape(4, 8, 2)
+    assert luma[0, [0, 14]].tolist() == [0, 255]
+    assert (chroma == chroma[0]).all()
+    assert (chroma[0, 1, 0], chroma[0, 4, 1]) == (255, 255)  # of blue, and of red

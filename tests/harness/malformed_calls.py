@@ -809,7 +809,7 @@ class Drawn:
     @property
     def errors(self) -> tuple[type[Exception], ...]:
         """What a protocol's consumers expect besides."""
-        return (BufferError, OverflowError) if self.function.__name__ == "__dlpack__" else ()
+        return (BufferError, OverflowError, MemoryError) if self.function.__name__ == "__dlpack__" else ()
 
 
 def drawn(number: int, seed: int = 0) -> Drawn:

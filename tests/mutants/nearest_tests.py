@@ -52,6 +52,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/executable_memory.py", ("cpu/test_object_file.py", "cpu/test_jit.py")),
     ("devices/cpu/target.py", ("cpu/test_jit.py", "cpu/test_compiler.py")),
     ("devices/cpu/*resize*", _RESIZES),
+    ("devices/cpu/compiled/frames.py", ("cpu/test_frame_loops.py", "operations/test_frames_resized.py")),
     ("devices/cpu/*frame*", _FRAMES),
     ("devices/cpu/operations/pixels.py", ("operations/test_plans_travel.py", "operations/test_raw.py", *_FRAMES[:1])),
     ("devices/cpu/*raw*", ("operations/test_raw.py",)),
@@ -86,6 +87,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("api/warmup.py", ("cuda/device/test_device.py", "cpu/test_jit.py")),
     ("api/*", ("api/test_{module}.py", "operations/test_{module}.py")),
     ("api/creation.py", ("api/test_from_pointer.py", "api/test_frombuffer.py", "operations/test_devices.py")),
+    ("api/crops.py", ("operations/test_crops.py", "operations/test_resize.py")),
     ("*/*crop*", ("operations/test_crops.py", "operations/test_index_refusals.py", "operations/test_index_plans.py")),
     (
         "*/*gather*",

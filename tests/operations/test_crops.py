@@ -349,3 +349,14 @@ def test_widths_of_plans(order, size, source_steps, types, widths):
     assert (plan.load.nbytes, plan.store.nbytes) == widths
     assert min(plan.load.nbytes, plan.store.nbytes) == min(widths)
     assert f"{plan.problem.bytes_moved} bytes must move" in " ".join(plan.in_words())
+
+
+def test_boxes_are_resized_by_pillows_bilinear_filter_unless_another_is_named():
+    image, boxes = np.random.default_rng(0).integers(0, 256, (12, 14, 3), np.uint8), [(1, 2, 10, 11)]
+
+    def resized(**options):
+        return sg.gather_crops([image], size=(4, 5), boxes=boxes, dims="HWC", **options).numpy().tolist()
+
+    named = {name: resized(interpolation=name) for name in ("pillow-bilinear", "opencv-linear", "pillow-nearest")}
+    assert resized() == resized(interpolation=None) == named["pillow-bilinear"]
+    assert len(set(map(str, named.values()))) == 3

@@ -343,3 +343,9 @@ def test_infinities_and_nan_are_pixels_like_others(interpolation: str) -> None:
     made = sg.resize(picture, (5, 40), dims="HWC", interpolation=interpolation).numpy()
     assert np.isnan(made).any()
     np.testing.assert_array_equal(made[..., 20:], around[..., 20:])
+
+
+def test_no_sizes_have_no_placements() -> None:
+    """An array of four columns."""
+    assert sg.letterbox_placements([], (4, 4)).shape == (0, 4)
+    assert sg.letterbox_placements(np.zeros((0, 2), np.int64), 4).dtype == np.int64

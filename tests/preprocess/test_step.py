@@ -559,3 +559,9 @@ def test_dask_is_told_the_type_and_the_chunks_of_the_result():
 def test_blocks_that_dask_cannot_know_are_refused(declared, array, words):
     with pytest.raises(sg.LayoutError, match=words):
         sg.Preprocess(device="cpu", **declared).dask_kwargs(array)
+
+
+def test_an_image_of_other_channels_is_named_with_both_counts():
+    images = [np.zeros((4, 5, 3), np.uint8), np.zeros((4, 5, 1), np.uint8)]
+    with pytest.raises(sg.LayoutError, match="it has 1 channels and others 3; channels= picks from each"):
+        sg.Preprocess("image", resize=(2, 2), device="cpu")({"image": images})
