@@ -266,7 +266,7 @@ _FAMILIES: Mapping[str, _Family] = {
             list(VARIANTS),
             ("raise", "clip"),
             ("uint8", "float16", "float32", "int64"),
-            ("uint8", "uint16", "int32", "int64"),
+            _INDICES,
             (7, 100, 1000),
         ),
         _row_gathers,
