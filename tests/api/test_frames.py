@@ -195,3 +195,11 @@ def test_what_no_frame_can_be_is_refused_in_words(what):
 def test_a_stream_on_the_cpu_is_refused():
     with pytest.raises(sg.DeviceError, match="stream"):
         sg.relayout(sg.Frame.over("nv12", BYTES, SIZES), stream=1)
+
+
+@pytest.mark.parametrize("order", [None, "NHWC"])
+def test_images_of_frames_have_the_labels_of_their_axes(order):
+    frame = sg.Frame.over("nv12", BYTES, SIZES)
+    alone = None if order is None else order.replace("N", "")
+    assert frame.relayout(layout=alone).dims == sg.relayout(frame, layout=alone).dims == "CHW"
+    assert sg.relayout([frame, frame], layout=order).dims == "NCHW"

@@ -319,3 +319,11 @@ def test_a_view_of_other_elements_or_strides_owns_no_padding():
         tensor[:, :2],
     ):
         assert not view.operand.owns_padding
+
+
+@pytest.mark.parametrize("axis", range(-4, 4))
+def test_a_new_axis_in_front_keeps_the_labels_and_one_between_has_none(axis):
+    tensor = sg.asarray(np.zeros((3, 5, 7), np.uint8), dims="CHW").unsqueeze(axis)
+    place = axis % 4
+    assert tensor.sizes == tuple(np.insert((3, 5, 7), place, 1).tolist())
+    assert tensor.dims == tensor.squeeze(place).dims == (None if place else "CHW")
