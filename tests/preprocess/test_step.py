@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import logging
 import pickle
 import re
@@ -565,3 +566,7 @@ def test_an_image_of_other_channels_is_named_with_both_counts():
     images = [np.zeros((4, 5, 3), np.uint8), np.zeros((4, 5, 1), np.uint8)]
     with pytest.raises(sg.LayoutError, match="it has 1 channels and others 3; channels= picks from each"):
         sg.Preprocess("image", resize=(2, 2), device="cpu")({"image": images})
+
+
+def test_what_a_step_hands_out_is_named():
+    assert inspect.signature(sg.Preprocess).parameters["output"].kind is inspect.Parameter.KEYWORD_ONLY
