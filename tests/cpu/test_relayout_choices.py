@@ -373,3 +373,18 @@ def test_rows_that_lie_apart_are_prefetched_where_they_are_written_past_the_cach
 def test_a_step_along_a_row_is_two_lines_of_the_wider_side(source, target, size, lanes):
     kernel = kernel_of((5, size), (size + 3, 1), (size, 1), source, target)
     assert (type(kernel), kernel.lanes) == (Rows, lanes)
+
+
+@pytest.mark.parametrize(
+    "sizes, rows",
+    [((30, 14, 2, 128), 14), ((30, 4, 2, 128), 2), ((30, 5, 2, 128), 5), ((30, 16, 7, 128), 16), ((30, 40, 8, 128), 8)],
+    ids=str,
+)
+def test_an_item_has_rows_of_a_loop_that_is_not_short(sizes, rows):
+    """The innermost loop but the row, or the next one if that is much longer."""
+    _, across, down, row = sizes
+    strides = (across * down * row, row, across * row, 1)
+    byte = element_type("uint8")
+    specs = [TensorSpec.of(Layout(sizes, steps), byte, base_alignment=1) for steps in (strides, None)]
+    walk = plan_relayout(chosen_relayout(*specs, conversion(byte, byte), None).problem)
+    assert [loop.size for loop in walk.inner] == [rows, row]
