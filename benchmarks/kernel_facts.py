@@ -28,7 +28,7 @@ from benchmarks.suite.workloads import WORKLOADS, Crops, Embed, Workload, worklo
 from stridedgpu.devices.cuda.crops import crop_records
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.crop_windows import Crops as Windows
+from stridedgpu.problems.crop_windows import Crops as Windows
 from stridedgpu.values.layout import Layout
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))

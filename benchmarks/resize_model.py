@@ -20,7 +20,7 @@ from stridedgpu.devices.cuda.resize import ResizeSample, choose_resize, resize_l
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import interpolation_named

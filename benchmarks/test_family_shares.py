@@ -49,7 +49,7 @@ def test_only_what_has_no_runs_moves_element_by_element():
         kernels[source.removesuffix(".cu")] += 1
         families[str(one.plan.family)] += 1
         by_elements = source == "generic.cu"
-        assert by_elements == has_no_runs(one) or (by_elements and picks_from_many(one)), " ".join(one.plan.in_words())
+        assert by_elements == has_no_runs(one) or (by_elements and picks_from_many(one)), " ".join(one.plan.describe())
     for name, counted in (("families", families), ("kernels", kernels)):
         shares = ", ".join(f"{what} {count / COUNT:.1%}" for what, count in counted.most_common())
         print(f"{name} of {COUNT} relayouts: {shares}")

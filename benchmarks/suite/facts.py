@@ -17,10 +17,10 @@ from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaun
 from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
-from stridedgpu.planning.crop_windows import CropProblem
-from stridedgpu.planning.gather_problem import gather_problem
-from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
+from stridedgpu.problems.crop_windows import CropProblem
+from stridedgpu.problems.gather_problem import gather_problem
+from stridedgpu.problems.index_rule import IndexRule
+from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type

@@ -1,7 +1,7 @@
 // The arithmetic of a resize, bitwise equal to Pillow and OpenCV: one pass along each axis.
 //
 // A pass starts a sum, adds its taps in order, and finishes it. The constants of each rule are those of
-// planning/resize_arithmetic.py, which gives their sources. Integer sums fit 32 bits for every supported filter. Float
+// values/interpolation.py, which gives their sources. Integer sums fit 32 bits for every supported filter. Float
 // sums round each product and each addition, so the order matters and no multiply-add is fused.
 #pragma once
 #include "conversion.cuh"

@@ -24,7 +24,7 @@ from stridedgpu.operations.images import CropSources, check_frames
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, result_options
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.resize import resized_boxes
-from stridedgpu.planning.crop_windows import distinct_layouts
+from stridedgpu.problems.crop_windows import distinct_layouts
 from stridedgpu.typing import (
     ConversionKeywords,
     DeviceLike,

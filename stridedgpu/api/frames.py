@@ -20,7 +20,7 @@ from stridedgpu.operations.frames import (
 )
 from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
-from stridedgpu.planning.frame_problem import CHROMA
+from stridedgpu.problems.frame_problem import CHROMA
 from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.conversion import ConversionOptions

@@ -16,7 +16,7 @@ from stridedgpu.operations.index_arguments import (
 )
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.scatter import PlannedScatter, planned_scatter
-from stridedgpu.planning.index_rule import Mode
+from stridedgpu.problems.index_rule import Mode
 from stridedgpu.typing import DeviceLike, IndexMode, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 

@@ -28,7 +28,7 @@ from stridedgpu.operations.resize import (
     side_resized,
     whole_images_resized,
 )
-from stridedgpu.planning.resize_problem import Box, Place, ResizeWindow
+from stridedgpu.problems.resize_problem import Box, Place, ResizeWindow
 from stridedgpu.typing import (
     ConversionKeywords,
     DeviceLike,

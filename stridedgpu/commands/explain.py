@@ -13,8 +13,8 @@ from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.interface import Planner
 from stridedgpu.devices.selection import device_named
 from stridedgpu.operations.relayout import move_between
-from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
+from stridedgpu.problems.device_plan import DevicePlan
+from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.tensor_spec import TensorSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from stridedgpu.planning.frame_problem import FrameSurface
+from stridedgpu.problems.frame_problem import FrameSurface
 from stridedgpu.values.colour_matrix import ColourMatrix, colour_matrix
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.layout import Layout

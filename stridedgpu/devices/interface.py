@@ -37,11 +37,11 @@ from numpy.typing import NDArray
 from .buffer import Buffer
 
 if TYPE_CHECKING:
-    from stridedgpu.planning.crop_windows import Crops
-    from stridedgpu.planning.device_plan import DevicePlan
-    from stridedgpu.planning.index_rule import IndexRule
-    from stridedgpu.planning.pitched_copy import Runs
-    from stridedgpu.planning.resize_problem import ResizeWindow
+    from stridedgpu.problems.crop_windows import Crops
+    from stridedgpu.problems.device_plan import DevicePlan
+    from stridedgpu.problems.index_rule import IndexRule
+    from stridedgpu.problems.pitched_copy import Runs
+    from stridedgpu.problems.resize_problem import ResizeWindow
 
     from .frame_operand import FrameOperand
     from .operand import Operand

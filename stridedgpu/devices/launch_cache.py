@@ -25,7 +25,7 @@ from .interface import (
 from .verbose import SWITCH
 
 if TYPE_CHECKING:
-    from stridedgpu.planning.index_rule import IndexRule
+    from stridedgpu.problems.index_rule import IndexRule
 
     from .interface import Device
     from .operand import Operand

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
-from stridedgpu.planning.device_plan import DevicePlan, Width
+from stridedgpu.problems.device_plan import DevicePlan, Width
 from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["SWITCH", "VARIABLE", "Ran", "copy_line", "is_verbose", "set_verbose", "verbose_line", "with_verbose_line"]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import device_named, planner_named
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion, conversion as conversion_of
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec

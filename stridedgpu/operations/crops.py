@@ -24,10 +24,10 @@ from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import CPU, device_named, planner_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.planning.crop_windows import CropProblem, Crops, rectangles, source_steps
-from stridedgpu.planning.frame_problem import FrameProblem
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.problems.crop_windows import CropProblem, Crops, rectangles, source_steps
+from stridedgpu.problems.frame_problem import FrameProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions

@@ -9,7 +9,7 @@ from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named
-from stridedgpu.planning.frame_problem import SamplesProblem
+from stridedgpu.problems.frame_problem import SamplesProblem
 from stridedgpu.values.axis_labels import Labels, inferred_labels
 from stridedgpu.values.colour_matrix import luma_matrix
 from stridedgpu.values.conversion import AS_IT_IS, ConversionOptions

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, device_named, planner_named
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import Mode
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import Mode
 from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
 from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout

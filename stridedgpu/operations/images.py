@@ -14,7 +14,7 @@ from typing import Final
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.planning.frame_problem import FrameSurface
+from stridedgpu.problems.frame_problem import FrameSurface
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

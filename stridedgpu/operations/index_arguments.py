@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Final, cast
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.gather_problem import GatherProblem, elements_problem, gather_problem, tuples_problem
-from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.problems.gather_problem import GatherProblem, elements_problem, gather_problem, tuples_problem
+from stridedgpu.problems.index_rule import IndexRule, Mode
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

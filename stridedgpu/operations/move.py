@@ -17,9 +17,9 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import MoveLaunch, RemoteDevice
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import CPU, device_named, remote_device_named
-from stridedgpu.planning.channel_matrix_problem import moving_problem
-from stridedgpu.planning.pitched_copy import Runs, runs_of
-from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.problems.channel_matrix_problem import moving_problem
+from stridedgpu.problems.pitched_copy import Runs, runs_of
+from stridedgpu.problems.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides

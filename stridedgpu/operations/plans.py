@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol, Self
 from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named, planner_named
-from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.problems.device_plan import DevicePlan
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, DeviceError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stridedgpu.devices.interface import RelayoutLaunch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.raw_formats import RawFormat, raw_format

@@ -10,8 +10,8 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.launch_cache import settings
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion as conversion_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType

@@ -17,9 +17,9 @@ from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.planning.crop_windows import source_steps
-from stridedgpu.planning.frame_problem import FrameSurface
-from stridedgpu.planning.resize_problem import Box, Place, ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.problems.crop_windows import source_steps
+from stridedgpu.problems.frame_problem import FrameSurface
+from stridedgpu.problems.resize_problem import Box, Place, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions
@@ -411,7 +411,7 @@ class PlannedResize(Plan):
         """The steps, and a line for each window where they differ."""
         windows, _ = self.options
         alike = self.plan.problem.window is not None
-        lines = [] if alike else [f"{number}: {window.in_words()}" for number, window in enumerate(windows)]
+        lines = [] if alike else [f"{number}: {window.describe()}" for number, window in enumerate(windows)]
         return [*super().heading, *lines]
 
     def __call__(self, src: object, out: HasOperand, stream: object = None) -> None:

@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol
 
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, device_named, planner_named
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.problems.device_plan import DevicePlan
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import IndexRule
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError

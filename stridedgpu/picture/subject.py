@@ -10,8 +10,8 @@ from math import prod
 from typing import Any, Final
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.device_plan import DevicePlan
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import ElementType, element_type

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.exchange.array_like import array_of_values, plain
 from stridedgpu.operations.resize import placement, shorter_side
-from stridedgpu.planning.resize_problem import ResizeWindow
+from stridedgpu.problems.resize_problem import ResizeWindow
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 

@@ -21,8 +21,8 @@ from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import write_resized
-from stridedgpu.planning.pitched_copy import Runs
-from stridedgpu.planning.resize_problem import ResizeRule
+from stridedgpu.problems.pitched_copy import Runs
+from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.values.conversion import AS_IT_IS, Conversion, conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError

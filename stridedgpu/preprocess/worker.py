@@ -27,7 +27,7 @@ from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from stridedgpu.operations.plans import check_output
 from stridedgpu.operations.relayout import assign_operand
-from stridedgpu.planning.resize_problem import ResizeRule
+from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
 from stridedgpu.values.channel_matrix import matrix_rows

@@ -1,7 +1,7 @@
 """`Interpolation`: the rules of a resize as a table: filter, support, weights, sums and rounding of each.
 
 A resize is separable: one pass along each axis. In a pass a pixel is a weighted sum of neighbouring pixels, its taps.
-`stridedgpu.planning.resize_taps` computes taps by these rows; NumPy, compiled loops and CUDA's kernels sum them.
+`stridedgpu.problems.resize_taps` computes taps by these rows; NumPy, compiled loops and CUDA's kernels sum them.
 """
 
 from __future__ import annotations

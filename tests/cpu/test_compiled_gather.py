@@ -29,8 +29,8 @@ from stridedgpu.devices.cpu.compiled.gather_registers import RowsInRegisters
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
 from stridedgpu.devices.cpu.target import Target
-from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
+from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.values.dtypes import element_type
 
 pytestmark = needs_compiler

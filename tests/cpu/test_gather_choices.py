@@ -10,7 +10,7 @@ from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled.gather import plan_gather
 from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements, GatherLongRows
 from stridedgpu.devices.cpu.policy import Policy, using
-from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
+from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
 
 LIMITS = {
     "columns_bytes": 1 << 20,
@@ -54,11 +54,11 @@ def test_single_loads_take_a_quarter_of_the_registers_at_once(name, lanes):
 
 def test_positions_of_longer_axes_are_not_worked_out_in_32_bits():
     """Columns of one element more than have positions of 32 bits with a sign."""
-    for size, in_words in ((2**31, True), (2**31 + 1, False)):
+    for size, narrow in ((2**31, True), (2**31 + 1, False)):
         dense = Layout((7, 100))
         sides = side_of(Layout((size, 100), (0, 1)), "uint8"), side_of(dense, "int64"), side_of(dense, "uint8")
         kernel = kernel_of(elements_problem(*sides, 0, scatters=False), "clip")
-        assert isinstance(kernel, GatherLongRows) == in_words
+        assert isinstance(kernel, GatherLongRows) == narrow
 
 
 @pytest.mark.parametrize("sizes", [(100, 10), (100, 9), (100, 1000), (3, 1025)])

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.compiled.resize_tables import FilterAxis, filter_table
-from stridedgpu.planning.resize_taps import Array, AxisGeometry, filter_steps, filter_taps
+from stridedgpu.problems.resize_taps import Array, AxisGeometry, filter_steps, filter_taps
 from stridedgpu.values.interpolation import interpolation_named
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")

@@ -43,7 +43,7 @@ def test_the_walk_finds_modules_and_their_examples():
         "values.strides",
         "values.overlap",
         "values.layout",
-        "planning.loop_nest",
+        "problems.loop_nest",
         "values.descriptor",
     )
     for floor in floors:

@@ -12,7 +12,7 @@ from harness.frame_cases import DEEP, YUV, surface
 from harness.gather_cases import random_layout
 
 import stridedgpu as sg
-from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.problems.device_plan import DevicePlan
 from stridedgpu.values.interpolation import INTERPOLATIONS
 
 __all__ = ["OPERATIONS", "Drawn"]

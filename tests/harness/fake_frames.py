@@ -15,7 +15,7 @@ from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops, write_samples
 from stridedgpu.devices.cuda import plan as cuda_plan
 from stridedgpu.devices.cuda.frames import FramePixelsChoice
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
+from stridedgpu.problems.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.values.layout import Layout
 
 

@@ -18,9 +18,9 @@ from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices
 from stridedgpu.devices.cuda import plan as cuda_plan
 from stridedgpu.devices.cuda.gather import REPORT, take_launch
-from stridedgpu.planning.crop_windows import Crop, CropProblem
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.problems.crop_windows import Crop, CropProblem
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.values.layout import Layout
 
 REACH = 1 << 40

@@ -13,7 +13,7 @@ from stridedgpu.devices import selection
 from stridedgpu.devices.cuda import plan as cuda_plan, sources as kernel_sources
 from stridedgpu.devices.cuda.status import CudaStatus
 from stridedgpu.operations import move
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 
 RUNTIME = Path(selection.__file__).parent / "cuda" / "runtime"
 

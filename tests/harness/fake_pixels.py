@@ -14,8 +14,8 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels
 from stridedgpu.devices.cpu.numpy_loops.raw import unpack_samples
 from stridedgpu.devices.cuda import plan as cuda_plan
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.problems.raw_problem import RawProblem
 
 
 def memory_at(address, nbytes):

@@ -13,7 +13,7 @@ from harness.fake_gpus import forget
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cuda import plan as cuda_plan
 from stridedgpu.devices.cuda.relayout.families import relayout_launch as cuda_launch
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 
 
 def run_relayout(problem, block):

@@ -15,8 +15,8 @@ from harness.fake_gpus import forget
 from stridedgpu.devices.cpu.numpy_loops.frames import colours_of
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
 from stridedgpu.devices.cuda import resize
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.planning.resize_taps import AxisTaps, WindowTaps
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
 from stridedgpu.values.colour_matrix import ColourMatrix
 from stridedgpu.values.layout import Layout
 

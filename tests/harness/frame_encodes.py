@@ -15,7 +15,7 @@ from stridedgpu.devices.cpu.numpy_loops.frames import write_samples
 from stridedgpu.devices.cuda.frames import FrameEncodeChoice, choose_frame_encode, frame_encode_launch, sample_addresses
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.frame_problem import SamplesProblem
+from stridedgpu.problems.frame_problem import SamplesProblem
 from stridedgpu.values.colour_matrix import luma_matrix
 
 __all__ = ["FrameEncodeCase"]

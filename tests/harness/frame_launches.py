@@ -21,7 +21,7 @@ from stridedgpu.devices.cuda.frames import (
     window_place,
 )
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.problems.frame_problem import FrameProblem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 

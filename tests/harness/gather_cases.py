@@ -22,7 +22,7 @@ from stridedgpu.devices.cuda.gather import (
 )
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
+from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -247,7 +247,7 @@ class Case:
 
     def check(self, results):
         _, written, _, report = results
-        assert written == self.expected.tobytes(), f"{self}\n{self.plan.in_words()}"
+        assert written == self.expected.tobytes(), f"{self}\n{self.plan.describe()}"
         found = wrong_index(report, signed=self.number.startswith("i"))
         _, first = self.places
         if self.mode != "deferred" or first is None:

@@ -10,7 +10,7 @@ from harness.fenced_memory import lowest_at_zero
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled.gather import plan_gather
 from stridedgpu.devices.cpu.target import Target
-from stridedgpu.planning.gather_problem import elements_problem
+from stridedgpu.problems.gather_problem import elements_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 

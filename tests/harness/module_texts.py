@@ -29,7 +29,7 @@ from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.target import Target
-from stridedgpu.planning.gather_problem import gather_problem
+from stridedgpu.problems.gather_problem import gather_problem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import INTERPOLATIONS

@@ -8,10 +8,10 @@ from stridedgpu.devices.cuda.crops import CropChoice, choose_crops
 from stridedgpu.devices.cuda.gather import GatherChoice, choose_gather
 from stridedgpu.devices.cuda.relayout.choice import RelayoutChoice
 from stridedgpu.devices.cuda.relayout.families import choose_relayout
-from stridedgpu.planning.crop_windows import CropProblem
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import Mode
-from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.problems.crop_windows import CropProblem
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import Mode
+from stridedgpu.problems.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.tensor_spec import TensorSpec
 

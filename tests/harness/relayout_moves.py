@@ -35,5 +35,5 @@ def moved_kernel(source_layout, target_layout, made, channel_axis=None, seed=3, 
     expected = target.bytes.copy()
     run_items(plan, source.address, target.address, order=1 if seed % 5 else -1)
     NumpyRelayout(plan.problem)(source.bytes, expected)
-    assert target.bytes.tobytes() == expected.tobytes(), " ".join(plan.in_words())
+    assert target.bytes.tobytes() == expected.tobytes(), " ".join(plan.describe())
     return walk.kernel

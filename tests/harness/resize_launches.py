@@ -14,8 +14,8 @@ from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.resize import ResizeChoice, ResizeSample, choose_resize, resize_launch, resize_records
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
-from stridedgpu.planning.resize_taps import WindowTaps
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.problems.resize_taps import WindowTaps
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import Passes, interpolation_named
@@ -240,5 +240,5 @@ def check_resizes(
                 wrong = np.flatnonzero(got != want)
                 assert not wrong.size, (
                     f"{order}: {wrong.size} of {got.size} bytes wrong, from {wrong[:5]} on {got[wrong[:5]]} "
-                    f"and not {want[wrong[:5]]}\n{case}\n{case.choice.in_words()}\n{case.windows}"
+                    f"and not {want[wrong[:5]]}\n{case}\n{case.choice.describe()}\n{case.windows}"
                 )

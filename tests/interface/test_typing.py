@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
-from stridedgpu.planning.index_rule import Mode
 from stridedgpu.preprocess.declaration import NORMALISATIONS, Normalization
+from stridedgpu.problems.index_rule import Mode
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.interpolation import INTERPOLATIONS
 

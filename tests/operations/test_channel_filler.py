@@ -122,7 +122,7 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
     assert zeros.source_elements == 1
     behind = problem.sizes[-1] * problem.target.element.itemsize
     assert [problem.target.alignment % zeros.target.alignment, behind % zeros.target.alignment] == [0, 0]
-    assert f"zeros behind each run of {problem.sizes[-1]}: {one.filler}" in one.plan.problem.in_words()
+    assert f"zeros behind each run of {problem.sizes[-1]}: {one.filler}" in one.plan.problem.describe()
 
 
 @needs_compiler

@@ -348,7 +348,7 @@ def test_widths_of_plans(order, size, source_steps, types, widths):
     plan = crop_plan(sg.Layout(sizes, sg.packed_strides(sizes, order)), source_steps, *types)
     assert (plan.load.nbytes, plan.store.nbytes) == widths
     assert min(plan.load.nbytes, plan.store.nbytes) == min(widths)
-    assert f"{plan.problem.bytes_moved} bytes must move" in " ".join(plan.in_words())
+    assert f"{plan.problem.bytes_moved} bytes must move" in " ".join(plan.describe())
 
 
 def test_boxes_are_resized_by_pillows_bilinear_filter_unless_another_is_named():

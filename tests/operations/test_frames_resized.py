@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.selection import device_named
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.interpolation import interpolation_named
 

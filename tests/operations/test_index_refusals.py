@@ -12,7 +12,7 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu import BindingError, DeviceError, ElementTypeError, Layout, LayoutError, StridedTensor
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 

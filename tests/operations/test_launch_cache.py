@@ -8,7 +8,7 @@ from harness.compiled_loops import policy_with
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
 from stridedgpu.devices.selection import CPU
-from stridedgpu.planning.channel_matrix_problem import moving_problem
+from stridedgpu.problems.channel_matrix_problem import moving_problem
 from stridedgpu.values.conversion import conversion
 
 SIDES = sg.zeros((3, 4, 5), "uint8", device="cpu"), sg.zeros((3, 4, 5), "float32", device="cpu")

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices.selection import device_named
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RAW_FORMATS
 
 FORMATS = ("mipi-raw10", "mipi-raw12", "mono10p", "mono12p", "mono12packed")

@@ -13,7 +13,7 @@ import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.crop_kernels import BorderedRows
 from stridedgpu.devices.cpu.compiled.crops import plan_bordered
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.crop_windows import Crop
+from stridedgpu.problems.crop_windows import Crop
 
 ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 3, 1, 2)}
 """The axis of memory of each of N, C, H, W."""

@@ -11,7 +11,7 @@ from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.interface import DeviceInfo, DirectCheck, Launch, Located
 from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.verbose import is_verbose, with_verbose_line
-from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.problems.device_plan import DevicePlan
 from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import why_unavailable
@@ -22,7 +22,7 @@ from .stream import check_stream
 from .thread_count import usable_cores
 
 if TYPE_CHECKING:
-    from stridedgpu.planning.index_rule import IndexRule
+    from stridedgpu.problems.index_rule import IndexRule
 
 __all__ = ["CpuDevice", "ZeroedMemory"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from stridedgpu.planning.device_plan import Width, in_words
+from stridedgpu.problems.device_plan import Width, describe_access
 
 from .compiled.jit import why_unavailable
 from .promotion import compiled_from
@@ -42,10 +42,10 @@ class CpuKernel:
             return "one thread"
         return f"{self.items} items, shared by threads"
 
-    def in_words(self, nbytes: int) -> list[str]:
+    def describe(self, nbytes: int) -> list[str]:
         """The lines that `explain` prints."""
         tile = [f"tile {' x '.join(map(str, self.tile))} along the loops"] if self.tile else []
-        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
+        accesses = describe_access("loads", self.load) + "; " + describe_access("stores", self.store)
         return [self.words, accesses, *tile, self.shape(nbytes)]
 
 
@@ -162,10 +162,10 @@ class CpuPlan:
         if self.operation.tells_why and self.compiled is None:
             reason = why_unavailable() or next(iter(self._kernels), None)
         name = f"{settled.name} on {self.device}" + (f" ({reason})" if reason else "")
-        lines = [name, *self.problem.in_words(), *settled.in_words(nbytes)]
+        lines = [name, *self.problem.describe(), *settled.describe(nbytes)]
         lines.append(f"{self.index_bits}-bit offsets")
         if first != settled:
-            lines += [f"until call {self.compiled_from}, which loads it: {first.name}", *first.in_words(nbytes)[:1]]
+            lines += [f"until call {self.compiled_from}, which loads it: {first.name}", *first.describe(nbytes)[:1]]
         return "\n  ".join(lines)
 
 

@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: planning, launches as values, and the runtime through CuPy."""
+"""NVIDIA GPUs: what chooses and lays out a launch, and the runtime through CuPy."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.device_plan import Width, index_bits
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.problems.device_plan import Width, index_bits
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import DeviceError
 

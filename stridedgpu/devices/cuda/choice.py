@@ -9,7 +9,7 @@ from enum import StrEnum
 from math import gcd
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from stridedgpu.planning.device_plan import Width, in_words
+from stridedgpu.problems.device_plan import Width, describe_access
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -33,7 +33,7 @@ class Problem(Protocol):
     def bytes_moved(self) -> int:
         """The bytes that must be read and written, each element once."""
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The lines that `explain()` prints for the problem."""
 
 
@@ -66,11 +66,11 @@ class KernelChoice(ABC, Generic[P_co]):
     @property
     def accesses(self) -> list[str]:
         """The lines about widths and their limits."""
-        return [in_words("loads", self.load) + "; " + in_words("stores", self.store)]
+        return [describe_access("loads", self.load) + "; " + describe_access("stores", self.store)]
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
-        return [self.summary, *self.problem.in_words(), *self.accesses, f"{self.index_bits}-bit offsets"]
+        return [self.summary, *self.problem.describe(), *self.accesses, f"{self.index_bits}-bit offsets"]
 
 
 class KernelFamily(StrEnum):

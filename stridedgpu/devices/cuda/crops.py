@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.planning.crop_windows import CropProblem, Crops, distinct_layouts
-from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.problems.crop_windows import CropProblem, Crops, distinct_layouts
+from stridedgpu.problems.device_plan import Width, describe_access, index_bits
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -67,7 +67,7 @@ class CropChoice(KernelChoice[CropProblem]):
     @property
     def accesses(self) -> list[str]:
         """The lines about widths and their limits."""
-        return [in_words("loads", self.load), in_words("stores", self.store)]
+        return [describe_access("loads", self.load), describe_access("stores", self.store)]
 
 
 def choose_crops(problem: CropProblem, widest: int = 16) -> CropChoice:

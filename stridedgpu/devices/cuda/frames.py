@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from stridedgpu.devices.frame_operand import FrameOperand
-from stridedgpu.planning.device_plan import Width, index_bits
-from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface, SamplesProblem
+from stridedgpu.problems.device_plan import Width, index_bits
+from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface, SamplesProblem
 from stridedgpu.values.colour_matrix import ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType

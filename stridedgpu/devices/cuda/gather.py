@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import Final
 
-from stridedgpu.planning.device_plan import Width, in_words, index_bits
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.problems.device_plan import Width, describe_access, index_bits
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -91,7 +91,7 @@ class GatherChoice(KernelChoice[GatherProblem]):
     def accesses(self) -> list[str]:
         """The line about widths and their limits."""
         widths = {"loads": self.load, "stores": self.store, "indices": self.index}
-        return ["; ".join(in_words(verb, width) for verb, width in widths.items())]
+        return ["; ".join(describe_access(verb, width) for verb, width in widths.items())]
 
 
 def choose_gather(problem: GatherProblem, widest: int = 16) -> GatherChoice:

@@ -9,15 +9,15 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from stridedgpu.devices.cuda.relayout.families import choose_relayout, relayout_launch
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.crop_windows import CropProblem
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.raw_problem import RawProblem
-from stridedgpu.planning.relayout_problem import RelayoutProblem
-from stridedgpu.planning.resize_problem import ResizeProblem
-from stridedgpu.planning.resize_taps import WindowTaps
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.problems.crop_windows import CropProblem
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.frame_problem import FrameProblem, SamplesProblem
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.raw_problem import RawProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
+from stridedgpu.problems.resize_problem import ResizeProblem
+from stridedgpu.problems.resize_taps import WindowTaps
 from stridedgpu.values.errors import DeviceError
 
 from .channel_matrix import channel_matrix_launch, choose_channel_matrix
@@ -105,7 +105,7 @@ class CudaPlan:
     def explain(self) -> str:
         """The plan in plain words: family, widths and their limits, padding, bytes, tile and grid."""
         tile = [f"tile {' x '.join(map(str, self.tile))} along the loops"] if self.tile else []
-        return "\n  ".join([f"{self.kernel} on {self.device}", *self.choice.in_words(), *tile, self.shape])
+        return "\n  ".join([f"{self.kernel} on {self.device}", *self.choice.describe(), *tile, self.shape])
 
 
 _Choose = Callable[[Any, GpuProperties], KernelChoice[Problem]]
@@ -142,7 +142,7 @@ def cuda_plan(problem: Problem, device: str, gpu: GpuProperties) -> CudaPlan:
     planner = _PLANNERS.get(type(problem))
     if planner is None:
         raise DeviceError(
-            f"{device} has no kernel that makes {problem.in_words()[0]}; bring the operands to the CPU with "
+            f"{device} has no kernel that makes {problem.describe()[0]}; bring the operands to the CPU with "
             "to_device('cpu')."
         )
     choose, lay_out = planner

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stridedgpu.planning.device_plan import Width, index_bits
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.device_plan import Width, index_bits
+from stridedgpu.problems.raw_problem import RawProblem
 
 from .choice import (
     Bound,

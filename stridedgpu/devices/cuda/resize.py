@@ -19,9 +19,9 @@ import numpy as np
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import ResizeSource
-from stridedgpu.planning.device_plan import Width, in_words, index_bits
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.planning.resize_taps import Array, AxisTaps, WindowTaps
+from stridedgpu.problems.device_plan import Width, describe_access, index_bits
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.problems.resize_taps import Array, AxisTaps, WindowTaps
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Arithmetic, arithmetic_of
@@ -288,14 +288,14 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
         """The family in plain words."""
         return self.family.description
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
         return [
             self.summary,
-            *self.problem.in_words(),
+            *self.problem.describe(),
             f"writes in steps of {self.problem.target.layout.strides} elements along N, C, H, W",
-            in_words("loads", self.load),
-            in_words("stores", self.store),
+            describe_access("loads", self.load),
+            describe_access("stores", self.store),
             *self._tile_words(),
         ]
 

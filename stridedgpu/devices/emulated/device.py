@@ -19,11 +19,11 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located, LocatedOperands
 from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.crop_windows import Crops
-from stridedgpu.planning.device_plan import DevicePlan, Width
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.problems.crop_windows import Crops
+from stridedgpu.problems.device_plan import DevicePlan, Width
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import IndexRule
+from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .memory import Pages, host_alias, live_bytes, opened

@@ -9,7 +9,7 @@ import pytest
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.problems.pitched_copy import Runs
 
 MOST = 1024
 

@@ -16,7 +16,7 @@ import stridedgpu as sg
 from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels
 from stridedgpu.devices.cuda.channel_matrix import ChannelMatrixChoice, channel_matrix_launch, choose_channel_matrix
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type

@@ -26,7 +26,7 @@ from stridedgpu.devices.cuda.crops import RECORD_BYTES, CropChoice, crop_records
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.policy import policy, using
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.crop_windows import Crop, Crops, source_steps
+from stridedgpu.problems.crop_windows import Crop, Crops, source_steps
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -174,7 +174,7 @@ def check_cases(cases: list[Case]) -> None:
         program = Program.compile(joined_source(*sources) + WRAPPER, sorted({case.entry for case in together}))
         jobs = [(case, order) for case in together for order in ORDERS]
         for (case, _), (written, *_) in zip(jobs, program.run([case.job(order) for case, order in jobs]), strict=True):
-            assert written == case.expected, f"{case}\n{case.plan.in_words()}"
+            assert written == case.expected, f"{case}\n{case.plan.describe()}"
 
 
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}

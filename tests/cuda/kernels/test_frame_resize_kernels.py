@@ -91,7 +91,7 @@ def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architec
 
 
 def test_a_plan_explains_that_rows_are_converted_as_they_are_staged():
-    words = "\n".join(CASES["opencv"][0].choice.in_words())
+    words = "\n".join(CASES["opencv"][0].choice.describe())
     assert "frames: rows are converted from luma and chroma while they are staged" in words
     assert "frames, whose rows are converted as they are read" in words
     assert CASES["opencv"][0].choice.kernel == "resize_frames_uint8x8B_uint8x1B"

@@ -26,7 +26,7 @@ from stridedgpu.devices.cuda.gather import (
     wrong_index,
 )
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 

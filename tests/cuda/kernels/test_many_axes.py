@@ -107,7 +107,7 @@ def drawn(count: int) -> list[Case]:
 @given(relayouts())
 def test_every_plan_has_a_launch_and_a_picture(one):
     assert one.launch.name
-    assert " ".join(one.plan.in_words())
+    assert " ".join(one.plan.describe())
     assert PlanMap(cuda_plan(one.plan.problem, "cuda:0", REFERENCE_GPU)).read
 
 
@@ -132,7 +132,7 @@ def test_compiled_loops_move_every_axis(one):
     target = one.pattern.copy()
     source = one.source_bytes
     assert run_items(one.plan, source.ctypes.data, target.ctypes.data)
-    assert target.tobytes() == one.expected.tobytes(), " ".join(one.plan.in_words())
+    assert target.tobytes() == one.expected.tobytes(), " ".join(one.plan.describe())
 
 
 @inspected

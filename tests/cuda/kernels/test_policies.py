@@ -19,8 +19,8 @@ from stridedgpu.devices.cuda.gpu import KernelLaunch
 from stridedgpu.devices.cuda.parameters import instantiation
 from stridedgpu.devices.cuda.raw import choose_raw, raw_launch
 from stridedgpu.devices.cuda.sources import joined_source, source_names
-from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.index_rule import IndexRule
+from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.raw_formats import RAW_FORMATS
 from stridedgpu.values.tensor_spec import TensorSpec

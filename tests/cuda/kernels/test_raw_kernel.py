@@ -17,7 +17,7 @@ from stridedgpu.devices.cpu.numpy_loops.raw import unpack_samples
 from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.cuda.raw import RawChoice, choose_raw, raw_launch
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RAW_FORMATS
 
 

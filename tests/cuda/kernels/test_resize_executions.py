@@ -24,8 +24,8 @@ from numpy.lib.stride_tricks import as_strided
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
-from stridedgpu.planning.crop_windows import source_steps
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.problems.crop_windows import source_steps
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import INTERPOLATIONS, interpolation_named

@@ -149,7 +149,7 @@ def test_the_plan_says_what_is_shifted():
     assert plan.kernel == "channels_uint8x16B_uint8x16B"
     assert (
         "loads 16 B; stores 16 B\n  rows begin anywhere in their vectors: words are shifted into place"
-        in "\n  ".join(plan.in_words())
+        in "\n  ".join(plan.describe())
     )
 
 

@@ -147,7 +147,7 @@ def test_the_plan_says_that_words_are_shifted():
     assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (Family.ROWS, 4, 16)
     assert (
         "loads 4 B (the source's runs start 1501 B apart, a multiple of 1 only; pad that to 1504 for 16: words are "
-        "loaded, and shifted into place); stores 16 B\n" in "\n".join(plan.in_words())
+        "loaded, and shifted into place); stores 16 B\n" in "\n".join(plan.describe())
     )
 
 

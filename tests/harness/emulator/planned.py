@@ -25,7 +25,7 @@ from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaun
 from stridedgpu.devices.cuda.relayout.choice import RelayoutChoice
 from stridedgpu.devices.cuda.relayout.families import choose_relayout, relayout_launch as cuda_launch
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.problems.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -142,7 +142,7 @@ class Case:
             outside = np.count_nonzero(~self.is_element[wrong])
             raise AssertionError(
                 f"{order} order: {wrong.size} bytes wrong, {outside} of them in no element: {'; '.join(where)}\n"
-                f"{self.launch.name} of {self}\n{self.plan.in_words()}"
+                f"{self.launch.name} of {self}\n{self.plan.describe()}"
             )
 
 

@@ -22,7 +22,7 @@ from operator import mul
 from typing import ClassVar, Final, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.device_plan import Width
+from stridedgpu.problems.device_plan import Width
 
 from .ir import Code, Value, vector_type
 from .kernel_call import ONCE, KernelCall, LoopAxis, LoopMatch

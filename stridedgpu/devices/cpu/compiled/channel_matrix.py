@@ -21,8 +21,8 @@ from typing import NamedTuple
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.device_plan import Width
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
 
 from .conversion import Affine, can_compile, converted, storage_type

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.device_plan import Width
+from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
 from .ir import LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, vector_type

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from stridedgpu.planning.device_plan import Width
+from stridedgpu.problems.device_plan import Width
 
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
 from .kernel_call import LoopAxis

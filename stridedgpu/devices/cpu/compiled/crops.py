@@ -24,8 +24,8 @@ from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.interface import DirectCrops, DirectLaunch, EvenlyLocated, Located
-from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, covered, overhang, rectangles
-from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
+from stridedgpu.problems.crop_windows import Crop, CropProblem, Crops, Rectangle, covered, overhang, rectangles
+from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 

@@ -17,8 +17,8 @@ from typing import Final
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.frame_problem import SamplesProblem
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.frame_problem import SamplesProblem
 from stridedgpu.values.colour_matrix import LumaMatrix
 from stridedgpu.values.pixel_formats import PixelFormat
 

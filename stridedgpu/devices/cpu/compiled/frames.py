@@ -23,8 +23,8 @@ from typing import Final
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.pixel_formats import PixelFormat, Samples
@@ -53,7 +53,7 @@ class FrameKernel:
 
     `pixel` is the elements from one pixel of an interleaved target to the next, or 0 for planes. With `phase` the
     window begins at an odd column, with `odd` its width is odd, and with `mirrored` the target's columns run backwards.
-    With `linear`, chroma is that of `stridedgpu.planning.frame_problem.CHROMA`, else repeated.
+    With `linear`, chroma is that of `stridedgpu.problems.frame_problem.CHROMA`, else repeated.
     """
 
     samples: PixelFormat

@@ -13,9 +13,9 @@ from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads
 from stridedgpu.devices.interface import DirectLaunch
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import Mode
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import Mode
 
 from .gather_elements import GatherElements, GatherLongRows
 from .gather_indices import MOST_POSITIONS, IndexKind, lanes_of

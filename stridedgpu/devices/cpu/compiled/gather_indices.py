@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.index_rule import Mode
+from stridedgpu.problems.index_rule import Mode
 
 from .ir import Code, Value, vector_type
 

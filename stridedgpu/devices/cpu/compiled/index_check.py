@@ -21,8 +21,8 @@ import numpy as np
 
 from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.loop_nest import simplify
+from stridedgpu.problems.index_rule import IndexRule
+from stridedgpu.problems.loop_nest import simplify
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up

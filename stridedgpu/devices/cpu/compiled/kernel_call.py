@@ -12,8 +12,8 @@ import numpy as np
 from stridedgpu.devices.cpu.numpy_loops.conversion import Array, constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 
 from .ir import LINE_BYTES

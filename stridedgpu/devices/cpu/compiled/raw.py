@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RawFormat
 
 from .ir import Code, Value, vector_type

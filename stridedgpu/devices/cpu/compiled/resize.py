@@ -12,8 +12,8 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, Located, ResizeSource
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
 
 from .conversion import can_compile

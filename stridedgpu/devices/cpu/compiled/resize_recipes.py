@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.planning.frame_problem import FrameSurface
-from stridedgpu.planning.relayout_problem import RelayoutProblem
-from stridedgpu.planning.resize_problem import Place, ResizeProblem, ResizeWindow
-from stridedgpu.planning.resize_taps import AxisTaps, WindowTaps
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.problems.frame_problem import FrameSurface
+from stridedgpu.problems.relayout_problem import RelayoutProblem
+from stridedgpu.problems.resize_problem import Place, ResizeProblem, ResizeWindow
+from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
 from stridedgpu.values.interpolation import Arithmetic, Finish
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec

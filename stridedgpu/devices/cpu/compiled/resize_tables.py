@@ -2,7 +2,7 @@
 
 NumPy makes the tables of any rule from `AxisTaps`. Those of Pillow's filters over bytes are made by a compiled loop:
 random boxes never recur, and NumPy takes longer than the resize. The loop runs the same operations of float64 in the
-same order as `planning.resize_taps`, none of them fused.
+same order as `problems.resize_taps`, none of them fused.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.planning.resize_taps import Array, AxisTaps, FilterSteps, WindowTaps, filter_steps, pillow_columns_first
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.problems.resize_taps import Array, AxisTaps, FilterSteps, WindowTaps, filter_steps, pillow_columns_first
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Arithmetic, Interpolation, arithmetic_of
 

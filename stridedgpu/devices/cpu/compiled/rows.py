@@ -16,7 +16,7 @@ from math import gcd
 from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.device_plan import Width
+from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
 from .ir import LANE_BYTES, LINE_BYTES, Code, Value, constant, vector_type

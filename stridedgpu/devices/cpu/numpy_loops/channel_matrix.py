@@ -11,8 +11,8 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.device_plan import Width
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 

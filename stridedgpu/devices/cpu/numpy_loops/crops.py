@@ -8,10 +8,10 @@ from math import gcd
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.interface import Located, RelayoutLaunch
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.planning.crop_windows import CropProblem, Crops, Rectangle, rectangles
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
+from stridedgpu.problems.crop_windows import CropProblem, Crops, Rectangle, rectangles
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface, SamplesProblem
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface, SamplesProblem
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix, LumaMatrix
 from stridedgpu.values.strides import byte_strides
 

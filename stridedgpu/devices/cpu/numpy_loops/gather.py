@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import IndexRule, Mode
 from stridedgpu.values.strides import byte_strides
 from stridedgpu.values.tensor_spec import TensorSpec
 

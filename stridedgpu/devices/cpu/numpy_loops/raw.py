@@ -7,8 +7,8 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.raw_problem import RawProblem
 
 __all__ = ["numpy_raw_kernel", "unpack_samples"]
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 
 from .conversion import Array, constants, convert_block, storage_dtype
 

@@ -16,9 +16,9 @@ from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
-from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.planning.resize_taps import AxisTaps, WindowTaps
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
 from stridedgpu.values.interpolation import Arithmetic, ArithmeticSpec, Finish
 from stridedgpu.values.layout import Layout
 

@@ -10,9 +10,9 @@ from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_cro
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.prepared import planned, prepared
 from stridedgpu.devices.interface import Launch
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.crop_windows import CropProblem
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.problems.crop_windows import CropProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 
 __all__ = ["OPERATION"]
 

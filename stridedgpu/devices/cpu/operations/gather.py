@@ -11,8 +11,8 @@ from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
 from stridedgpu.devices.interface import DirectCheck, DirectLaunch, Located
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.index_rule import IndexRule
 
 __all__ = ["OPERATION", "check_by"]
 

@@ -9,7 +9,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_relayout_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.interface import DirectLaunch
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 
 __all__ = ["OPERATION"]
 

@@ -9,7 +9,7 @@ from typing import Final
 from stridedgpu.devices.cuda.choice import KernelChoice, KernelFamily
 from stridedgpu.devices.cuda.parameters import ParameterBlock
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 
 
@@ -79,10 +79,10 @@ class RelayoutChoice(KernelChoice[RelayoutProblem]):
         """The family in plain words."""
         return self.family.description
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
         shifts = ["rows begin anywhere in their vectors: words are shifted into place"] if self.shifts else []
-        return [self.summary, *self.problem.in_words(), *self.accesses, *shifts, f"{self.index_bits}-bit indices"]
+        return [self.summary, *self.problem.describe(), *self.accesses, *shifts, f"{self.index_bits}-bit indices"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Final, Literal
 from stridedgpu.devices.cuda.choice import Bound, alignment_bound, bounded_width, check_alignment, stride_bound
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.planning.device_plan import Width, index_bits
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.device_plan import Width, index_bits
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.errors import LayoutError
 
 from .choice import Family, RelayoutChoice, itemsizes_of, owns_gaps, pixel_axes, unit_axis

@@ -11,7 +11,7 @@ from typing import Final
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 

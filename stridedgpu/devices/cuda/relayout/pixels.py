@@ -13,7 +13,7 @@ from typing import Final
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import BulkCopyPolicy, policy
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.strides import round_up
 

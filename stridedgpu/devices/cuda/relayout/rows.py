@@ -19,7 +19,7 @@ from stridedgpu.devices.cuda.parameters import (
     rank_of,
 )
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 
 from .choice import NO_LOOP, LoopAxis, RelayoutChoice, add_loops, itemsizes_of, loops_of, tile_box

@@ -9,7 +9,7 @@ from typing import Final
 from stridedgpu.devices.cuda.gpu import WARP, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.planning.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 
 from .choice import LoopAxis, RelayoutChoice, add_loops, itemsizes_of, loops_of, tile_box

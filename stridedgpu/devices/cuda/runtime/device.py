@@ -16,9 +16,9 @@ from stridedgpu.devices.cuda.plan import CudaPlan, cuda_plan
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
 from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.verbose import is_verbose, with_verbose_line
-from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.problems.device_plan import DevicePlan
+from stridedgpu.problems.index_rule import IndexRule
+from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .index_checks import DeferredIndexErrors, IndexChecks

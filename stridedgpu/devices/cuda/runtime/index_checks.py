@@ -31,8 +31,8 @@ from stridedgpu.devices.cuda.gather import (
 )
 from stridedgpu.devices.cuda.gpu import KernelLaunch
 from stridedgpu.devices.interface import GatherLaunch, Located
-from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.problems.index_rule import IndexRule
+from stridedgpu.problems.pitched_copy import Runs
 
 from .kernels import KernelDevice, PreparedKernel, compiled_kernel
 from .streams import check_not_capturing, current_on, stream_handle

@@ -29,7 +29,7 @@ from stridedgpu.devices.cuda.gpu import KernelLaunch
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.devices.cuda.status import INSTALL
-from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .streams import context_of_thread, stream_handle

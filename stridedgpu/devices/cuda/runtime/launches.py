@@ -27,13 +27,13 @@ from stridedgpu.devices.interface import (
 )
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.verbose import is_verbose, with_verbose_line
-from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.crop_windows import CropProblem, Crops
-from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
-from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.raw_problem import RawProblem
-from stridedgpu.planning.relayout_problem import RelayoutProblem
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.problems.crop_windows import CropProblem, Crops
+from stridedgpu.problems.frame_problem import FrameProblem, SamplesProblem
+from stridedgpu.problems.gather_problem import GatherProblem
+from stridedgpu.problems.raw_problem import RawProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 
 from .index_checks import INDICES, DeferredIndexErrors, IndexChecks
 from .kernels import KernelDevice, PreparedKernel

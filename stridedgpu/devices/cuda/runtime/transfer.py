@@ -30,8 +30,8 @@ from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.verbose import copy_line, is_verbose
-from stridedgpu.planning.pitched_copy import Runs
-from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.problems.pitched_copy import Runs
+from stridedgpu.problems.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import DeviceError

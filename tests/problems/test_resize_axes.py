@@ -7,7 +7,7 @@ import pytest
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.planning.resize_taps import AxisGeometry, AxisTaps, FilteredAxes, filter_taps
+from stridedgpu.problems.resize_taps import AxisGeometry, AxisTaps, FilteredAxes, filter_taps
 from stridedgpu.values.interpolation import interpolation_named
 
 

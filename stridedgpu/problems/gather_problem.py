@@ -126,7 +126,7 @@ class GatherProblem:
         """True if there is nothing to move."""
         return 0 in self.sizes
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The lines that `explain()` prints for the problem."""
         dense, indexed = ("reads", "writes") if self.scatters else ("writes", "reads")
         ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in self.indexed_axes)

@@ -64,7 +64,7 @@ class ChannelMatrixProblem:
         written = self.pixel_count * len(matrix) * conversion.target.itemsize
         return read * channels * conversion.source.itemsize + written
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The lines that `explain()` prints for the problem."""
         conversion, (across, source_across) = self.conversion, self.channel_strides
         return [

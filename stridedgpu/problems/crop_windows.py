@@ -73,7 +73,7 @@ class CropProblem:
         """True if there is nothing to move."""
         return 0 in self.target.layout.sizes
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The lines that `explain()` prints for the problem."""
         batch, channels, height, width = self.target.layout.sizes
         return [

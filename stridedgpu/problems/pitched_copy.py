@@ -69,7 +69,7 @@ def runs_of(problem: RelayoutProblem) -> Runs | None:
     >>> from stridedgpu.values.conversion import conversion
     >>> from stridedgpu.values.dtypes import element_type
     >>> from stridedgpu.values.layout import Layout
-    >>> from stridedgpu.planning.relayout_problem import relayout_problem
+    >>> from stridedgpu.problems.relayout_problem import relayout_problem
     >>> from stridedgpu.values.tensor_spec import TensorSpec
     >>> byte = element_type("uint8")
     >>> layouts = Layout((4, 90), (96, 1)), Layout((4, 90))

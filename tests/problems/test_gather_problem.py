@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stridedgpu.planning.gather_problem import elements_problem, tuples_problem
+from stridedgpu.problems.gather_problem import elements_problem, tuples_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec

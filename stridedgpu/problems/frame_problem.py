@@ -92,7 +92,7 @@ class FrameProblem:
         """True if the window has no pixels."""
         return self.target.layout.element_count == 0
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The problem in lines, as plans explain it."""
         _, height, width = self.target.layout.sizes
         frames = f"{self.samples.name} frames of {self.sizes[0]} x {self.sizes[1]}"
@@ -143,7 +143,7 @@ class SamplesProblem:
         planes = sum(prod(plane.sizes(self.sizes)) for plane in self.samples.planes)
         return (len(self.colours) * prod(self.sizes) + planes) * self.samples.element.itemsize
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The problem in lines, as plans explain it."""
         height, width = self.sizes
         return [

@@ -10,7 +10,7 @@ from harness.profiles import examples
 from harness.strategies import any_layouts, layout_offsets, layouts_of, offsets_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.planning.loop_nest import LoopNest, simplify
+from stridedgpu.problems.loop_nest import LoopNest, simplify
 from stridedgpu.values.layout import Layout
 
 

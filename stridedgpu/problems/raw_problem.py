@@ -38,7 +38,7 @@ class RawProblem:
         height, width = self.target.layout.sizes
         return height * (self.groups * self.samples.nbytes + width * self.target.element.itemsize)
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The problem in lines, as plans explain it."""
         height, width = self.target.layout.sizes
         return [

@@ -92,7 +92,7 @@ def steps(one: Case, kernel: str, side: str) -> list[int]:
 def check(one: Case) -> None:
     plan, kernel = one.plan, kernel_of(one.launch.name)
     source, target = plan.problem.source.element.itemsize, plan.problem.target.element.itemsize
-    assert accesses(one.launch, source) == (plan.load.nbytes, plan.store.nbytes), " ".join(plan.in_words())
+    assert accesses(one.launch, source) == (plan.load.nbytes, plan.store.nbytes), " ".join(plan.describe())
     for side, width, itemsize, alignment in (
         ("source", plan.load.nbytes, source, plan.problem.source_alignment),
         ("target", plan.store.nbytes, target, plan.problem.target.alignment),

@@ -9,8 +9,8 @@ from harness.guarded_memory import bits_of, seeds
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
 
-from stridedgpu.planning.pitched_copy import runs_of
-from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.problems.pitched_copy import runs_of
+from stridedgpu.problems.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout

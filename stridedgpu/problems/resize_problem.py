@@ -68,7 +68,7 @@ class ResizeWindow(NamedTuple):
         (rows, columns), (top, left, bottom, right), _ = self.resized()
         return AxisGeometry(rows, top, bottom, self.place[2]), AxisGeometry(columns, left, right, self.place[3])
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """The image, its box and its place, in one line."""
         kind = "" if self.surface is None else f"{self.surface}: "
         top, left, bottom, right = self.box
@@ -131,7 +131,7 @@ class ResizeProblem:
         channels = self.channels if conversion.channels is None else len(set(conversion.channels))
         return count * channels * pixels * conversion.source.itemsize
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The problem in lines, as plans explain it: sizes, taps, passes, arithmetic, conversion and bytes."""
         count, channels, height, width = self.target.layout.sizes
         conversion, window = self.conversion, self.window

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from stridedgpu.planning.crop_windows import CropProblem, covered, source_steps
+from stridedgpu.problems.crop_windows import CropProblem, covered, source_steps
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout

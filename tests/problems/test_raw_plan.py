@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stridedgpu.devices.cuda.raw import choose_raw
-from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.raw_formats import RAW_FORMATS

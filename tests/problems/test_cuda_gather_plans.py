@@ -15,7 +15,7 @@ from stridedgpu import Layout, LayoutError
 from stridedgpu.devices.cuda.gather import GatherFamily, gather_launch
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
+from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -94,7 +94,7 @@ def test_plans(plan, family, load, store, index, limit):
     assert plan.index.nbytes == index
     assert min(plan.load.nbytes, plan.store.nbytes) == min(load, store)
     assert limit in plan.store.limit
-    text = " ".join(plan.in_words())
+    text = " ".join(plan.describe())
     assert f"stores {store} B" in text
     assert f"{plan.problem.bytes_moved} bytes must move" in text
     assert "axis 0 of size 50" in text or "axis 0 of size 5" in text or "axis 1 of size 39" in text

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices.cuda.policy import ResizePolicy
 from stridedgpu.devices.cuda.resize import ResizeFamily, TileUse, choose_resize, resize_tiles
-from stridedgpu.planning.resize_taps import window_taps
+from stridedgpu.problems.resize_taps import window_taps
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import INTERPOLATIONS, Arithmetic
 
@@ -61,7 +61,7 @@ def test_a_plan_says_its_tile_and_its_memory():
 
 
 def test_a_plan_of_any_windows_says_what_a_block_may_make():
-    words = "\n".join(Case("pillow-bicubic").choice.in_words())
+    words = "\n".join(Case("pillow-bicubic").choice.describe())
     assert "a block of 256 threads makes up to 32 x 64 pixels of 3 channels" in words
 
 

@@ -105,7 +105,7 @@ class RelayoutProblem:
         """True if there is nothing to move."""
         return 0 in self.sizes
 
-    def in_words(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The lines that `explain()` prints for the problem."""
         owned, read = self.target.owns_padding, self.bytes_moved - self.written_bytes
         return [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-__all__ = ["DevicePlan", "KernelFacts", "Width", "in_words", "index_bits"]
+__all__ = ["DevicePlan", "KernelFacts", "Width", "describe_access", "index_bits"]
 
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
@@ -78,10 +78,10 @@ def index_bits(reach: int) -> int:
     return 32 if reach <= _LARGEST_32_BIT_OFFSET else 64
 
 
-def in_words(verb: str, width: Width) -> str:
+def describe_access(verb: str, width: Width) -> str:
     """One line of `explain()` about an access width.
 
-    >>> in_words("loads", Width(4, "rows start 12 B apart"))
+    >>> describe_access("loads", Width(4, "rows start 12 B apart"))
     'loads 4 B (rows start 12 B apart)'
     """
     return f"{verb} {width.nbytes} B" + (f" ({width.limit})" if width.limit else "")

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from stridedgpu.api import arguments
 from stridedgpu.devices.cuda.relayout.choice import Family, RelayoutChoice
-from stridedgpu.planning.relayout_problem import RelayoutProblem, relayout_problem
+from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
@@ -557,7 +557,7 @@ def test_the_table_is_long_and_has_every_family():
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_explain_says_what_is_in_the_plan(case):
     plan = case.plan()
-    text = "\n".join(plan.in_words())
+    text = "\n".join(plan.describe())
     assert plan.kernel.startswith(case.family)
     assert Family(case.family).description in text
     assert f"loads {case.load} B" in text
@@ -598,7 +598,7 @@ EXPLANATIONS = {
 
 @pytest.mark.parametrize("name", EXPLANATIONS)
 def test_explain_gives_the_reason(name):
-    text = "\n".join(CASES[name].plan().in_words())
+    text = "\n".join(CASES[name].plan().describe())
     for fragment in EXPLANATIONS[name]:
         assert fragment in text
 
