@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, 
 
 import numpy as np
 
-from .values.conversion import Arithmetic, Rounding
+from .values.conversion import Arithmetic, Normalization, Rounding
 from .values.doubles import PerChannel
 from .values.dtypes import DataType, ElementType
 from .values.interpolation import InterpolationName as Interpolation, Passes
@@ -38,6 +38,7 @@ __all__ = [
     "LayoutLike",
     "LayoutName",
     "Nested",
+    "Normalization",
     "Passes",
     "PerChannel",
     "ResultKeywords",
@@ -206,6 +207,8 @@ class ConversionKeywords(TypedDict, total=False):
     """In place of a bias, in units of 0..1 of an integer source."""
     std: PerChannel | None
     """In place of a scale, in units of 0..1 of an integer source."""
+    normalize: Normalization | None
+    """In place of `mean` and `std`, the name of those that networks are trained with."""
     arithmetic: Arithmetic
     """The steps from `mean` and `std` to a value: "multiply" or "divide"."""
     channels: Sequence[int] | None

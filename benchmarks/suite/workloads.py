@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from stridedgpu.values.conversion import IMAGENET
+from stridedgpu.values.conversion import NORMALISATIONS
 
 __all__ = [
     "CURVES",
@@ -105,7 +105,7 @@ class Crops(_Normalising):
     what: str
     sizes: Sizes
     target_type: str
-    normalised: tuple[tuple[float, ...], tuple[float, ...]] | None = IMAGENET
+    normalised: tuple[tuple[float, ...], tuple[float, ...]] | None = NORMALISATIONS["imagenet"]
     measures: Literal["speed", "call"] = field(default="speed", init=False)
 
 
@@ -155,7 +155,9 @@ def _embeds() -> tuple[Embed, ...]:
 WORKLOADS: Final[tuple[Workload, ...]] = (
     Relayout("copy", "one packed array", _LINE, "W", "W", "float32", "float32"),
     Relayout("cast", "one packed array, cast and scaled", _LINE, "W", "W", "uint8", "float32", _UNIT),
-    Relayout("train", "photographs, normalised", _PHOTOS, "NHWC", "NCHW", "uint8", "float16", IMAGENET),
+    Relayout(
+        "train", "photographs, normalised", _PHOTOS, "NHWC", "NCHW", "uint8", "float16", NORMALISATIONS["imagenet"]
+    ),
     Relayout("video", "pitched frames, scaled", _FRAMES, "NHWC", "NCHW", "uint8", "float32", _UNIT, 384),
     Relayout("planes", "frames into planes", _FRAMES, "NHWC", "NCHW", "uint8", "uint8"),
     Relayout("pixels", "planes into frames", _FRAMES, "NCHW", "NHWC", "uint8", "uint8"),

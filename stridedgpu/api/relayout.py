@@ -71,10 +71,11 @@ def relayout(
     `dtype` is the result's type. `scale` and `bias` are one value or one for each output channel: `x * scale + bias`,
     computed in float32, or in float64 when either side is float64 or a 32- or 64-bit integer. `mean` and `std` replace
     them, in units of 0..1 of an integer source, as in torchvision: for uint8, scale = 1 / (255 * std) and
-    bias = -mean / std. `arithmetic="divide"` computes `((x / 255) - mean) / std` instead, each step rounded:
-    the bits of torchvision's `ToTensor` and `Normalize`, not those of v2's `ToDtype(scale=True)`. It is for integers of
-    up to 32 bits, and no `matrix`. `channels` is the source channel of each output channel: `(2, 1, 0)` swaps RGB and
-    BGR.
+    bias = -mean / std. `normalize` names both: "0..1", "imagenet", "clip", "siglip" or "inception". Named figures of
+    red, green and blue follow `channels`; a grey image that `channels` repeats three times has all three.
+    `arithmetic="divide"` computes `((x / 255) - mean) / std` instead, each step rounded: the bits of torchvision's
+    `ToTensor` and `Normalize`, not those of v2's `ToDtype(scale=True)`. It is for integers of up to 32 bits, and no
+    `matrix`. `channels` is the source channel of each output channel: `(2, 1, 0)` swaps RGB and BGR.
     `matrix` mixes channels before scale and bias: a row for each output channel, with a number for each source channel,
     such as `[[0.299, 0.587, 0.114]]` for grey. Each product is rounded; products are added in the source's channel
     order. `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and NaN becomes 0.

@@ -23,7 +23,7 @@ from stridedgpu.preprocess.epochs import Chance
 from stridedgpu.preprocess.images import Pixels, image_operand
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.windows import drawn_colours, write_windows
-from stridedgpu.values.conversion import Normalisation
+from stridedgpu.values.conversion import Constants
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import StridedGpuError
 
@@ -35,7 +35,7 @@ class Sample:
     """The pixels of an image's window (HWC) before their values are converted, and what converts them."""
 
     window: Pixels
-    normalisation: Normalisation
+    constants: Constants
 
 
 def sample_of(pixels: Pixels, key: str, step: Preprocess[Any]) -> Sample:
@@ -62,12 +62,12 @@ def sample_of(pixels: Pixels, key: str, step: Preprocess[Any]) -> Sample:
         return Sample(window, scale_and_bias(step, element))
     assert step.seed is not None, "colours are drawn"
     chance = Chance.of(step.seed, step.epoch, key)
-    return Sample(window, Normalisation(*drawn_colours(step, [chance], element, channels)[0]))
+    return Sample(window, Constants(*drawn_colours(step, [chance], element, channels)[0]))
 
 
 def write_with_numpy(sample: Sample, slot: NDArray[Any], step: Preprocess[Any]) -> None:
     """A window as NumPy's users convert it into `slot` (HWC): each expression with its own temporary."""
-    scale, bias, unit = sample.normalisation
+    scale, bias, unit = sample.constants
     values: NDArray[Any] = sample.window[..., ::-1] if step.channels == (2, 1, 0) else sample.window
     bounds = np.iinfo(slot.dtype) if slot.dtype.kind in "iu" else None
     if scale is not None and bias is not None:

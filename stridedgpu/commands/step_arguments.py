@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, Final, get_args
 
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
-from stridedgpu.preprocess.declaration import MODES, NORMALISATIONS, SEEDS, Center
+from stridedgpu.preprocess.declaration import MODES, SEEDS, Center
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.typing import Interpolation
-from stridedgpu.values.conversion import Arithmetic
+from stridedgpu.values.conversion import NORMALISATIONS, Arithmetic
 from stridedgpu.values.interpolation import PASSES
 
 _INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))

@@ -114,13 +114,14 @@ def _options(
     bias: Any = None,
     mean: Any = None,
     std: Any = None,
+    normalize: object = None,
     arithmetic: object = "multiply",
     channels: Any = None,
     matrix: object = None,
     rounding: object = "nearest",
 ) -> tuple[ConversionOptions, MemoryOptions]:
     """The same, by Python's own binding of names; packing some of them again would cost a small relayout a tenth."""
-    options = conversion_options(dtype, scale, bias, mean, std, arithmetic, channels, matrix, rounding)
+    options = conversion_options(dtype, scale, bias, mean, std, normalize, arithmetic, channels, matrix, rounding)
     if layout is None and row_pitch_bytes is None and alignment is None and device is None:
         return options, NO_MEMORY_OPTIONS
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)

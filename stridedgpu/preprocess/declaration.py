@@ -21,11 +21,13 @@ from stridedgpu.operations.pillow_passes import DEFAULT_PASSES, warn_of_other_pa
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.conversion import (
-    IMAGENET,
+    NORMALISATIONS,
     Arithmetic,
+    Constants,
     Conversion,
-    Normalisation,
+    Normalization,
     checked_arithmetic,
+    named_figures,
     normalisation,
 )
 from stridedgpu.values.dtypes import ElementType, element_type
@@ -37,19 +39,6 @@ Numbers = tuple[float, ...]
 Mode = Literal["rgb", "gray"]
 Center = Literal["round", "floor"]
 """What becomes of half a pixel beside the middle window."""
-Normalization = Literal["0..1", "unit", "imagenet", "clip", "siglip", "inception"]
-"""The value of `normalize=`."""
-
-NORMALISATIONS: Final[dict[Normalization, tuple[Numbers, Numbers]]] = {
-    "0..1": ((0.0,), (1.0,)),  # torchvision's ToTensor
-    "unit": ((0.0,), (1.0,)),
-    "imagenet": IMAGENET,  # torchvision's reference training, models since 0.1
-    # openai/CLIP, clip/clip.py
-    "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
-    "siglip": ((0.5,), (0.5,)),  # google/siglip, preprocessor_config.json
-    "inception": ((0.5,), (0.5,)),  # TF-Slim, inception_preprocessing.py; timm's IMAGENET_INCEPTION_MEAN
-}
-"""Mean and standard deviation in units of 0..1, one number or those of red, green and blue, which follow `channels`."""
 
 MODES: Final[tuple[Mode, ...]] = ("rgb", "gray")
 
@@ -557,16 +546,8 @@ def mean_and_std(step: Declaration, source_channels: int | None = None) -> tuple
     """
     if step.normalize is None:
         return step.mean, step.std
-    mean, std = NORMALISATIONS[step.normalize]
-    if len(mean) == 1 or step.channels is None:
-        return mean, std
-    if step.mode == "gray" or (source_channels == 1 and len(step.channels) == len(mean)):
-        return mean, std  # a grey image has no red, green and blue to choose from
-    if max(step.channels) >= len(mean):
-        raise LayoutError(
-            f"normalize={step.normalize!r} is for red, green and blue, and channels={step.channels} asks for others."
-        )
-    return tuple(mean[channel] for channel in step.channels), tuple(std[channel] for channel in step.channels)
+    channels = None if step.mode == "gray" else step.channels  # grey has no red, green and blue to choose from
+    return named_figures(step.normalize, channels, source_channels)
 
 
 def unit_range(step: Declaration, element: ElementType) -> tuple[float, float]:
@@ -624,14 +605,14 @@ def border_values(step: Declaration, element: ElementType) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def scale_and_bias(step: Declaration, element: ElementType, source_channels: int | None = None) -> Normalisation:
+def scale_and_bias(step: Declaration, element: ElementType, source_channels: int | None = None) -> Constants:
     """The factor of a pixel of a type and the addend after it, for each output channel; None where there is none.
 
     With `arithmetic="divide"` it is the divisor, the addend before it, and the unit. `source_channels` are the image's.
     """
     mean, std = mean_and_std(step, source_channels)
     if mean is None and std is None:
-        return Normalisation(step.scale, step.bias)
+        return Constants(step.scale, step.bias)
     if step.clip is None and (step.maximum is None or step.arithmetic == "divide"):
         return normalisation(element, mean, std, step.arithmetic, step.maximum)
     low, high = unit_range(step, element)
@@ -640,13 +621,13 @@ def scale_and_bias(step: Declaration, element: ElementType, source_channels: int
         return _clip_to_unit(step.clip, element, Conversion(element, element_type(step.dtype)).compute)
     count = max(len(mean), len(std))
     means, deviations = (values * (count // len(values)) for values in (mean, std))
-    return Normalisation(
+    return Constants(
         tuple(1.0 / ((high - low) * deviation) for deviation in deviations),
         tuple(-(low / (high - low) + centre) / deviation for centre, deviation in zip(means, deviations, strict=True)),
     )
 
 
-def _clip_to_unit(clip: tuple[float, float], element: ElementType, compute: ElementType) -> Normalisation:
+def _clip_to_unit(clip: tuple[float, float], element: ElementType, compute: ElementType) -> Constants:
     """The factor and the addend of values between the bounds, by which no value leaves 0..1.
 
     In the type of the arithmetic the least value becomes 0. The factor is the largest one, near 1 / (high - low), by
@@ -657,4 +638,4 @@ def _clip_to_unit(clip: tuple[float, float], element: ElementType, compute: Elem
     factor = number(1.0 / (clip[1] - clip[0]))
     while most * factor - least * factor > 1:
         factor = np.nextafter(factor, number(0))
-    return Normalisation((float(factor),), (-float(least * factor),))
+    return Constants((float(factor),), (-float(least * factor),))

@@ -47,23 +47,26 @@ from .errors import ElementTypeError, LayoutError
 
 __all__ = [
     "AS_IT_IS",
-    "IMAGENET",
+    "NORMALISATIONS",
     "Arithmetic",
+    "Constants",
     "Conversion",
     "ConversionOptions",
-    "Normalisation",
+    "Normalization",
     "Rounding",
     "channel_numbers",
     "checked_arithmetic",
     "checked_rounding",
     "conversion",
     "conversion_options",
+    "named_figures",
     "normalisation",
     "refuse_unknown",
 ]
 
 Rounding = Literal["nearest", "truncate"]
 Arithmetic = Literal["multiply", "divide"]
+Normalization = Literal["0..1", "unit", "imagenet", "clip", "siglip", "inception"]
 
 Operation = Literal["multiply", "add", "divide"]
 Constant = Literal["scale", "bias", "unit"]
@@ -168,8 +171,8 @@ class Conversion:
 class ConversionOptions(NamedTuple):
     """How every operation converts its elements, as checked keyword arguments: a hashable value without a source.
 
-    `scale`, `bias`, `mean` and `std` are the bytes of doubles, and `matrix` is rows of them. `unit` is what
-    `Preprocess` divides by. None stands for a default.
+    `scale`, `bias`, `mean` and `std` are the bytes of doubles, and `matrix` is rows of them. `normalize` names a mean
+    and a standard deviation. `unit` is what `Preprocess` divides by. None stands for a default.
     """
 
     dtype: str | ElementType | None = None
@@ -177,6 +180,7 @@ class ConversionOptions(NamedTuple):
     bias: Doubles | None = None
     mean: Doubles | None = None
     std: Doubles | None = None
+    normalize: Normalization | None = None
     arithmetic: Arithmetic = "multiply"
     channels: tuple[int, ...] | None = None
     matrix: MatrixRows | None = None
@@ -199,7 +203,7 @@ class ConversionOptions(NamedTuple):
     @property
     def is_normalised(self) -> bool:
         """Whether there is a mean or a standard deviation."""
-        return self.mean is not None or self.std is not None
+        return self.mean is not None or self.std is not None or self.normalize is not None
 
     def conversion(self, source: ElementType, source_channels: int | None, otherwise: ElementType) -> Conversion:
         """These options as a conversion from a source with this many channels (None: no channel axis).
@@ -220,6 +224,7 @@ def conversion_options(
     bias: PerChannel | Doubles | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
+    normalize: object = None,
     arithmetic: object = _MULTIPLY,
     channels: Sequence[int] | None = None,
     matrix: object = None,
@@ -229,6 +234,11 @@ def conversion_options(
     if mean is not None or std is not None:
         if scale is not None or bias is not None:
             raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
+        if normalize is not None:
+            raise _beside_named(normalize)
+    elif normalize is not None:
+        if scale is not None or bias is not None:
+            raise _beside_named(normalize)
     elif arithmetic is not _MULTIPLY and checked_arithmetic(arithmetic) == "divide":
         raise LayoutError("arithmetic='divide' is how mean and std are computed: give mean=, std= or both.")
     # A name or a float needs no check: each call of a function shows in small relayouts.
@@ -238,6 +248,7 @@ def conversion_options(
         None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),
         None if mean is None else StatedDoubles.of("mean", mean),
         None if std is None else doubles("std", std),
+        None if normalize is None else _checked_normalize(normalize),
         _MULTIPLY if arithmetic is _MULTIPLY else checked_arithmetic(arithmetic),
         None if channels is None else channel_numbers(channels),
         None if matrix is None else matrix_rows(matrix),
@@ -297,7 +308,7 @@ def _conversion(
     options: ConversionOptions, source: ElementType, source_channels: int | None, otherwise: ElementType
 ) -> Conversion:
     """The conversion of a source by options; cached, since programs repeat a few."""
-    dtype, scale, bias, mean, std, arithmetic, channels, matrix, rounding, unit = options
+    dtype, scale, bias, mean, std, normalize, arithmetic, channels, matrix, rounding, unit = options
     target = otherwise if dtype is None else element_type(dtype)
     if channels is not None:
         _check_channels(channels, source_channels)
@@ -305,7 +316,9 @@ def _conversion(
     if matrix is not None:
         check_rows(matrix, channels, source_channels)
         count = len(matrix)
-    if mean is not None or std is not None:
+    if normalize is not None:
+        scales, biases, unit = normalisation(source, *named_figures(normalize, channels, source_channels), arithmetic)
+    elif mean is not None or std is not None:
         scales, biases, unit = normalisation(source, mean, std, arithmetic)
     else:
         scales, biases = (None if values is None else floats("", values) for values in (scale, bias))
@@ -324,11 +337,53 @@ def _conversion(
     return result
 
 
-IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-"""Mean and standard deviation of red, green and blue over ImageNet, in units of 0..1, as torchvision has them."""
+Figures = tuple[float, ...]
+"""One number, or those of red, green and blue."""
+
+NORMALISATIONS: Final[dict[Normalization, tuple[Figures, Figures]]] = {
+    "0..1": ((0.0,), (1.0,)),  # torchvision's ToTensor
+    "unit": ((0.0,), (1.0,)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),  # torchvision's reference training, models since 0.1
+    # openai/CLIP, clip/clip.py
+    "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+    "siglip": ((0.5,), (0.5,)),  # google/siglip, preprocessor_config.json
+    "inception": ((0.5,), (0.5,)),  # TF-Slim, inception_preprocessing.py; timm's IMAGENET_INCEPTION_MEAN
+}
+"""Mean and standard deviation in units of 0..1, as `normalize` names them."""
 
 
-class Normalisation(NamedTuple):
+def named_figures(
+    normalize: Normalization, channels: tuple[int, ...] | None, source_channels: int | None
+) -> tuple[Figures, Figures]:
+    """The mean and standard deviation of a name, for each output channel: those of three colours follow `channels`.
+
+    A grey source has no red, green and blue to choose from: repeated three times, it has the figures of all.
+    """
+    mean, std = NORMALISATIONS[normalize]
+    if len(mean) == 1 or channels is None or (source_channels == 1 and len(channels) == len(mean)):
+        return mean, std
+    if max(channels) >= len(mean):
+        raise LayoutError(
+            f"normalize={normalize!r} is for red, green and blue, and channels={channels} asks for others."
+        )
+    return tuple(mean[channel] for channel in channels), tuple(std[channel] for channel in channels)
+
+
+def _checked_normalize(normalize: object) -> Normalization:
+    """`normalize`, checked. Raises `LayoutError` for anything but a name."""
+    if not (type(normalize) is str and normalize in NORMALISATIONS):
+        *names, last = map(repr, NORMALISATIONS)
+        raise LayoutError(f"normalize={normalize!r} is unknown; it is {', '.join(names)} or {last}.")
+    return normalize
+
+
+def _beside_named(normalize: object) -> LayoutError:
+    """What refuses a named mean and standard deviation beside stated constants."""
+    named = _checked_normalize(normalize)
+    return LayoutError(f"normalize={named!r} names mean and std: leave mean, std, scale and bias out.")
+
+
+class Constants(NamedTuple):
     """The scale, bias and unit of a conversion."""
 
     scale: tuple[float, ...] | None
@@ -352,7 +407,7 @@ def normalisation(
     std: PerChannel | Doubles | None,
     arithmetic: object = "multiply",
     maximum: float | None = None,
-) -> Normalisation:
+) -> Constants:
     """The constants of `(x / maximum - mean) / std`; `maximum` is by default an integer source's largest value, else 1.
 
     `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them; a mean above 1 of values
@@ -383,8 +438,8 @@ def normalisation(
             )
         if most != int(most) or not 1 <= most < 1 << 53:
             raise LayoutError(f"arithmetic='divide' divides by a whole number from 1 below 2**53; maximum={maximum!r}.")
-        return Normalisation(deviations, tuple(-centre for centre in means), int(most))
-    return Normalisation(
+        return Constants(deviations, tuple(-centre for centre in means), int(most))
+    return Constants(
         tuple(1.0 / (most * deviation) for deviation in deviations),
         tuple(-centre / deviation for centre, deviation in zip(means, deviations, strict=True)),
     )

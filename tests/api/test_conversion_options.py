@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
+from stridedgpu.values.conversion import NORMALISATIONS
 
 RNG = np.random.default_rng(5)
 PHOTOS = sg.asarray(RNG.integers(0, 256, (2, 12, 16, 3), np.uint8), dims="NHWC")
@@ -35,6 +36,9 @@ OPTIONS = {
     "division": {"mean": [0.4, 0.5, 0.6], "std": 0.5, "arithmetic": "divide"},
     "channels": {"mean": [0.4, 0.5], "std": np.array([0.5, 0.25]), "channels": [2, 0]},
     "matrix": {"matrix": np.array([[0.299, 0.587, 0.114]]), "scale": 0.5, "bias": [-1.0]},
+    "a name": {"normalize": "imagenet"},
+    "a name and channels": {"normalize": "clip", "channels": (2, 0), "arithmetic": "divide"},
+    "a name and a matrix": {"normalize": "siglip", "matrix": [[0.299, 0.587, 0.114]]},
     "integers": {"mean": 0.5, "std": 1 / 255, "dtype": "int16", "rounding": "truncate"},
 }
 FILLED = {"layout": "NHWC4"}
@@ -129,3 +133,41 @@ def test_what_contradicts_itself_is_refused_alike(name):
         FUNCTIONS[name](arithmetic="divide")
     with pytest.raises(sg.LayoutError, match="arithmetic='add' is unknown"):
         FUNCTIONS[name](arithmetic="add")
+    for beside in ({"mean": 0.5}, {"std": 0.5}, {"scale": 2}, {"bias": 2.0}):
+        with pytest.raises(sg.LayoutError, match="normalize='clip' names mean and std: leave mean, std, scale"):
+            FUNCTIONS[name](normalize="clip", **beside)
+    for unknown in ("vgg", ["clip"], 3):
+        with pytest.raises(sg.LayoutError, match=r"normalize=.* is unknown; it is '0..1', 'unit', .* or 'inception'"):
+            FUNCTIONS[name](normalize=unknown)
+
+
+@pytest.mark.parametrize("name", NORMALISATIONS)
+@pytest.mark.parametrize("arithmetic", ["multiply", "divide"])
+def test_a_name_stands_for_its_mean_and_std(name, arithmetic):
+    mean, std = NORMALISATIONS[name]
+    stated = sg.relayout(PHOTOS, dtype="float32", mean=mean, std=std, arithmetic=arithmetic)
+    assert sg.relayout(PHOTOS, dtype="float32", normalize=name, arithmetic=arithmetic).numpy().tobytes() == (
+        stated.numpy().tobytes()
+    )
+    step = sg.Preprocess(normalize=name, arithmetic=arithmetic, device="cpu")
+    assert step(PHOTOS.numpy().transpose(0, 2, 3, 1)).tobytes() == stated.numpy().tobytes()
+
+
+def test_named_figures_follow_the_channels():
+    (red, green, blue), deviations = NORMALISATIONS["imagenet"]
+    swapped = sg.relayout(PHOTOS, dtype="float32", normalize="imagenet", channels=(2, 1, 0))
+    stated = sg.relayout(PHOTOS, dtype="float32", mean=(blue, green, red), std=deviations[::-1], channels=(2, 1, 0))
+    assert swapped.numpy().tobytes() == stated.numpy().tobytes()
+    grey = sg.relayout(PHOTOS[:, :1], dtype="float32", normalize="imagenet", channels=(0, 0, 0))
+    stated = sg.relayout(PHOTOS[:, :1], dtype="float32", mean=(red, green, blue), std=deviations, channels=(0, 0, 0))
+    assert grey.numpy().tobytes() == stated.numpy().tobytes()
+
+
+def test_named_figures_are_those_of_three_colours():
+    four = sg.empty((1, 4, 2, 2), "uint8", dims="NCHW", device="cpu")
+    with pytest.raises(sg.LayoutError, match=r"normalize='clip' is for red, green and blue, and channels="):
+        sg.relayout(four, dtype="float32", normalize="clip", channels=[0, 3])
+    with pytest.raises(sg.LayoutError, match="have 3 values for 4 output channels"):
+        sg.relayout(four, dtype="float32", normalize="clip")
+    with pytest.raises(sg.LayoutError, match="mean= and std= normalise a picture, and a Frame as out= holds pixels"):
+        sg.relayout(PHOTOS[0], out=FRAME, normalize="clip")

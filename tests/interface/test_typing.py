@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
-from stridedgpu.preprocess.declaration import NORMALISATIONS, Normalization
 from stridedgpu.problems.index_rule import Mode
+from stridedgpu.values.conversion import NORMALISATIONS
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.interpolation import INTERPOLATIONS
 
@@ -82,6 +82,7 @@ reveal_type(sg.gather_crops([np.zeros((4, 6, 3))], [[0, 0]], (2, 2), flip=[True]
 reveal_type(sg.scatter_nd(frames, [[0]], frames[:1]))  # StridedTensor
 per_channel = np.array([1.0, 2.0, 3.0])
 reveal_type(sg.relayout(frames, scale=per_channel, bias=np.float32(1)))  # StridedTensor
+reveal_type(sg.relayout(frames, normalize="imagenet"))  # StridedTensor
 reveal_type(sg.relayout(frames, mean=0.5, std=[1, 2, 3], out=np.zeros((2, 3, 4, 5))))  # StridedTensor
 reveal_type(sg.frombuffer(mmap.mmap(-1, 64), (4, 16), np.uint8, row_pitch_bytes=16))  # StridedTensor
 reveal_type(sg.picture.text(frames))  # str
@@ -118,6 +119,7 @@ sg.plan_gather(frames, None)  # error: arg-type
 given[0] = "white"  # error: assignment
 sg.relayout(frames, layouts="NCHW")  # error: call-overload
 sg.relayout(frames, rounding="up")  # error: call-overload
+sg.relayout(frames, normalize="coco")  # error: call-overload
 sg.gather(frames, [0], mode="wrapped")  # error: arg-type
 sg.resize(frames, (2, 2), interpolation="bilinear")  # error: arg-type
 sg.Preprocess(interpolation="bilinear")  # error: arg-type
@@ -241,7 +243,7 @@ def test_the_names_of_rules_are_those_of_the_tables():
     assert set(get_args(sg.typing.Interpolation)) == set(INTERPOLATIONS)
     assert get_args(sg.typing.IndexMode) == get_args(Mode)
     assert get_args(sg.typing.Rounding) == ("nearest", "truncate")
-    assert get_args(Normalization) == tuple(NORMALISATIONS)
+    assert get_args(sg.typing.Normalization) == tuple(NORMALISATIONS)
     assert set(get_args(get_args(sg.typing.DTypeLike)[0])) == set(ELEMENT_TYPES)
 
 
