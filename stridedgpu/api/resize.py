@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import array_of_values, operand_of
-from stridedgpu.operations.images import CropSources
+from stridedgpu.operations.images import CropSources, as_batch
 from stridedgpu.operations.options import result_options
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.resize import (
     PlannedResize,
     ReadImages,
-    as_batch,
     box_of,
     checked_rule,
     placement,

@@ -8,7 +8,7 @@ fewer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Complex, Integral, Real
@@ -21,7 +21,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import CropsLaunch, DirectCrops, FrameLaunch, Located
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import CPU, device_named, planner_named
+from stridedgpu.devices.selection import CPU, chosen_device, device_named, planner_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
@@ -39,7 +39,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .channel_mixing import run_steps, unmixed_step, write_mixed
-from .images import CropSources, FrameRequirement, FrameSources, check_apart, frames_like
+from .images import CropSources, FrameRequirement, FrameSources, as_batch, check_apart, frames_like
 from .move import move_elements
 from .options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, check_output_layout, no_tensor
@@ -51,7 +51,7 @@ __all__ = [
     "PlannedCrops",
     "PlannedFrameCrops",
     "batch_image",
-    "batch_parts",
+    "batch_result",
     "checked_frames",
     "crop_operands",
     "crop_request",
@@ -131,21 +131,53 @@ def crop_operands(
     sources.check(channel_count, element, device)
     count = len(sources.layouts)
     request = crop_request((count, channel_count), element, size, values, fill, axes)
-    conversion = request.conversion
     starts, flips = origins_of(origins, count, axes), flips_of(flip, count)
+
+    def write(target: Operand, conversion: Conversion) -> None:
+        write_crops(sources, starts, flips, conversion, request.fill, target, stream)
+
+    return batch_result(sources, (request.sizes, _LABELS[axes]), request.conversion, memory, out, write, stream)
+
+
+def batch_result(
+    sources: CropSources,
+    shape: tuple[tuple[int, ...], Labels],
+    conversion: Conversion,
+    memory: MemoryOptions,
+    out: Operand | None,
+    write: Callable[[Operand, Conversion], None],
+    stream: object,
+) -> Operand:
+    """The result of an operation on images, of a `shape` (sizes and labels), in `out` or in new memory.
+
+    `write` fills a batch with axes N, C, H, W (of volumes N, C, D, H, W) by a conversion; a channel-blocked order has a
+    batch for each block. For another device the result is written beside the images and moved.
+    """
+    (sizes, labels), here = shape, sources.device
+    there = here if memory.device is None else chosen_device(memory.device)
     if out is None:
-        where = CPU if device == "cpu" else device_named(device)
-        target = memory.allocation(request.sizes, _LABELS[axes], conversion.target).allocate(where, stream)
+        room = memory.allocation(sizes, labels, conversion.target)
+        target = room.allocate(CPU if here == "cpu" else device_named(here), stream)
     else:
-        check_output(out, request.sizes, conversion.target, device, sources.near(out))
+        check_output(out, sizes, conversion.target, here, sources.near(out))
         target = out
+    batch = target
+    if len(labels) < len(CROP_LABELS):
+        whole = target.layout
+        is_blocked = whole.ndim > len(labels)
+        whole = whole.unsqueezed(0) if is_blocked else as_batch(whole, "".join(map(str, labels)))
+        batch = target.with_layout(whole, owns_padding=target.owns_padding)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if order is None or order.multiple == 1:
-        write_crops(sources, starts, flips, conversion, request.fill, target, stream)
+        write(batch, conversion)
     else:
-        for into, part in batch_parts(target, conversion, channel_count, order, stream):
-            write_crops(sources, starts, flips, part, request.fill, into, stream)
-    return target
+        for into, part in _batch_parts(batch, conversion, sources.channels, order, stream):
+            write(into, part)
+    if there == here:
+        return target
+    arrived = room.allocate(device_named(there), stream)
+    assign_operand(target, arrived, stream)
+    return arrived
 
 
 def write_crops(
@@ -312,16 +344,13 @@ def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: s
     return colour.with_layout(Layout((channels, *window), (1, 0, 0)))
 
 
-def batch_parts(
-    target: Operand, conversion: Conversion, source_channels: int, order: ChannelOrder | None, stream: object = None
+def _batch_parts(
+    target: Operand, conversion: Conversion, source_channels: int, order: ChannelOrder, stream: object
 ) -> Iterator[tuple[Operand, Conversion]]:
-    """The batch as targets with axes N, C, H, W and their conversions; channel fillers are zeroed here.
+    """The targets, axes N, C, H, W, of a batch with filled channels, and their conversions; fillers are zeroed here.
 
     There is one target, except in a channel-blocked order, which has one for each block.
     """
-    if order is None or order.multiple == 1:
-        yield target, conversion
-        return
     if conversion.matrix is not None:
         raise LayoutError("matrix= does not fill channels up: relayout with matrix= first, then into a filled layout.")
     layout = target.layout

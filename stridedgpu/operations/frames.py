@@ -12,16 +12,16 @@ from stridedgpu.devices.selection import device_named
 from stridedgpu.problems.frame_problem import SamplesProblem
 from stridedgpu.values.axis_labels import Labels, inferred_labels
 from stridedgpu.values.colour_matrix import luma_matrix
-from stridedgpu.values.conversion import AS_IT_IS, ConversionOptions
+from stridedgpu.values.conversion import AS_IT_IS, Conversion, ConversionOptions
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.strides import integers
 
-from .channel_blocks import parse_order
 from .crops import (
+    CROP_LABELS,
     batch_image,
-    batch_parts,
+    batch_result,
     checked_frames,
     launches_of_frames,
     window_problem,
@@ -30,7 +30,7 @@ from .crops import (
 from .images import FrameRequirement, FrameSources, check_frames
 from .move import move_elements
 from .options import MemoryOptions
-from .plans import HasOperand, Plan, PlanOperand, check_output
+from .plans import HasOperand, Plan, PlanOperand
 from .relayout import relayout_operand, result_sizes
 
 __all__ = [
@@ -48,8 +48,6 @@ __all__ = [
 
 FRAME_LABELS: Labels = ("C", "H", "W")
 
-_BATCH_LABELS: Labels = ("N", *FRAME_LABELS)
-
 
 def relayout_frames(
     frames: Sequence[FrameOperand],
@@ -61,30 +59,25 @@ def relayout_frames(
     is_batch: bool,
 ) -> Operand:
     """Frames of one size as RGB: one image (C, H, W), or with `is_batch` a batch (N, C, H, W)."""
-    element, device = check_frames(frames)
+    sources = FrameSources.of_frames(frames)
+    height, width = sources.size
     for number, frame in enumerate(frames):
-        if frame.sizes != frames[0].sizes:
+        if frame.sizes != (height, width):
             raise LayoutError(
-                f"frames[{number}] is {frame.sizes[0]} x {frame.sizes[1]} and frames[0] "
-                f"{frames[0].sizes[0]} x {frames[0].sizes[1]}; frames of different sizes need a common one: "
-                "resize, letterbox or gather_crops."
+                f"frames[{number}] is {frame.sizes[0]} x {frame.sizes[1]} and frames[0] {height} x {width}; frames of "
+                "different sizes need a common one: resize, letterbox or gather_crops."
             )
     if out is not None:
         memory.check_beside_out()
-    conversion = values.conversion(element, CHANNELS, element if out is None else out.element)
-    image = result_sizes((CHANNELS, *frames[0].sizes), conversion, 0)
-    sizes, labels = ((len(frames), *image), _BATCH_LABELS) if is_batch else (image, FRAME_LABELS)
-    if out is None:
-        target = memory.allocation(sizes, labels, conversion.target).allocate(device_named(device), stream)
-    else:
-        check_output(out, sizes, conversion.target, device, FrameSources.of_frames(frames).near(out))
-        target = out
-    batch = target if is_batch else target.with_layout(target.layout.unsqueezed(0))
-    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
-    for into, part in batch_parts(batch, conversion, CHANNELS, order, stream):
+    conversion = values.conversion(sources.element, CHANNELS, sources.element if out is None else out.element)
+    counted, labels = ((len(frames),), CROP_LABELS) if is_batch else ((), FRAME_LABELS)
+    sizes = (*counted, conversion.output_channels(CHANNELS), height, width)
+
+    def write(batch: Operand, part: Conversion) -> None:
         for number, frame in enumerate(frames):
-            write_frame_window(frame, (0, 0), into.with_layout(into.layout.sliced(number)), part, stream)
-    return target
+            write_frame_window(frame, (0, 0), batch.with_layout(batch.layout.sliced(number)), part, stream)
+
+    return batch_result(sources, (sizes, labels), conversion, memory, out, write, stream)
 
 
 def moved_frame(frame: FrameOperand, device: str) -> FrameOperand:

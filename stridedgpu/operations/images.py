@@ -14,7 +14,7 @@ from typing import Final
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.problems.frame_problem import FrameSurface
+from stridedgpu.problems.frame_problem import FrameSurface, packed_pixels
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -26,6 +26,7 @@ __all__ = [
     "CropSources",
     "FrameRequirement",
     "FrameSources",
+    "as_batch",
     "check_apart",
     "check_frames",
     "frames_like",
@@ -33,6 +34,15 @@ __all__ = [
 
 MOST_IMAGES: Final = 1 << 28
 """More images than there is memory to list: a view that repeats one can have as many."""
+
+
+@lru_cache(maxsize=1024)
+def as_batch(layout: Layout, labels: str) -> Layout:
+    """A layout of images with the axes N, C, H, W; an axis that `labels` lacks has size 1."""
+    places = [labels.find(axis) for axis in "NCHW"]
+    sizes = [1 if place < 0 else layout.sizes[place] for place in places]
+    strides = [0 if place < 0 else layout.strides[place] for place in places]
+    return Layout(sizes, strides, layout.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +216,10 @@ class FrameSources(CropSources):
         for frame in frames:
             colours = frame.colours
             if colours is None:
-                layouts.append(frame.surface.pixels)
+                layouts.append(packed_pixels(*frame.sizes))
             else:
-                layouts.append(colours.layout.shifted(-colours.layout.first_offset))
+                first = colours.layout.first_offset
+                layouts.append(colours.layout.shifted(-first) if first else colours.layout)
         planes = [plane for frame in frames for plane in frame.planes]
         return cls(layouts, (), planes, is_batch=False, argument="frames", frames=frames)
 

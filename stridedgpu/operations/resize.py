@@ -14,7 +14,7 @@ import numpy as np
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, ResizeLaunch, ResizeSource
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
-from stridedgpu.devices.selection import CPU, chosen_device, device_named
+from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.problems.crop_windows import source_steps
@@ -33,17 +33,15 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
 from .channel_mixing import run_steps, unmixed_step, write_mixed
-from .crops import batch_parts, fill_bytes, flips_of, window_size
-from .images import MOST_IMAGES, CropSources, FrameRequirement, FrameSources, frames_like
+from .crops import batch_result, fill_bytes, flips_of, window_size
+from .images import MOST_IMAGES, CropSources, FrameRequirement, FrameSources, as_batch, frames_like
 from .options import MemoryOptions
 from .pillow_passes import DEFAULT_PASSES, warn_of_other_passes
-from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, no_tensor
-from .relayout import assign_operand
+from .plans import HasOperand, Plan, PlanOperand, Requirement, no_tensor
 
 __all__ = [
     "PlannedResize",
     "ReadImages",
-    "as_batch",
     "box_of",
     "checked_rule",
     "placement",
@@ -130,15 +128,6 @@ def _rule(
 
 
 _rule_of_words = lru_cache(maxsize=256)(_rule)
-
-
-@lru_cache(maxsize=1024)
-def as_batch(layout: Layout, labels: str) -> Layout:
-    """A layout of images with the axes N, C, H, W; an axis that `labels` lacks has size 1."""
-    places = [labels.find(axis) for axis in "NCHW"]
-    sizes = [1 if place < 0 else layout.sizes[place] for place in places]
-    strides = [0 if place < 0 else layout.strides[place] for place in places]
-    return Layout(sizes, strides, layout.offset)
 
 
 def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box") -> Box:
@@ -296,7 +285,7 @@ def resize_operands(
     stream: object = None,
 ) -> Operand:
     """Resize every window into a batch with the axes `labels`, from images of `size`; one source for each window."""
-    channel_count, element, here = sources.channels, sources.element, sources.device
+    channel_count, element = sources.channels, sources.element
     if out is not None:
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
@@ -308,24 +297,11 @@ def resize_operands(
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if order is not None and order.is_blocked and labels != "NCHW":
         raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
-    there = here if memory.device is None else chosen_device(memory.device)
-    if out is None:
-        room = memory.allocation(sizes, tuple(labels), conversion.target)
-        target = room.allocate(device_named(here), stream)
-    else:
-        inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
-        check_output(out, sizes, conversion.target, here, inputs)
-        target = out
-    whole = target
-    if target.layout.ndim == len(labels):
-        whole = target.with_layout(as_batch(target.layout, labels), owns_padding=target.owns_padding)
-    for into, part in batch_parts(whole, conversion, channel_count, order, stream):
-        write_resized(sources, windows, rule, part, color, into, stream)
-    if there == here:
-        return target
-    arrived = room.allocate(device_named(there), stream)
-    assign_operand(target, arrived, stream)
-    return arrived
+
+    def write(target: Operand, part: Conversion) -> None:
+        write_resized(sources, windows, rule, part, color, target, stream)
+
+    return batch_result(sources, (sizes, tuple(labels)), conversion, memory, out, write, stream)
 
 
 @dataclass(frozen=True, slots=True)

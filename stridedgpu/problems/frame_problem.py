@@ -16,7 +16,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["CHROMA", "FrameProblem", "FrameSurface", "SamplesProblem"]
+__all__ = ["CHROMA", "FrameProblem", "FrameSurface", "SamplesProblem", "packed_pixels"]
 
 CHROMA: Final = {
     "repeated": "each sample of chroma is that of all its pixels",
@@ -48,12 +48,15 @@ class FrameSurface:
     @property
     def pixels(self) -> Layout:
         """The layout of the frame's RGB pixels in packed memory, with axes C, H, W."""
-        return _packed(*self.sizes)
+        return packed_pixels(*self.sizes)
 
     def window(self, height: int, width: int) -> FrameProblem:
         """The problem of a window as packed RGB pixels of the samples' type."""
         element = self.samples.element
-        target, conversion = TensorSpec(_packed(height, width), element, element.itemsize), Conversion(element, element)
+        target, conversion = (
+            TensorSpec(packed_pixels(height, width), element, element.itemsize),
+            Conversion(element, element),
+        )
         return FrameProblem(self.samples, self.sizes, self.plane_strides, self.matrix, self.chroma, target, conversion)
 
     def __str__(self) -> str:
@@ -61,7 +64,7 @@ class FrameSurface:
         return f"{self.samples.name} frames, chroma {self.chroma}"
 
 
-def _packed(height: int, width: int) -> Layout:
+def packed_pixels(height: int, width: int) -> Layout:
     """RGB pixels without gaps, with axes C, H, W."""
     return Layout((3, height, width), (1, 3 * width, 3))
 
