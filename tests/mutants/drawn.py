@@ -2,8 +2,9 @@
 
 A line is drawn first, then one place in it, then one of the operators that change this place: a sum, which has eleven
 replacements, is drawn as often as a condition, which has one. What changes no result is left out: annotations, which no
-module evaluates; `slots=` and `strict=`; what only type checkers read; and identity in place of equality or the other
-way round, which are the same for the integers, enumerations and None that are compared here.
+module evaluates; `slots=` and `strict=`; what only type checkers read, as `@overload` and blocks of `TYPE_CHECKING`; and
+identity in place of equality or the other way round, which are the same for the integers, enumerations and None that are
+compared here.
 """
 
 from __future__ import annotations
@@ -99,15 +100,23 @@ def places(file: str, source: str) -> list[Place]:
 
 def _changes_nothing(node: Any) -> bool:
     """Whether a node lies in an annotation, of a variable, a parameter or a result, or in what no result depends on."""
-    if node.type == "if_stmt" and node.children[1].get_code(include_prefix=False) == "TYPE_CHECKING":
+    if _is_for_type_checkers(node):
         return True
     while (parent := node.parent) is not None:
         if node is _annotation(parent):
+            return True
+        if parent.type == "decorated" and "@overload" in parent.children[0].get_code(include_prefix=False).split():
+            return True
+        if _is_for_type_checkers(parent) and node is parent.children[3]:  # if, condition, colon, block
             return True
         if parent.type == "argument" and parent.children[0].get_code(include_prefix=False) in _OF_NO_RESULT:
             return True
         node = parent
     return False
+
+
+def _is_for_type_checkers(node: Any) -> bool:
+    return node.type == "if_stmt" and node.children[1].get_code(include_prefix=False) == "TYPE_CHECKING"
 
 
 def _annotation(node: Any) -> Any:

@@ -27,6 +27,15 @@ class Pair:
         if x is None:
             return self.first
         return [a + b for a, b in zip(self, more, strict=True)]
+    @overload
+    def minus(self, x: int = 1) -> int: ...
+    @overload
+    @staticmethod
+    def minus(self, x: str = 1) -> str: ...
+if TYPE_CHECKING:
+    Number = 3
+else:
+    Number = 4
 """
 
 
@@ -66,8 +75,9 @@ def test_annotations_and_what_changes_no_result_are_left_as_they_are():
         (8, "core/AddNot"),
         (8, "core/ReplaceComparisonOperator_Is_IsNot"),
         *((10, name) for line, name in changed if line == 10 and name.startswith("core/ReplaceBinaryOperator_Add_")),
+        (19, "core/NumberReplacer"),
     }
-    assert len(changed) == 16
+    assert len(changed) == 17
 
 
 @pytest.mark.slow
