@@ -134,6 +134,11 @@ def test_a_target_says_what_it_lacks(target, lacks):
     assert target.lacks is None if lacks is None else target.lacks.startswith(lacks)
 
 
+def test_a_target_without_sizes_has_two_cores_and_usual_caches():
+    for target in (Target.stated("x86-64-v3"), Target.stated("aarch64")):
+        assert target[2:] == (2, 32 * 1024, MB, 32 * MB)
+
+
 def test_machine_code_runs_where_all_of_its_instruction_sets_are():
     small, large = Target.stated("x86-64-v3"), Target.stated("x86-64-v4", ["avx512vbmi"])
     assert small.runs_on(large)

@@ -72,6 +72,38 @@ def test_every_item_is_done_once(items, count):
 
 
 @needs_compiler
+@pytest.mark.parametrize("count, items", [(1, 100), (8, 1)])
+def test_one_thread_or_one_item_wakes_nobody(monkeypatch, count, items):
+    sg.set_num_threads(count)
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
+    monkeypatch.setattr(worker_pool._pool, "run", lambda *arguments: pytest.fail("the pool was woken"))
+    monkeypatch.setattr(worker_pool._Pool, "grow", lambda *arguments: pytest.fail("workers were started"))
+    done = []
+    share_items(done.append, items)
+    assert done == [*range(items)]
+
+
+@needs_compiler
+@pytest.mark.parametrize("cores", [2, 8])
+def test_a_job_has_room_for_each_thread_and_more_threads_than_cores_do_not_spin(monkeypatch, cores):
+    sg.set_num_threads(4)
+    pool = worker_pool._Pool()
+    pool.cores = cores
+    pool.grow(4)
+    plain_run, spins = pool.run, []
+
+    def run(*arguments):
+        spins.append(arguments[-1])
+        plain_run(*arguments)
+
+    pool.run = run
+    monkeypatch.setattr(worker_pool, "_pool", pool)
+    share_items(lambda _: None, 20)
+    assert spins == [0 if cores < 4 else worker_pool.policy().sharing.spins]
+    assert [len(job.words) for job in pool.jobs] == [(1 + 4) * worker_pool.LINE_WORDS]
+
+
+@needs_compiler
 def test_work_is_shared_between_threads():
     met = threading.Barrier(4, timeout=600)  # breaks unless four threads work at once
     share_items(lambda _: met.wait(), 4)

@@ -2,9 +2,9 @@
 
 A line is drawn first, then one place in it, then one of the operators that change this place: a sum, which has eleven
 replacements, is drawn as often as a condition, which has one. What changes no result is left out: annotations, which no
-module evaluates; `slots=` and `strict=`; what only type checkers read, as `@overload` and blocks of `TYPE_CHECKING`; and
-identity in place of equality or the other way round, which are the same for the integers, enumerations and None that are
-compared here.
+module evaluates; `slots=` and `strict=`; what only type checkers read, as `@overload` and blocks of `TYPE_CHECKING`;
+and identity in place of equality or the other way round, which are the same for the integers, enumerations and None
+that are compared here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tests that judge a module: those of its own name in the tests' folder of its package, then those of its subject.
 
 A row is of modules whose path below the package fits its pattern. What it names is read with `{module}` replaced, and
-left out where there is no such file. All rows that fit count, in order, up to four files: what kills most stands first,
+left out where there is no such file. All rows that fit count, in order, up to six files: what kills most stands first,
 and what follows costs most where a mutant survives.
 """
 
@@ -15,7 +15,7 @@ from .table import PROJECT
 
 __all__ = ["ROWS", "nearest_tests"]
 
-_FILES: Final = 4
+_FILES: Final = 6
 
 _RESIZES: Final = ("cpu/test_compiled_resize.py", "cpu/test_resize_filters.py", "operations/test_resize.py")
 _FRAMES: Final = ("cpu/test_frame_loops.py", "operations/test_frame_output.py", "api/test_frames.py")
@@ -83,9 +83,11 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("picture/drawing.py", ("interface/test_picture_frame.py",)),
     ("picture/*", ("interface/test_picture_text.py", "interface/test_picture_svg.py", "interface/test_show.py")),
     # operations, and what they are called by
-    ("operations/*", ("operations/test_{module}.py",)),
+    ("operations/*", ("operations/test_{module}.py", "interface/test_error_texts.py")),
     ("api/warmup.py", ("cuda/device/test_device.py", "cpu/test_jit.py")),
     ("api/*", ("api/test_{module}.py", "operations/test_{module}.py")),
+    ("api/*", ("interface/test_error_texts.py", "interface/test_signatures.py")),
+    ("api/tensor_protocols.py", ("exchange/test_release.py",)),
     ("api/creation.py", ("api/test_from_pointer.py", "api/test_frombuffer.py", "operations/test_devices.py")),
     ("api/crops.py", ("operations/test_crops.py", "operations/test_resize.py")),
     ("*/*crop*", ("operations/test_crops.py", "operations/test_index_refusals.py", "operations/test_index_plans.py")),
@@ -111,7 +113,9 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ("operations/test_refusals.py", "operations/test_relayout_plan.py", "operations/test_transfer.py"),
     ),
     # steps and loaders
-    ("preprocess/*", ("preprocess/test_{module}.py",)),
+    ("preprocess/*", ("preprocess/test_{module}.py", "preprocess/test_outcomes.py")),
+    ("preprocess/[dlps]*.py", ("interface/test_error_texts.py", "interface/test_signatures.py")),
+    ("preprocess/decoding.py", ("interface/test_command_line.py",)),
     (
         "preprocess/worker.py",
         ("preprocess/test_step.py", "preprocess/test_annotations.py", "preprocess/test_loader.py"),

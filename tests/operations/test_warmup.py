@@ -94,3 +94,15 @@ def test_the_call_is_made_once_with_its_arguments_and_its_errors_are_raised() ->
         sg.warmup(sg.resize, photo, 4, dims="HWC", passes="diagonal")
     with pytest.raises(TypeError, match="unexpected keyword argument 'value'"):
         sg.warmup(value=3)
+
+
+@needs_compiler
+def test_the_common_relayouts_are_those_that_the_docstring_names() -> None:
+    def kernel(source: tuple[str, str], target: tuple[str, str], scale: tuple[float, ...] | None = None) -> str:
+        sides = (sg.empty((8, 3, 224, 224), dtype, layout=order, dims="NCHW") for dtype, order in (source, target))
+        return sg.plan_relayout(*sides, scale=scale, bias=scale).kernel
+
+    scaled = [kernel(("uint8", "NHWC"), (dtype, "NCHW"), (0.25, 0.5, 0.75)) for dtype in ("float32", "float16")]
+    pixels = [kernel((dtype, "NHWC"), (dtype, "NCHW")) for dtype in ("uint8", "float32", "float16")]
+    planes = [kernel(("uint8", "NCHW"), ("uint8", "NHWC")), kernel(("float32", "NCHW"), ("float16", "NCHW"))]
+    assert sorted(sg.warmup(device="cpu")) == sorted({*scaled, *pixels, *planes})

@@ -145,6 +145,18 @@ def test_planes_that_are_given_as_pixels_are_refused(given):
     assert np.shape(sg.Preprocess(dims="NCHW", crop=2, device="cpu")(given))[1:] == (3, 2, 2)
 
 
+@pytest.mark.parametrize(
+    "sizes, is_doubtful", [((4, 5, 5), True), ((5, 6, 6), False), ((4, 4, 5), False), ((4, 5, 4), False)]
+)
+def test_planes_have_at_most_four_channels_and_pictures_more_rows(sizes, is_doubtful):
+    step, given = sg.Preprocess(crop=2, device="cpu"), np.zeros((2, *sizes), np.uint8)
+    if is_doubtful:
+        with pytest.raises(sg.LayoutError, match="look like channels that come first"):
+            step(given)
+    else:
+        assert step(given).shape == (2, sizes[-1], 2, 2)
+
+
 def test_grey_colour_and_alpha_in_one_list():
     given = [frames(1, channels=channels)[0] for channels in (3, 4, 3)] + [frames(1)[0].astype(np.float32) / 255]
     step = sg.Preprocess(channels=(0, 1, 2), crop=(20, 24), mean=0.5, std=0.5)
