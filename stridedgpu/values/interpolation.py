@@ -204,14 +204,14 @@ OpenCV's, whose taps repeat the pixels at the edges."""
 class Interpolation:
     """The library and filter that a resize reproduces to the bit; one object for each name.
 
-    `arithmetics` are those of the element types that the rule resizes, apart from integer scale factors. A "filter"
+    `arithmetic_of` has the element types that the rule resizes, apart from integer scale factors. A "filter"
     weights a source pixel by `filter` at its distance, and reads `support` pixels to either side, both counted in
     pixels of the coarser of the two grids.
     """
 
     name: InterpolationName
     sampling: Sampling
-    arithmetics: Mapping[str, Arithmetic]
+    arithmetic_of: Mapping[str, Arithmetic]
     filter: Filter | None = None
     support: float = 0.0
 
@@ -279,9 +279,9 @@ def arithmetic_of(interpolation: Interpolation, element: ElementType) -> Arithme
     """
     if interpolation.is_nearest:
         return Arithmetic.COPY
-    arithmetic = interpolation.arithmetics.get(element.name)
+    arithmetic = interpolation.arithmetic_of.get(element.name)
     if arithmetic is None:
-        types = "uint8" if len(interpolation.arithmetics) == 1 else "uint8, uint16 and float32"
+        types = "uint8" if len(interpolation.arithmetic_of) == 1 else "uint8, uint16 and float32"
         raise ElementTypeError(
             f"interpolation={str(interpolation)!r} resizes {types}, and the source holds {element}: relayout it with "
             "dtype= first, or take a nearest interpolation, which moves elements of every type."

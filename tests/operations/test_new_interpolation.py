@@ -22,7 +22,7 @@ def mitchell(x, maths):
 def row(monkeypatch):
     name = "pillow-mitchell"
     bicubic = rules.INTERPOLATIONS["pillow-bicubic"]
-    rule = rules.Interpolation(name, "filter", bicubic.arithmetics, mitchell, 2.0)
+    rule = rules.Interpolation(name, "filter", bicubic.arithmetic_of, mitchell, 2.0)
     monkeypatch.setattr(rules, "INTERPOLATIONS", {**rules.INTERPOLATIONS, name: rule})
     return name
 
