@@ -5,8 +5,9 @@ One kernel does both, in vectors, on as many threads as the work pays for:
     indices    2 -1  0 ...       each read once, and compared with the size of its axis
     marks      1 0 1 ... 1       with `unique=True` a byte for each element that indices could name, which is set
 
-As many marks as indices: all are distinct. The kernel reports only that an index is wrong. NumPy then finds the first
-wrong index and words the error.
+As many marks as indices: all are distinct. Rows of a short axis have a bit for each element, in registers, instead of
+bytes in memory. A few indices are compared in pairs. The kernel reports only that an index is wrong. NumPy then finds
+the first wrong index and words the error.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 
 from .gather_indices import IndexKind, lanes_of, load_indices, resolved
-from .ir import LINE_BYTES, Code, Value, vector_type
+from .ir import LINE_BYTES, Code, Value, constant, vector_type
 from .jit import compiled, moving_function
 from .work_grid import places_of_items
 from .worker_pool import run_shared
@@ -40,6 +41,9 @@ _FIELDS: Final = 3
 """Fields of an indexed axis: its size, the pitch of its ids, the bytes to its number in a tuple. And of an outer loop:
 its size, its stride in bytes, the pitch of its ids."""
 
+_WORD: Final = 64
+"""Bits of a word of marks."""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
@@ -48,7 +52,8 @@ class IndexCheck:
     Parameters: size, stride in bytes, pitch of ids, block and number of blocks of `a`, then of `b`; the fields of each
     axis, and those of each outer loop, innermost first. A wrong index sets the target, a 64-bit number, to 1.
     With `marks` each index sets the byte of its id, a cache line behind the target and on. Ids are clamped whatever the
-    indices hold, so that no other byte is written.
+    indices hold, so that no other byte is written. With `words` each index sets its bit in so many words, all new for
+    each row of `b`, which has one block. With `paired` ids, so many that one item has, each is compared with all.
     """
 
     index: IndexKind
@@ -56,6 +61,8 @@ class IndexCheck:
     rank: int
     lanes: int
     marks: bool
+    words: int
+    paired: int
 
     def text(self, name: str) -> str:
         """The module."""
@@ -69,6 +76,7 @@ class IndexCheck:
         numbers = Value(vector_type(lanes, "i64"), "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">")
         along, marks = code.multiply(numbers, code.splat(pitch, lanes)), code.at(code.target, LINE_BYTES)
         sizes = [code.splat(extent, lanes) for extent, _, _ in axes]
+        listed, zero = code.scratch(8 * self.paired), code.full(numbers.type, 0)
         with places_of_items(code, [b[4], a[4], *(count for count, *_ in outer)]) as (b_place, a_place, *places):
             address, first = code.source, code.full("i64", 0)
             for place, (_, step, ids) in zip(places, outer, strict=True):
@@ -83,7 +91,8 @@ class IndexCheck:
                 row = code.add(a_start, number)
                 at_row = code.at(address, code.multiply(row, a[1]))
                 ids_of_row = code.add(first, code.multiply(row, a[2]))
-                with code.fold(steps, wrong) as (step, of_row):
+                at_list = code.at(listed, code.multiply(code.multiply(row, b[0]), 8))
+                with code.fold(steps, [*wrong, *[zero] * self.words]) as (step, of_row):
                     here = code.smaller(code.add(start, code.multiply(step, lanes)), latest)
                     at = code.at(at_row, code.multiply(here, stride))
                     names = code.add(along, code.splat(code.add(ids_of_row, code.multiply(here, pitch)), lanes))
@@ -91,9 +100,19 @@ class IndexCheck:
                         indices = load_indices(code, kind, code.at(at, offset), stride, lanes)
                         # Adding the size to the range -size .. size - 1 leaves one unsigned comparison.
                         shifted = code.add(indices, extent) if kind.signed else indices
+                        if self.words:
+                            # Of a valid index and its sum with the size the position is the smaller, without signs.
+                            # A wrong one has no bit that counts.
+                            position = code.call(f"llvm.umin.v{lanes}i64", indices.type, indices, shifted)
+                            for word in range(self.words):
+                                bit = code.binary("sub", position, _WORD * word)
+                                mark = code.binary("shl", code.full(bit.type, 1), bit)
+                                mark = code.select(code.compare("icmp ult", bit, _WORD), mark, zero)
+                                of_row[1 + word] = code.binary("or", of_row[1 + word], mark)
+                            continue
                         valid = code.multiply(extent, 2) if kind.signed else extent
                         of_row[0] = code.binary("or", of_row[0], code.compare("icmp uge", shifted, valid))
-                        if self.marks:
+                        if self.marks or self.paired:
                             position = resolved(code, kind, indices, extent)
                             # The last axis' pitch is 1.
                             is_last = extent is sizes[-1]
@@ -102,10 +121,29 @@ class IndexCheck:
                             )
                     for lane in range(lanes if self.marks else 0):
                         code.store(Value("i8", "1"), code.at(marks, code.extract(names, lane)), 1)
-                wrong[:] = of_row
+                    if self.paired:
+                        code.store(names, code.at(at_list, code.multiply(here, 8)), 8)
+                wrong[0] = of_row[0]
+                if self.words:
+                    differs = code.compare("icmp ne", self._count(code, of_row[1:], axes[0][0]), b[0])
+                    wrong[0] = code.binary("or", wrong[0], code.splat(differs, lanes))
+            with code.loop(0, self.paired) as one, code.loop(0, one) as other:
+                pair = [code.load("i64", code.at(listed, code.multiply(place, 8)), 8) for place in (one, other)]
+                with code.when(code.compare("icmp eq", *pair)):
+                    code.store(Value("i64", "1"), code.target, 8)
             with code.when(code.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", wrong[0])):
                 code.store(Value("i64", "1"), code.target, 8)
         return code.text(name)
+
+    def _count(self, code: Code, words: list[Value], size: Value) -> Value:
+        """How many of the first `size` bits are set in any lane of the words."""
+        count = code.full("i64", 0)
+        for end, word in enumerate(words, 1):
+            bits = code.call(f"llvm.vector.reduce.or.v{self.lanes}i64", "i64", word)
+            if end == self.words:
+                bits = code.binary("shl", bits, code.binary("sub", constant(_WORD * end), size))
+            count = code.add(count, code.call("llvm.ctpop.i64", "i64", bits))
+        return count
 
 
 def _block(code: Code, place: Value, loop: list[Value]) -> tuple[Value, Value]:
@@ -119,7 +157,7 @@ def _block(code: Code, place: Value, loop: list[Value]) -> tuple[Value, Value]:
 class IndexCheckCall:
     """A kernel with its parameters. The first index lies `offset` bytes behind the lowest one; `nbytes` are all.
 
-    `marks` are the bytes that indices mark, 0 for a check of their range alone; `count` are the indices.
+    `marks` are the bytes that indices mark, 0 where they mark none; `count` are the indices.
     """
 
     kernel: IndexCheck
@@ -155,11 +193,17 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
     has_marks = bool(rule.axis_pitches) and bool(along)
     limits, itemsize = policy().index_check, rule.index.element.itemsize
     marks = ids * prod(loop.size for loop in own) if has_marks else 0
+    words = paired = 0
     if has_marks:
         if marks < count or not all(loop.stride for loop in along):
             return None
-        if marks > max(policy().numpy.flags_of_index * count, limits.small_marks):
+        if along == loops[-1:] and len(rule.axes) == 1 and ids <= limits.most_bits:
+            words = -(-ids // _WORD)
+        elif count <= limits.most_paired and len(loops) <= 2:
+            paired = count
+        elif marks > max(policy().numpy.flags_of_index * count, limits.small_marks):
             return None
+        marks = 0 if words or paired else marks
     else:
         loops = [loop for loop in loops if loop.stride]  # each index is looked at once
         count = prod(loop.size for loop in loops)
@@ -170,7 +214,8 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
     loops = [loop._replace(pitch=pitch) for loop, pitch in zip(loops, reversed(pitches), strict=True)]
     b, a = (loops.pop() if loops else _Loop(1, 0, 0) for _ in range(2))
     nbytes = count * len(rule.axes) * itemsize
-    wanted, parameters, items = limits.indices_of_item(count, nbytes), [], prod(loop.size for loop in loops)
+    wanted = max(limits.indices_of_item(count, nbytes), b.size if words else paired)
+    parameters, items = [], prod(loop.size for loop in loops)
     for loop, most in ((a, wanted // b.size), (b, wanted)):
         block = max(1, min(loop.size, most))
         parameters += [*loop, block, -(-loop.size // block)]
@@ -181,7 +226,7 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
     for loop in reversed(loops):
         parameters += loop
     kind = IndexKind(itemsize, rule.is_signed, b.stride == itemsize, "raise")
-    kernel = IndexCheck(kind, len(rule.axes), len(loops), lanes_of(b.size), has_marks)
+    kernel = IndexCheck(kind, len(rule.axes), len(loops), lanes_of(b.size), marks > 0, words, paired)
     return IndexCheckCall(kernel, items, offset, tuple(parameters), marks, count, nbytes)
 
 
