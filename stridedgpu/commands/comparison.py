@@ -18,7 +18,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.images import CropSources
-from stridedgpu.preprocess.declaration import border_values, scale_and_bias
+from stridedgpu.preprocess.declaration import border_values, step_conversion
 from stridedgpu.preprocess.epochs import Chance
 from stridedgpu.preprocess.images import Pixels, image_operand
 from stridedgpu.preprocess.step import Preprocess
@@ -58,11 +58,12 @@ def sample_of(pixels: Pixels, key: str, step: Preprocess[Any]) -> Sample:
     window[...] = border_values(step, element)
     inside = window[max(0, top) : max(0, top + height), max(0, left) : max(0, left + width)]
     inside[...] = moved[max(0, -top) :, max(0, -left) :][: inside.shape[0], : inside.shape[1]]
+    conversion = step_conversion(step, element, channels)
     if not step.colours:
-        return Sample(window, scale_and_bias(step, element))
+        return Sample(window, Constants(conversion.scale, conversion.bias, conversion.unit))
     assert step.seed is not None, "colours are drawn"
     chance = Chance.of(step.seed, step.epoch, key)
-    return Sample(window, Constants(*drawn_colours(step, [chance], element, channels)[0]))
+    return Sample(window, Constants(*drawn_colours(step, [chance], conversion, channels)[0]))
 
 
 def write_with_numpy(sample: Sample, slot: NDArray[Any], step: Preprocess[Any]) -> None:

@@ -21,12 +21,13 @@ from stridedgpu.operations.pillow_passes import DEFAULT_PASSES, warn_of_other_pa
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.conversion import (
-    NORMALISATIONS,
     Arithmetic,
     Constants,
     Conversion,
+    ConversionOptions,
     Normalization,
     checked_arithmetic,
+    conversion_options,
     named_figures,
     normalisation,
 )
@@ -56,7 +57,6 @@ _CHOICES: Final = {
     "output": ("numpy", "tensor"),
     "box_format": ("xyxy", "xywh", "cxcywh", "tlbr"),
     "mode": (*MODES, None),
-    "normalize": (*NORMALISATIONS, None),
     "center": ("round", "floor"),
     "random_crop": (True, False, None),
     "exif": (True, False),
@@ -456,13 +456,11 @@ def _check_resize(step: Declaration) -> None:
 
 
 def _check_numbers(step: Declaration) -> None:
-    """Raise for two normalisations, or for numbers that no channels could have."""
-    is_normal = step.mean is not None or step.std is not None
-    is_direct = step.scale is not None or step.bias is not None
-    if is_normal and is_direct:
-        raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
-    if step.normalize is not None and (is_normal or is_direct):
-        raise LayoutError(f"normalize={step.normalize!r} names mean and std: leave mean, std, scale and bias out.")
+    """Raise for options that contradict each other, or for numbers that no channels could have."""
+    is_normalised = any(value is not None for value in (step.mean, step.std, step.normalize))
+    if not is_normalised and checked_arithmetic(step.arithmetic) == "divide":
+        raise LayoutError("arithmetic='divide' is how mean and std are computed: give these, or normalize='0..1'.")
+    step_options(step)
     for name in ("mean", "std", "scale", "bias"):
         values = getattr(step, name)
         if values is not None and not all(map(isfinite, values)):
@@ -504,7 +502,6 @@ def _check_matrix(step: Declaration) -> None:
 
 def _check_samples(step: Declaration) -> None:
     """Raise for a largest value that no samples could have, and for a division beside a factor and an addend."""
-    is_normal = mean_and_std(step) != (None, None)
     if step.maximum is not None:
         if not isinstance(step.maximum, Real) or isinstance(step.maximum, bool) or not 0 < step.maximum < float("inf"):
             raise LayoutError(
@@ -512,14 +509,10 @@ def _check_samples(step: Declaration) -> None:
             )
         if step.clip is not None:
             raise LayoutError("maximum= and clip= both say which value becomes 1; give one of them.")
-        if not is_normal:
+        if mean_and_std(step) == (None, None):
             raise LayoutError("maximum= is the unit of mean and std: give these, or normalize='0..1'.")
-    if checked_arithmetic(step.arithmetic) != "divide":
-        return
-    if not is_normal:
-        raise LayoutError("arithmetic='divide' is how mean and std are computed: give these, or normalize='0..1'.")
     for name in ("clip", "gain", "offset"):
-        if getattr(step, name) is not None:
+        if step.arithmetic == "divide" and getattr(step, name) is not None:
             raise LayoutError(
                 f"{name}={getattr(step, name)} is one factor and one addend: leave arithmetic='divide' out."
             )
@@ -537,6 +530,15 @@ def _check_chance(step: Declaration) -> None:
 
 
 # ---- what follows for images of a type
+
+
+def step_options(step: Declaration) -> ConversionOptions:
+    """How the operations would convert the step's images; `clip=` and `maximum=` are the step's own.
+
+    Raises `LayoutError` for options that contradict each other.
+    """
+    names = ("dtype", "scale", "bias", "mean", "std", "normalize", "arithmetic", "channels", "matrix")
+    return ConversionOptions.of("Preprocess", {name: getattr(step, name) for name in names})
 
 
 def mean_and_std(step: Declaration, source_channels: int | None = None) -> tuple[Numbers | None, Numbers | None]:
@@ -605,15 +607,29 @@ def border_values(step: Declaration, element: ElementType) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def scale_and_bias(step: Declaration, element: ElementType, source_channels: int | None = None) -> Constants:
-    """The factor of a pixel of a type and the addend after it, for each output channel; None where there is none.
+def step_conversion(step: Declaration, element: ElementType, source_channels: int | None) -> Conversion:
+    """The conversion of images of a type with so many channels; None: without a channel axis.
 
-    With `arithmetic="divide"` it is the divisor, the addend before it, and the unit. `source_channels` are the image's.
+    Raises `LayoutError` or `ElementTypeError` if the step does not fit the type or the number of channels.
     """
-    mean, std = mean_and_std(step, source_channels)
-    if mean is None and std is None:
-        return Constants(step.scale, step.bias)
-    if step.clip is None and (step.maximum is None or step.arithmetic == "divide"):
+    options = step_options(step)
+    if options.is_normalised:
+        mean, std = mean_and_std(step, source_channels)
+        count, outputs = max(len(mean or ()), len(std or ())), step.output_channels(source_channels or 0)
+        if count not in (1, outputs or count):
+            raise LayoutError(f"mean and std are for {count} channels, and a picture here gives {outputs}.")
+        if step.clip is not None or step.maximum is not None:
+            scale, bias, unit = _constants_in_range(step, element, mean, std)
+            direct = conversion_options(step.dtype, scale, bias, channels=step.channels, matrix=step.matrix)
+            options = direct._replace(unit=unit)
+    return options.conversion(element, source_channels, element_type(step.dtype))
+
+
+def _constants_in_range(
+    step: Declaration, element: ElementType, mean: Numbers | None, std: Numbers | None
+) -> Constants:
+    """The constants by which the bounds of `clip`, or 0 and `maximum`, become 0 and 1, for mean and std."""
+    if step.arithmetic == "divide":
         return normalisation(element, mean, std, step.arithmetic, step.maximum)
     low, high = unit_range(step, element)
     mean, std = mean or (0.0,), std or (1.0,)

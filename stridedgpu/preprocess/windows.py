@@ -24,12 +24,11 @@ from stridedgpu.operations.resize import write_resized
 from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.values.conversion import AS_IT_IS, Conversion, conversion
-from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
-from .declaration import Declaration, scale_and_bias, unit_range
+from .declaration import Declaration, unit_range
 from .epochs import Chance
 from .geometry import Placement
 
@@ -144,16 +143,15 @@ def _moved(operand: Operand, layout: str, device: str) -> Operand:
 
 
 def drawn_colours(
-    step: Declaration, chances: Sequence[Chance], element: ElementType, source_channels: int
+    step: Declaration, chances: Sequence[Chance], conversion: Conversion, source_channels: int
 ) -> list[Colour]:
-    """The colour of each image of a type with so many channels."""
-    scale, bias, _ = scale_and_bias(step, element, source_channels)
+    """The colour of each image with so many channels, whose conversion has these constants."""
     channels = step.output_channels(source_channels)
     scales, biases = (
         (default,) * channels if values is None else values * (channels // len(values))
-        for values, default in ((scale, 1.0), (bias, 0.0))
+        for values, default in ((conversion.scale, 1.0), (conversion.bias, 0.0))
     )
-    low, high = unit_range(step, element)
+    low, high = unit_range(step, conversion.source)
     unit = high - low
     colours = []
     for chance in chances:

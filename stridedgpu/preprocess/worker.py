@@ -30,7 +30,6 @@ from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
-from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
@@ -38,7 +37,7 @@ from stridedgpu.values.interpolation import arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
 
-from .declaration import Declaration, border_values, scale_and_bias
+from .declaration import Declaration, border_values, step_conversion
 from .epochs import Chance, EpochCounter, pixel_key
 from .geometry import Placement, moved_numbers, padded_sizes, placement_of
 from .images import Image, batch_operand, image_operand, mask_operand, memory_of, pixels_in, sources_of
@@ -270,25 +269,7 @@ class Worker:
         Raises if the step does not fit the type or the number of channels.
         """
         step = self._step
-        scale, bias, unit = scale_and_bias(step, element, source_channels)
-        outputs = step.output_channels(source_channels or 0)
-        if (
-            step.scale is None
-            and step.bias is None
-            and scale is not None
-            and len(scale) not in (1, outputs or len(scale))
-        ):
-            raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
-        converted = conversion(
-            element,
-            self._element,
-            scale=scale,
-            bias=bias,
-            channels=step.channels,
-            source_channels=source_channels,
-            matrix=None if step.matrix is None else matrix_rows(step.matrix),
-            unit=unit,
-        )
+        converted = step_conversion(step, element, source_channels)
         if step.pad is None and step.letterbox is None:
             return converted, bytes(element.itemsize * (source_channels or 1))
         return converted, fill_bytes(border_values(step, element), element, source_channels or 1)
@@ -342,7 +323,7 @@ class Worker:
         moved = spec.allocate(self._own_memory)
         unchanged = conversion(element, element, channels=step.channels, source_channels=channels)
         write_placed(sources, placements, self._rule, unchanged, fill, moved)
-        write_coloured(moved, drawn_colours(step, chances, element, channels), target)
+        write_coloured(moved, drawn_colours(step, chances, converted, channels), target)
 
     def _whole(self, source: Image, dims: str, layout: str, call: Call) -> StridedTensor:
         """Every pixel of a batch or of an image; those of a frame are converted as they are read."""

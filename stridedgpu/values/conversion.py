@@ -231,14 +231,15 @@ def conversion_options(
     rounding: object = _NEAREST,
 ) -> ConversionOptions:
     """The options that these keyword arguments state. Raises what `ConversionOptions.of` raises."""
+    named = None if normalize is None else _checked_normalize(normalize)
     if mean is not None or std is not None:
         if scale is not None or bias is not None:
             raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
-        if normalize is not None:
-            raise _beside_named(normalize)
-    elif normalize is not None:
+        if named is not None:
+            raise _beside_named(named)
+    elif named is not None:
         if scale is not None or bias is not None:
-            raise _beside_named(normalize)
+            raise _beside_named(named)
     elif arithmetic is not _MULTIPLY and checked_arithmetic(arithmetic) == "divide":
         raise LayoutError("arithmetic='divide' is how mean and std are computed: give mean=, std= or both.")
     # A name or a float needs no check: each call of a function shows in small relayouts.
@@ -248,7 +249,7 @@ def conversion_options(
         None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),
         None if mean is None else StatedDoubles.of("mean", mean),
         None if std is None else doubles("std", std),
-        None if normalize is None else _checked_normalize(normalize),
+        named,
         _MULTIPLY if arithmetic is _MULTIPLY else checked_arithmetic(arithmetic),
         None if channels is None else channel_numbers(channels),
         None if matrix is None else matrix_rows(matrix),
@@ -377,10 +378,9 @@ def _checked_normalize(normalize: object) -> Normalization:
     return normalize
 
 
-def _beside_named(normalize: object) -> LayoutError:
+def _beside_named(normalize: Normalization) -> LayoutError:
     """What refuses a named mean and standard deviation beside stated constants."""
-    named = _checked_normalize(normalize)
-    return LayoutError(f"normalize={named!r} names mean and std: leave mean, std, scale and bias out.")
+    return LayoutError(f"normalize={normalize!r} names mean and std: leave mean, std, scale and bias out.")
 
 
 class Constants(NamedTuple):
