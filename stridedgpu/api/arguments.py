@@ -1,13 +1,18 @@
-"""Arguments that several functions take, and the operands that plans are made for."""
+"""Arguments that several functions take, and the operands that plans are made for.
+
+What a frame is known by is here: operations ask every argument, and load what moves frames only for frames.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeGuard
 
 import numpy as np
 
+from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
@@ -19,7 +24,25 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .creation import asarray
 from .tensor import StridedTensor
 
-__all__ = ["GREY", "border", "given", "index_tensor", "refuse_interleaved", "refuse_unlabelled", "truth"]
+if TYPE_CHECKING:
+    from .frames import Frame
+
+__all__ = [
+    "GREY",
+    "FrameBase",
+    "FrameLike",
+    "border",
+    "given",
+    "index_tensor",
+    "is_frames",
+    "refuse_interleaved",
+    "refuse_unlabelled",
+    "result_tensor",
+    "truth",
+]
+
+FrameLike: TypeAlias = "Frame | Sequence[Frame]"
+"""A frame, or a batch of frames."""
 
 _FEW: Final = 4
 """The most channels of an image whose unlabelled last axis could be channels; such an image must state `dims`."""
@@ -30,6 +53,38 @@ _GIVEN: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
 
 GREY: Final = 114
 """The value of borders that YOLO takes."""
+
+
+class FrameBase:
+    """The base of `Frame`, which loads nothing."""
+
+
+def is_frames(thing: object) -> TypeGuard[FrameLike]:
+    """True for a frame, or a list of frames. Raises `LayoutError` for a list of frames and other things."""
+    if isinstance(thing, FrameBase):
+        return True
+    if not isinstance(thing, (list, tuple)):
+        return False
+    kinds = set(map(type, thing))
+    for kind in kinds:
+        if issubclass(kind, FrameBase):
+            break
+    else:
+        return False
+    if len(kinds) > 1:
+        others = ", ".join(sorted(kind.__name__ for kind in kinds if not issubclass(kind, FrameBase)))
+        raise LayoutError(
+            f"The list has Frames and other pictures ({others}): make tensors of the frames with frame.relayout(), or "
+            "give both to Preprocess."
+        )
+    return True
+
+
+def result_tensor(result: Operand, labels: str, written: StridedTensor | None) -> StridedTensor:
+    """The tensor of a result: `written`, the argument `out`, or a new one, without labels where its channels split."""
+    if written is not None:
+        return written
+    return StridedTensor.over(result, labels if len(result.layout.sizes) == len(labels) else None)
 
 
 def border(value: object, fill: object) -> tuple[object, str]:

@@ -46,8 +46,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arguments import given, refuse_interleaved, refuse_unlabelled
-from .frame_like import FrameLike, is_frames
+from .arguments import FrameLike, given, is_frames, refuse_interleaved, refuse_unlabelled, result_tensor
 from .frames import Frame, frame_images, frame_operands
 from .tensor import StridedTensor, output_tensor
 
@@ -127,6 +126,7 @@ def gather_crops(
         memory.check_beside_out()
     target = None if written is None else written.operand
     _check_choice(origins, boxes, interpolation, passes)
+    images: CropSources
     if is_frames(sources):
         images, _ = frame_images(sources)
     else:
@@ -141,9 +141,7 @@ def gather_crops(
         result = resized_boxes(
             images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream
         )
-    if written is not None:
-        return written
-    return StridedTensor.over(result, _RESULTS[axes] if len(result.layout.sizes) == axes + 2 else None)
+    return result_tensor(result, _RESULTS[axes], written)
 
 
 def _check_choice(origins: object, boxes: object, interpolation: object, passes: object) -> None:

@@ -18,7 +18,7 @@ from stridedgpu.operations.frames import (
     relayout_frames,
     write_frame,
 )
-from stridedgpu.operations.images import CropSources, FrameSources
+from stridedgpu.operations.images import FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
 from stridedgpu.problems.frame_problem import CHROMA
 from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike
@@ -28,7 +28,7 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
 from stridedgpu.values.strides import is_one_of, listed
 
-from .frame_like import FrameBase, FrameLike, is_frames
+from .arguments import FrameBase, FrameLike, is_frames, result_tensor
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["Frame", "frame_images", "frame_operands", "frame_written", "frames_relaid"]
@@ -250,7 +250,7 @@ def frame_written(
     return frame
 
 
-def frame_images(frames: FrameLike) -> tuple[CropSources, str]:
+def frame_images(frames: FrameLike) -> tuple[FrameSources, str]:
     """Frames as RGB images, and the axis labels of a result."""
     return FrameSources.of_frames(frame_operands(frames)), "CHW" if isinstance(frames, Frame) else "NCHW"
 
@@ -263,13 +263,9 @@ def frames_relaid(
     stream: StreamLike | None,
 ) -> StridedTensor:
     """`stridedgpu.relayout` of frames."""
-    is_batch = not isinstance(frames, Frame)
-    here = memory._replace(device=None)
     written = output_tensor(out)
     target = None if written is None else written.operand
-    result = relayout_frames(frame_operands(frames), values, here, target, stream, is_batch=is_batch)
-    if written is not None:
-        return written
-    rank = 4 if is_batch else 3
-    tensor = StridedTensor.over(result, "NCHW"[-rank:] if result.layout.ndim == rank else None)
-    return tensor if memory.device is None else tensor.to_device(memory.device)
+    sources, labels = frame_images(frames)
+    result = relayout_frames(sources, labels, values, memory._replace(device=None), target, stream)
+    tensor = result_tensor(result, labels, written)
+    return tensor if written is not None or memory.device is None else tensor.to_device(memory.device)

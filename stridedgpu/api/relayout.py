@@ -14,8 +14,7 @@ from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 
-from .arguments import given, refuse_unlabelled
-from .frame_like import FrameBase, FrameLike, is_frames
+from .arguments import FrameBase, FrameLike, given, is_frames, refuse_unlabelled
 from .tensor import StridedTensor, output_tensor
 
 if TYPE_CHECKING:

@@ -45,8 +45,7 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import GREY, border, given, refuse_interleaved, truth
-from .frame_like import FrameLike, is_frames
+from .arguments import GREY, FrameLike, border, given, is_frames, refuse_interleaved, result_tensor, truth
 from .frames import Frame, frame_images, frame_operands
 from .tensor import StridedTensor, output_tensor
 
@@ -107,6 +106,7 @@ def resize(
     """
     written, weighs = output_tensor(out), truth("premultiply", premultiply)
     values, memory = result_options("resize", options, device)
+    sources: CropSources
     if is_frames(src):
         resized_size(size)  # raises for a bad size before anything is converted
         sources, labels = frame_images(src)
@@ -138,11 +138,7 @@ def resize(
         out=None if written is None else written.operand,
         stream=stream,
     )
-    return (
-        written
-        if written is not None
-        else StridedTensor.over(result, labels if result.layout.ndim == len(labels) else None)
-    )
+    return result_tensor(result, labels, written)
 
 
 def letterbox(
@@ -182,6 +178,7 @@ def letterbox(
     """
     frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
     surrounding, named = border(value, fill)
+    sources: CropSources
     if is_frames(images):
         sources, labels = frame_images(images)
     else:
@@ -204,11 +201,7 @@ def letterbox(
         out=None if written is None else written.operand,
         stream=stream,
     )
-    return (
-        written
-        if written is not None
-        else StridedTensor.over(result, labels if result.layout.ndim == len(labels) else None)
-    )
+    return result_tensor(result, labels, written)
 
 
 def letterbox_placements(

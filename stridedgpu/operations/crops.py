@@ -39,7 +39,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .channel_mixing import run_steps, unmixed_step, write_mixed
-from .images import CropSources, FrameRequirement, FrameSources, as_batch, check_apart, frames_like
+from .images import CropSources, FrameSources, FramesRequirement, as_batch
 from .move import move_elements
 from .options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, check_output_layout, no_tensor
@@ -435,18 +435,19 @@ def launches_of_frames(plan: Plan) -> list[str]:
     return [words + (f", of {kinds} kinds" if kinds > 1 else "")]
 
 
-def checked_frames(
-    plan: Plan, frames: object, out: HasOperand, *, is_batch: bool
-) -> tuple[list[FrameOperand], Operand]:
+def checked_frames(plan: Plan, frames: object, out: HasOperand) -> tuple[list[FrameOperand], Operand]:
     """The operands of a call that fit a plan, whose sides are the target and the frames."""
     plan.check_runnable()
-    for_out, *required = plan.sides
-    read = frames_like(required, frames, is_batch=is_batch)
+    for_out, for_frames = plan.sides
+    read = for_frames.check(frames)
     if not hasattr(out, "operand"):
         raise no_tensor(out=out)
-    for_out.check("out", out.operand)
-    check_apart(read, out.operand)
-    return read, out.operand
+    target = out.operand
+    for_out.check("out", target)
+    for number, frame in enumerate(read):
+        if any(share_memory(plane, target) for plane in frame.planes):
+            raise BindingError(f"out shares memory with {'the frame' if len(read) == 1 else f'frames[{number}]'}.")
+    return read, target
 
 
 class PlannedCrops(Plan):
@@ -488,7 +489,7 @@ class PlannedCrops(Plan):
         if frames:
             # One frame in place of a list of one, as `gather_crops` takes it.
             given = sources if isinstance(sources, Sequence) else [sources]
-            read, target = checked_frames(self, given, out, is_batch=True)
+            read, target = checked_frames(self, given, out)
             starts, flips = origins_of(origins, len(read)), flips_of(flip, len(read))
             write_frame_crops(read, starts, flips, request.conversion, request.fill, target, stream)
             return
@@ -578,8 +579,8 @@ def planned_frame_crops(
     spec, conversion = target.spec, request.conversion
     check_output_layout(spec.layout, spec.element, request.sizes, conversion.target)
     problems = [window_problem(frame, batch_image(spec, number), conversion) for number, frame in enumerate(frames)]
-    required = (FrameRequirement.of(frame, device) for frame in frames)
-    return PlannedCrops.of(device, problems, (target.required(device, is_written=True), *required), (None, request))
+    sides = target.required(device, is_written=True), FramesRequirement.of(frames, device, is_batch=True)
+    return PlannedCrops.of(device, problems, sides, (None, request))
 
 
 def _planned_images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:

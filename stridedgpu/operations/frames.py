@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named
 from stridedgpu.problems.frame_problem import SamplesProblem
-from stridedgpu.values.axis_labels import Labels, inferred_labels
+from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.colour_matrix import luma_matrix
 from stridedgpu.values.conversion import AS_IT_IS, Conversion, ConversionOptions
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
@@ -19,7 +18,6 @@ from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.strides import integers
 
 from .crops import (
-    CROP_LABELS,
     batch_image,
     batch_result,
     checked_frames,
@@ -27,14 +25,13 @@ from .crops import (
     window_problem,
     write_frame_window,
 )
-from .images import FrameRequirement, FrameSources, check_frames
+from .images import FrameSources, FramesRequirement, check_frames
 from .move import move_elements
 from .options import MemoryOptions
 from .plans import HasOperand, Plan, PlanOperand
 from .relayout import relayout_operand, result_sizes
 
 __all__ = [
-    "FRAME_LABELS",
     "PlannedFrames",
     "checked_plane",
     "checked_sizes",
@@ -46,21 +43,17 @@ __all__ = [
     "write_frame",
 ]
 
-FRAME_LABELS: Labels = ("C", "H", "W")
-
 
 def relayout_frames(
-    frames: Sequence[FrameOperand],
+    sources: FrameSources,
+    labels: str,
     values: ConversionOptions,
     memory: MemoryOptions,
     out: Operand | None,
     stream: object,
-    *,
-    is_batch: bool,
 ) -> Operand:
-    """Frames of one size as RGB: one image (C, H, W), or with `is_batch` a batch (N, C, H, W)."""
-    sources = FrameSources.of_frames(frames)
-    height, width = sources.size
+    """Frames of one size as RGB: one image with the labels CHW, or a batch with the labels NCHW."""
+    frames, (height, width) = sources.frames, sources.size
     for number, frame in enumerate(frames):
         if frame.sizes != (height, width):
             raise LayoutError(
@@ -70,14 +63,13 @@ def relayout_frames(
     if out is not None:
         memory.check_beside_out()
     conversion = values.conversion(sources.element, CHANNELS, sources.element if out is None else out.element)
-    counted, labels = ((len(frames),), CROP_LABELS) if is_batch else ((), FRAME_LABELS)
-    sizes = (*counted, conversion.output_channels(CHANNELS), height, width)
+    sizes = (len(frames), conversion.output_channels(CHANNELS), height, width)[-len(labels) :]
 
     def write(batch: Operand, part: Conversion) -> None:
         for number, frame in enumerate(frames):
             write_frame_window(frame, (0, 0), batch.with_layout(batch.layout.sliced(number)), part, stream)
 
-    return batch_result(sources, (sizes, labels), conversion, memory, out, write, stream)
+    return batch_result(sources, (sizes, tuple(labels)), conversion, memory, out, write, stream)
 
 
 def moved_frame(frame: FrameOperand, device: str) -> FrameOperand:
@@ -94,11 +86,7 @@ def rgb_image(frame: FrameOperand, stream: object) -> Operand:
     colours = frame.colours
     if colours is not None:
         return colours
-    same = AS_IT_IS.conversion(frame.element, CHANNELS, frame.element)
-    room = MemoryOptions("HWC").allocation((CHANNELS, *frame.sizes), FRAME_LABELS, frame.element)
-    image = room.allocate(device_named(frame.device), stream)
-    write_frame_window(frame, (0, 0), image, same, stream)
-    return image
+    return relayout_frames(FrameSources.of_frames([frame]), "CHW", AS_IT_IS, MemoryOptions("HWC"), None, stream)
 
 
 class PlannedFrames(Plan):
@@ -123,22 +111,17 @@ class PlannedFrames(Plan):
         one that shares memory with a frame; `LayoutError` for another number of frames; `DeviceError` if the plan's
         device is unavailable.
         """
-        (is_batch,) = self.options
-        read, target = checked_frames(self, frames, out, is_batch=is_batch)
+        read, target = checked_frames(self, frames, out)
+        is_batch = self.sides[1].is_batch
         for number, (frame, launch) in enumerate(zip(read, self.launches, strict=True)):
             image = target.with_layout(target.layout.sliced(number)) if is_batch else target
-            _run(launch, frame, image, stream)
-
-
-def _run(launch: Launch, frame: FrameOperand, image: Operand, stream: object) -> None:
-    """Launch the window of a whole frame into an image."""
-    colours = frame.colours
-    if not image.layout.element_count:
-        return
-    if colours is None:
-        launch(frame.planes, (0, 0), image, stream)
-    else:
-        launch(colours, image, stream)
+            colours = frame.colours
+            if not image.layout.element_count:
+                continue
+            if colours is None:
+                launch(frame.planes, (0, 0), image, stream)
+            else:
+                launch(colours, image, stream)
 
 
 def planned_frames(
@@ -161,8 +144,8 @@ def planned_frames(
         raise LayoutError(f"dst repeats or overlaps its own elements: {spec.layout}.")
     images = [batch_image(spec, number) if is_batch else spec for number in range(len(frames))]
     problems = tuple(window_problem(frame, image, conversion) for frame, image in zip(frames, images, strict=True))
-    required = tuple(FrameRequirement.of(frame, device) for frame in frames)
-    return PlannedFrames.of(device, problems, (target.required(device, is_written=True), *required), (is_batch,))
+    sides = target.required(device, is_written=True), FramesRequirement.of(frames, device, is_batch=is_batch)
+    return PlannedFrames.of(device, problems, sides)
 
 
 def write_frame(

@@ -1,7 +1,7 @@
 """Images as operations take them, whatever they come as: a batch, a list of tensors, or frames.
 
-`CropSources` are images or volumes in memory, `FrameSources` frames as RGB images. `FrameRequirement` is what a frame
-must be for a plan to run on it.
+`CropSources` are images or volumes in memory, `FrameSources` frames as RGB images. `FramesRequirement` is
+what frames must be for a plan to run on them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
-from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.devices.operand import Operand
 from stridedgpu.problems.frame_problem import FrameSurface, packed_pixels
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
@@ -24,12 +24,10 @@ from .plans import PlanOperand, Requirement
 __all__ = [
     "MOST_IMAGES",
     "CropSources",
-    "FrameRequirement",
     "FrameSources",
+    "FramesRequirement",
     "as_batch",
-    "check_apart",
     "check_frames",
-    "frames_like",
 ]
 
 MOST_IMAGES: Final = 1 << 28
@@ -326,22 +324,29 @@ class FrameRequirement:
         return operand
 
 
-def frames_like(required: Sequence[FrameRequirement], frames: object, *, is_batch: bool) -> list[FrameOperand]:
-    """The operands of a frame, or of a list of frames, each like the planned one.
+@dataclass(frozen=True, slots=True)
+class FramesRequirement:
+    """What a frame, or each of a list of frames, must be for a plan to run on them."""
 
-    Raises `LayoutError` for another number of frames, and `BindingError` for others.
-    """
-    if not is_batch:
-        return [required[0].check("frame", frames)]
-    if not isinstance(frames, Sequence) or len(frames) != len(required):
-        given = f"{len(frames)} frames" if isinstance(frames, Sequence) else f"a {type(frames).__name__}"
-        raise LayoutError(f"frames are {given}; the plan is for a list of {len(required)}.")
-    pairs = enumerate(zip(required, frames, strict=True))
-    return [kind.check(f"frames[{number}]", frame) for number, (kind, frame) in pairs]
+    required: tuple[FrameRequirement, ...]
+    is_batch: bool
 
+    @classmethod
+    def of(cls, frames: Sequence[FrameOperand], device: str, *, is_batch: bool) -> FramesRequirement:
+        """What frames like these are, on a device."""
+        return cls(tuple(FrameRequirement.of(frame, device) for frame in frames), is_batch)
 
-def check_apart(frames: Sequence[FrameOperand], target: Operand) -> None:
-    """Raise `BindingError` if a planned target shares memory with a frame."""
-    for number, frame in enumerate(frames):
-        if any(share_memory(plane, target) for plane in frame.planes):
-            raise BindingError(f"out shares memory with {'the frame' if len(frames) == 1 else f'frames[{number}]'}.")
+    def check(self, frames: object) -> list[FrameOperand]:
+        """The operands. Raises `LayoutError` for another number of frames, and `BindingError` for others."""
+        if not self.is_batch:
+            return [self.required[0].check("frame", frames)]
+        if not isinstance(frames, Sequence) or len(frames) != len(self.required):
+            given = f"{len(frames)} frames" if isinstance(frames, Sequence) else f"a {type(frames).__name__}"
+            raise LayoutError(f"frames are {given}; the plan is for a list of {len(self.required)}.")
+        pairs = enumerate(zip(self.required, frames, strict=True))
+        return [required.check(f"frames[{number}]", frame) for number, (required, frame) in pairs]
+
+    def located(self, frames: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
+        """Each frame, or its memory, and all planes; raises as `check`."""
+        sources = FrameSources.of_frames(self.check(frames))
+        return sources.resized, sources.operands

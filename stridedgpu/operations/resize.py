@@ -34,7 +34,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .channel_blocks import parse_order
 from .channel_mixing import run_steps, unmixed_step, write_mixed
 from .crops import batch_result, fill_bytes, flips_of, window_size
-from .images import MOST_IMAGES, CropSources, FrameRequirement, FrameSources, as_batch, frames_like
+from .images import MOST_IMAGES, CropSources, FrameSources, FramesRequirement, as_batch
 from .options import MemoryOptions
 from .pillow_passes import DEFAULT_PASSES, warn_of_other_passes
 from .plans import HasOperand, Plan, PlanOperand, Requirement, no_tensor
@@ -321,21 +321,11 @@ class ReadBatch:
         if not isinstance(source, Operand):
             raise BindingError(f"src={src!r} is no tensor like the one that was planned for.")
         self.required.check("src", source)
-        start = source.start_bytes + self.first_bytes
-        return EvenlyLocated(source.buffer, start, self.step_bytes, self.count), [source]
+        return self.places_in(source), [source]
 
-
-@dataclass(frozen=True, slots=True)
-class ReadFrames:
-    """What a plan reads: a frame, or a list of frames."""
-
-    required: tuple[FrameRequirement, ...]
-    is_batch: bool
-
-    def located(self, src: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
-        """Each frame, or its memory, and all planes. Raises `BindingError` and `LayoutError` for others."""
-        sources = FrameSources.of_frames(frames_like(self.required, src, is_batch=self.is_batch))
-        return list(sources.resized), sources.operands
+    def places_in(self, source: Operand) -> Sequence[ResizeSource]:
+        """Each image's memory in an operand that meets the requirement."""
+        return EvenlyLocated(source.buffer, source.start_bytes + self.first_bytes, self.step_bytes, self.count)
 
 
 class ReadImages(NamedTuple):
@@ -348,7 +338,7 @@ class ReadImages(NamedTuple):
     surfaces: Sequence[FrameSurface | None]
     element: ElementType
     channels: int | None
-    given: ReadBatch | ReadFrames
+    given: ReadBatch | FramesRequirement
 
     @classmethod
     def of_batch(cls, source: PlanOperand, labels: str, device: str) -> ReadImages:
@@ -368,8 +358,8 @@ class ReadImages(NamedTuple):
         """Frames of any sizes and formats. Raises what `check_frames` raises."""
         sources = FrameSources.of_frames(frames)
         surfaces = [frame.surface if frame.colours is None else None for frame in frames]
-        required = tuple(FrameRequirement.of(frame, device) for frame in frames)
-        return cls(sources.layouts, surfaces, sources.element, CHANNELS, ReadFrames(required, is_batch))
+        required = FramesRequirement.of(frames, device, is_batch=is_batch)
+        return cls(sources.layouts, surfaces, sources.element, CHANNELS, required)
 
 
 class PlannedResize(Plan):
@@ -501,33 +491,19 @@ def whole_images_resized(
     device = CPU if here == "cpu" else device_named(here)
     read = source.layout
     key = read.sizes, read.strides, source.element.name, labels, size, interpolation, passes, premultiply
-    prepared = _prepared(*key, values, layout)
-    if prepared is None:
+    planned = _planned_whole(*key, values, layout, here)
+    if planned is None:
         return None
-    target = prepared.allocation.allocate(device, stream)
-    launch: ResizeLaunch = device.launch_for(prepared.problem)
-    start = source.start_bytes + prepared.first_bytes
-    sources = EvenlyLocated(source.buffer, start, prepared.step_bytes, len(prepared.windows))
-    launch(prepared.windows, sources, (target.buffer, target.start_bytes), stream)
+    allocation, plan = planned
+    target = allocation.allocate(device, stream)
+    (images, _), (windows, _) = plan.sides, plan.options
+    launch: ResizeLaunch = device.launch_for(plan.plan.problem)
+    launch(windows, images.places_in(source), (target.buffer, target.start_bytes), stream)
     return target
 
 
-class _Prepared(NamedTuple):
-    """A resize but for its memory: the allocation of the result, the problem and the windows.
-
-    The first image begins `first_bytes` behind the lowest element of the source, and each further one `step_bytes`
-    behind the one before.
-    """
-
-    allocation: AllocationSpec
-    problem: ResizeProblem
-    windows: tuple[ResizeWindow, ...]
-    first_bytes: int
-    step_bytes: int
-
-
 @lru_cache(maxsize=512, typed=True)
-def _prepared(
+def _planned_whole(
     sizes: tuple[int, ...],
     strides: tuple[int, ...],
     element_name: str,
@@ -538,34 +514,27 @@ def _prepared(
     premultiply: bool,
     values: ConversionOptions,
     layout: str | None,
-) -> _Prepared | None:
-    """What is prepared for images of a layout and type; None for an order that fills channels up and an empty batch."""
-    element, layout_read = ELEMENT_TYPES[element_name], Layout(sizes, strides)
-    batch = as_batch(layout_read.shifted(-layout_read.first_offset), labels)
-    count, channel_count, *extents = batch.sizes
+    device: str,
+) -> tuple[AllocationSpec, PlannedResize] | None:
+    """The memory of a result and the plan; None for an order that fills channels up and an empty batch."""
+    element, whole = ELEMENT_TYPES[element_name], Layout(sizes, strides)
+    count, channel_count, height, width = as_batch(whole, labels).sizes
     if not count or count > MOST_IMAGES or (layout is not None and parse_order(layout).multiple != 1):
         return None
     rule = checked_rule(interpolation, passes, premultiply=premultiply, element=element, channels=channel_count)
-    image = batch.sliced(0)
-    box = box_of(None, (extents[0], extents[1]))
-    windows = (ResizeWindow(image.shifted(-image.first_offset), box, (0, 0, *size)),) * count
+    box = box_of(None, (height, width))
     conversion = values.conversion(element, channel_count if "C" in labels else None, element)
-    extents_made = dict(zip("NCHW", (count, conversion.output_channels(channel_count), *size), strict=True))
-    wanted = tuple(extents_made[axis] for axis in labels)
+    extents = dict(zip("NCHW", (count, conversion.output_channels(channel_count), *size), strict=True))
+    wanted = tuple(extents[axis] for axis in labels)
     allocation = MemoryOptions(layout).allocation(wanted, tuple(labels), conversion.target)
-    target = TensorSpec.of(
-        as_batch(allocation.layout, labels),
-        conversion.target,
-        base_alignment=allocation.alignment,
-        buffer_bytes=allocation.nbytes,
-        owns_padding=allocation.owns_padding,
+    source = PlanOperand(TensorSpec.of(whole.shifted(-whole.first_offset), element, base_alignment=element.itemsize))
+    plan = planned_resize(
+        ReadImages.of_batch(source, labels, device),
+        PlanOperand(allocation.spec),
+        labels,
+        lambda _, pixels: (box, (0, 0, *pixels)),
+        rule,
+        values,
+        device,
     )
-    steps = source_steps([window.layout for window in windows[:1]])
-    fill = fill_bytes(0, element, channel_count, "fill")
-    return _Prepared(
-        allocation,
-        ResizeProblem(target, conversion, rule, channel_count, steps, fill, windows[0]),
-        windows,
-        image.first_offset * element.itemsize,
-        batch.strides[0] * element.itemsize,
-    )
+    return allocation, plan

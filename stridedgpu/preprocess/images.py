@@ -342,7 +342,7 @@ def _gray_frame(frame: FrameOperand) -> Operand:
         return plane.with_layout(plane.layout.unsqueezed(0))
     if frame.element.itemsize > 1:
         return _in_mode(rgb_image(frame, None), "gray")
-    return relayout_frames([frame], _LUMA_VALUES, MemoryOptions(), None, None, is_batch=False)
+    return relayout_frames(FrameSources.of_frames([frame]), "CHW", _LUMA_VALUES, MemoryOptions(), None, None)
 
 
 def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:
