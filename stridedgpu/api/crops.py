@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Unpack, cast
 
-from stridedgpu.devices.frame_operand import CHANNELS
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
@@ -20,7 +19,7 @@ from stridedgpu.operations.crops import (
     planned_crops,
     planned_frame_crops,
 )
-from stridedgpu.operations.images import CropSources, check_frames
+from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, result_options
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.resize import resized_boxes
@@ -47,7 +46,7 @@ from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .arguments import FrameLike, given, is_frames, refuse_interleaved, refuse_unlabelled, result_tensor
-from .frames import Frame, frame_images, frame_operands
+from .frames import Frame, frame_images
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]
@@ -189,14 +188,14 @@ def plan_gather_crops(
     memory = MemoryOptions(layout, row_pitch_bytes)
     if out is not None:
         memory.check_beside_out()
-    frames = frame_operands(sources) if is_frames(sources) else []
-    named = isinstance(dims, str) and dims != ""
-    if not frames and (_axes_named(dims) if named else _axes_of(next(iter(_items(sources)), sources), size)) == _VOLUME:
-        raise LayoutError("sources= are volumes, whose windows have no plan: gather_crops(sources, ...) cuts them.")
+    frames = frame_images(sources)[0] if is_frames(sources) else None
     images: list[TensorSpec] = []
-    if frames:
-        counts, element = (len(frames), CHANNELS), check_frames(frames)[0]
+    if frames is not None:
+        counts, element = (len(frames.layouts), frames.channels), frames.element
     else:
+        named = isinstance(dims, str) and dims != ""
+        if (_axes_named(dims) if named else _axes_of(next(iter(_items(sources)), sources), size)) == _VOLUME:
+            raise LayoutError("sources= are volumes, whose windows have no plan: gather_crops(sources, ...) cuts them.")
         images = _described(cast("TensorLike", sources), dims, layout)
         if not images:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
@@ -215,8 +214,8 @@ def plan_gather_crops(
         target = PlanOperand(side)
     tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, (StridedTensor, Frame)))
     where = next((tensor.device for tensor in tensors), "cpu") if device is None else device_name(device)
-    if frames:
-        return planned_frame_crops(frames, request, target, where)
+    if frames is not None:
+        return planned_frame_crops(frames.frames, request, target, where)
     return planned_crops(request, images, target, where)
 
 

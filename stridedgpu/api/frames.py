@@ -9,14 +9,13 @@ from typing import Any, Unpack
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
-from stridedgpu.exchange.array_like import operand_of, shared_operand
+from stridedgpu.exchange.array_like import shared_operand
 from stridedgpu.operations.frames import (
     checked_plane,
     checked_sizes,
     moved_frame,
     planes_over,
     relayout_frames,
-    write_frame,
 )
 from stridedgpu.operations.images import FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
@@ -28,10 +27,10 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
 from stridedgpu.values.strides import is_one_of, listed
 
-from .arguments import FrameBase, FrameLike, is_frames, result_tensor
+from .arguments import FrameBase, FrameLike, result_tensor
 from .tensor import StridedTensor, output_tensor
 
-__all__ = ["Frame", "frame_images", "frame_operands", "frame_written", "frames_relaid"]
+__all__ = ["Frame", "frame_images", "frame_operands", "frames_relaid"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -237,17 +236,6 @@ def _unpickled(
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:
     """The operands of one frame or of several."""
     return [frame.operand for frame in ([frames] if isinstance(frames, Frame) else frames)]
-
-
-def frame_written(
-    image: TensorLike | FrameLike, dims: str | None, values: ConversionOptions, frame: Frame, stream: StreamLike | None
-) -> Frame:
-    """`stridedgpu.relayout` with a frame as `out`."""
-    if is_frames(image):
-        raise LayoutError("src and out are frames; relayout src into RGB, and that into out.")
-    operand, labels = operand_of(image, dims)
-    write_frame(operand, labels, values, frame.operand, stream)
-    return frame
 
 
 def frame_images(frames: FrameLike) -> tuple[FrameSources, str]:

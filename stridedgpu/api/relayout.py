@@ -111,9 +111,12 @@ def relayout(
         memory.check_beside_out()
         if conversion.is_normalised:
             raise LayoutError("mean= and std= normalise a picture, and a Frame as out= holds pixels; leave them out.")
-        from .frames import frame_written
+        if is_frames(src):
+            raise LayoutError("src and out are frames; relayout src into RGB, and that into out.")
+        from stridedgpu.operations.frames import write_frame
 
-        return frame_written(src, dims, conversion, out, stream)
+        write_frame(*operand_of(src, dims), conversion, out.operand, stream)
+        return out
     if isinstance(src, StridedTensor) and dims is None:
         source, labels = src.operand, src.dims
     elif is_frames(src):
@@ -190,11 +193,11 @@ def plan_relayout(
     if type(src) is not StridedTensor and is_frames(src):
         from stridedgpu.operations.frames import planned_frames  # only programs with frames load it
 
-        from .frames import frame_operands
+        from .frames import frame_images
 
-        frames = frame_operands(src)
-        here = frames[0].device if device is None else device_name(device)
-        return planned_frames(frames, written, conversion, here, is_batch=not isinstance(src, FrameBase))
+        there = None if device is None else device_name(device)
+        sources, labels = frame_images(src)
+        return planned_frames(sources, labels, written, conversion, there or sources.device)
     read = given("src", src)
     dims = src.dims if isinstance(src, StridedTensor) else None
     if device is not None:

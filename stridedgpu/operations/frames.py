@@ -25,7 +25,7 @@ from .crops import (
     window_problem,
     write_frame_window,
 )
-from .images import FrameSources, FramesRequirement, check_frames
+from .images import FrameSources, FramesRequirement
 from .move import move_elements
 from .options import MemoryOptions
 from .plans import HasOperand, Plan, PlanOperand
@@ -125,20 +125,18 @@ class PlannedFrames(Plan):
 
 
 def planned_frames(
-    frames: Sequence[FrameOperand], target: PlanOperand, values: ConversionOptions, device: str, *, is_batch: bool
+    sources: FrameSources, labels: str, target: PlanOperand, values: ConversionOptions, device: str
 ) -> PlannedFrames:
-    """The plan for frames of one size into a target with axes C, H, W, and N before them for a list.
+    """The plan for frames of one size into a target with the axes `labels`, CHW or NCHW.
 
-    Raises `LayoutError` for a target of other sizes or one that overlaps itself, and what `check_frames` raises.
+    Raises `LayoutError` for a target of other sizes, or one that overlaps itself.
     """
-    element, _ = check_frames(frames)
-    spec = target.spec
-    conversion = values.conversion(element, CHANNELS, spec.element)
-    counted = (len(frames),) if is_batch else ()
+    frames, spec, is_batch = sources.frames, target.spec, labels == "NCHW"
+    conversion = values.conversion(sources.element, CHANNELS, spec.element)
     for frame in frames:
-        wanted = (*counted, *result_sizes((CHANNELS, *frame.sizes), conversion, 0))
+        wanted = (len(frames), conversion.output_channels(CHANNELS), *frame.sizes)[-len(labels) :]
         if spec.layout.sizes != wanted:
-            axes = "N, C, H, W" if is_batch else "C, H, W"
+            axes = ", ".join(labels)
             raise LayoutError(f"dst has sizes {spec.layout.sizes}; this frame makes sizes {wanted}, along {axes}.")
     if spec.layout.has_overlap:
         raise LayoutError(f"dst repeats or overlaps its own elements: {spec.layout}.")

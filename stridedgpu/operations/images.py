@@ -27,7 +27,6 @@ __all__ = [
     "FrameSources",
     "FramesRequirement",
     "as_batch",
-    "check_frames",
 ]
 
 MOST_IMAGES: Final = 1 << 28
@@ -124,7 +123,7 @@ class CropSources:
 
     @property
     def element(self) -> ElementType:
-        """The element type of the first image."""
+        """The element type of the first image, or of a frame's planes."""
         return self.operands[0].element
 
     @property
@@ -208,10 +207,23 @@ class FrameSources(CropSources):
 
     @classmethod
     def of_frames(cls, frames: Sequence[FrameOperand]) -> FrameSources:
-        """Frames, checked. Raises what `check_frames` raises."""
-        check_frames(frames)
-        layouts = []
-        for frame in frames:
+        """Frames, checked.
+
+        Raises `LayoutError` for no frames, `ElementTypeError` for frames of different depths, `BindingError` for frames
+        on two devices.
+        """
+        if not frames:
+            raise LayoutError("No frames were given: a batch of none has no type.")
+        element, device, layouts = frames[0].element, frames[0].device, []
+        for number, frame in enumerate(frames):
+            if frame.element != element:
+                raise ElementTypeError(
+                    f"frames[{number}] ({frame.samples.name}) has colours of {frame.element} and frames[0] "
+                    f"({frames[0].samples.name}) of {element}; convert them apart, each with its own scale, or declare "
+                    "Preprocess(normalize=...), which goes by each frame's type."
+                )
+            if frame.device != device:
+                raise BindingError(f"frames[{number}] is on {frame.device} and frames[0] on {device}.")
             colours = frame.colours
             if colours is None:
                 layouts.append(packed_pixels(*frame.sizes))
@@ -222,19 +234,9 @@ class FrameSources(CropSources):
         return cls(layouts, (), planes, is_batch=False, argument="frames", frames=frames)
 
     @property
-    def element(self) -> ElementType:
-        """The type of the first frame's colours."""
-        return self.frames[0].element
-
-    @property
     def channels(self) -> int:
         """Red, green and blue."""
         return CHANNELS
-
-    @property
-    def device(self) -> str:
-        """The device of the first frame."""
-        return self.frames[0].device
 
     @property
     def size(self) -> tuple[int, int]:
@@ -266,27 +268,6 @@ def _source(frame: FrameOperand) -> FrameOperand | Located:
     """A luma-chroma frame, or the memory of another frame from its lowest element on."""
     colours = frame.colours
     return frame if colours is None else (colours.buffer, colours.start_bytes)
-
-
-def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
-    """The common type of the frames' colours, and their common device.
-
-    Raises `LayoutError` for no frames, `ElementTypeError` for frames of different depths, `BindingError` for frames on
-    two devices.
-    """
-    if not frames:
-        raise LayoutError("No frames were given: a batch of none has no type.")
-    element, device = frames[0].element, frames[0].device
-    for number, frame in enumerate(frames):
-        if frame.element != element:
-            raise ElementTypeError(
-                f"frames[{number}] ({frame.samples.name}) has colours of {frame.element} and frames[0] "
-                f"({frames[0].samples.name}) of {element}; convert them apart, each with its own scale, or declare "
-                "Preprocess(normalize=...), which goes by each frame's type."
-            )
-        if frame.device != device:
-            raise BindingError(f"frames[{number}] is on {frame.device} and frames[0] on {device}.")
-    return element, device
 
 
 @dataclass(frozen=True, slots=True)

@@ -355,7 +355,7 @@ class ReadImages(NamedTuple):
 
     @classmethod
     def of_frames(cls, frames: Sequence[FrameOperand], device: str, *, is_batch: bool) -> ReadImages:
-        """Frames of any sizes and formats. Raises what `check_frames` raises."""
+        """Frames of any sizes and formats. Raises what `FrameSources.of_frames` raises."""
         sources = FrameSources.of_frames(frames)
         surfaces = [frame.surface if frame.colours is None else None for frame in frames]
         required = FramesRequirement.of(frames, device, is_batch=is_batch)
