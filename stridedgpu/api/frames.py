@@ -254,6 +254,5 @@ def frames_relaid(
     written = output_tensor(out)
     target = None if written is None else written.operand
     sources, labels = frame_images(frames)
-    result = relayout_frames(sources, labels, values, memory._replace(device=None), target, stream)
-    tensor = result_tensor(result, labels, written)
-    return tensor if written is not None or memory.device is None else tensor.to_device(memory.device)
+    beside = memory if written is None else memory._replace(device=None)
+    return result_tensor(relayout_frames(sources, labels, values, beside, target, stream), labels, written)

@@ -161,12 +161,7 @@ def batch_result(
     else:
         check_output(out, sizes, conversion.target, here, sources.near(out))
         target = out
-    batch = target
-    if len(labels) < len(CROP_LABELS):
-        whole = target.layout
-        is_blocked = whole.ndim > len(labels)
-        whole = whole.unsqueezed(0) if is_blocked else as_batch(whole, "".join(map(str, labels)))
-        batch = target.with_layout(whole, owns_padding=target.owns_padding)
+    batch = _batched(target, labels)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if order is None or order.multiple == 1:
         write(batch, conversion)
@@ -177,7 +172,20 @@ def batch_result(
         return target
     arrived = room.allocate(device_named(there), stream)
     assign_operand(target, arrived, stream)
+    if order is not None and order.multiple > 1 and not order.is_blocked:  # these fillers are no elements, and stay
+        count, after = sizes[labels.index("C")], None if there == "cpu" else stream
+        _clear_filler(_batched(arrived, labels), order, count, after)
     return arrived
+
+
+def _batched(target: Operand, labels: Labels) -> Operand:
+    """A result with the axes N, C, H, W; an axis that `labels` lack has size 1."""
+    if len(labels) >= len(CROP_LABELS):
+        return target
+    layout = target.layout
+    is_blocked = layout.ndim > len(labels)
+    whole = layout.unsqueezed(0) if is_blocked else as_batch(layout, "".join(map(str, labels)))
+    return target.with_layout(whole, owns_padding=target.owns_padding)
 
 
 def write_crops(
@@ -356,23 +364,28 @@ def _batch_parts(
     layout = target.layout
     chosen = conversion.channels or tuple(range(source_channels))
     count, multiple = len(chosen), order.multiple
-    zero = Operand(Buffer.of(bytes(target.element.itemsize)), Layout(()), target.element)
-    whole = slice(None)
-    unused = round_up(count, multiple) - count
     if not order.is_blocked:
         yield target, conversion
-        sizes = (layout.sizes[0], unused, *layout.sizes[2:])
-        filler = Layout(sizes, layout.strides, layout.offset + count * layout.strides[1])
     else:
         by_channel = replace(conversion, channels=chosen)
         for block in range(layout.sizes[1]):
             first, last = block * multiple, min((block + 1) * multiple, count)
-            place = layout.sliced((whole, block, slice(0, last - first)))
+            place = layout.sliced((slice(None), block, slice(0, last - first)))
             yield target.with_layout(place), of_channels(by_channel, first, last)
-        filler = layout.sliced((whole, layout.sizes[1] - 1, slice(multiple - unused, None)))
+    _clear_filler(target, order, count, stream)
+
+
+def _clear_filler(batch: Operand, order: ChannelOrder, count: int, stream: object) -> None:
+    """Make the fillers after the `count` channels of a batch zero."""
+    layout, unused = batch.layout, round_up(count, order.multiple) - count
+    if order.is_blocked:
+        filler = layout.sliced((slice(None), layout.sizes[1] - 1, slice(order.multiple - unused, None)))
+    else:
+        sizes = (layout.sizes[0], unused, *layout.sizes[2:])
+        filler = Layout(sizes, layout.strides, layout.offset + count * layout.strides[1])
     if filler.element_count:
-        cleared = target.with_layout(filler)
-        assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), cleared, stream)
+        zero = Operand(Buffer.of(bytes(batch.element.itemsize)), Layout(()), batch.element)
+        assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), batch.with_layout(filler), stream)
 
 
 def write_frame_crops(

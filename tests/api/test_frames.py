@@ -203,3 +203,13 @@ def test_images_of_frames_have_the_labels_of_their_axes(order):
     alone = None if order is None else order.replace("N", "")
     assert frame.relayout(layout=alone).dims == sg.relayout(frame, layout=alone).dims == "CHW"
     assert sg.relayout([frame, frame], layout=order).dims == "NCHW"
+
+
+@pytest.mark.parametrize(
+    "options", [{"layout": "HWC"}, {"row_pitch_bytes": 64}, {"layout": "HWC8"}, {"layout": "CHW4"}], ids=str
+)
+def test_a_frame_on_another_device_has_the_layout_that_was_chosen(options):
+    frame = sg.Frame.over("nv12", bytes(range(96)), (8, 8))
+    here, there = (sg.relayout(frame, device=name, **options) for name in ("cpu", "cuda-emulated"))
+    assert (there.device, there.layout, there.dims) == ("cuda-emulated", here.layout, here.dims)
+    assert np.array_equal(here.numpy(), there.numpy())

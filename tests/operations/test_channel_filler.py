@@ -24,6 +24,7 @@ from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
@@ -223,3 +224,16 @@ def test_elements_that_cross_to_a_device_get_their_zeros_there(order):
     here, there = (sg.relayout(pixels, dims="NCHW", layout=order, device=name) for name in ("cpu", "cuda-emulated"))
     assert (there.device, there.layout) == ("cuda-emulated", here.layout)
     assert there.numpy().tobytes() == here.numpy().tobytes()
+
+
+@pytest.mark.parametrize("order", ["NHWC4", "NHWC8", "NCHW4"])
+def test_resized_pixels_that_cross_to_a_device_get_their_zeros_there(order):
+    pixels = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(1, 4, 5, 3)
+    here, there = (
+        sg.resize(pixels, (2, 3), dims="NHWC", layout=order, device=name, interpolation="opencv-linear")
+        for name in ("cpu", "cuda-emulated")
+    )
+    nbytes = here.operand.buffer.nbytes
+    stored = [Operand(one.operand.buffer, Layout((nbytes,)), ELEMENT_TYPES["uint8"]) for one in (here, there)]
+    first, second = (sg.StridedTensor.over(one, None).numpy() for one in stored)
+    assert np.array_equal(first, second)
