@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.gather import elements, gather_operand, slices, tuples
-from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
+from stridedgpu.operations.index_arguments import elements_access, tuples_access
+from stridedgpu.operations.scatter import scatter_operand
 from stridedgpu.typing import IndexMode, StreamLike, TensorLike
 
 from .arguments import index_tensor
@@ -143,7 +144,7 @@ def scatter_elements(
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     new = updates.operand if type(updates) is StridedTensor else asarray(updates).operand
     target = None if written is None else written.operand
-    result = scatter_elements_operand(tensor.operand, index, new, axis, unique=unique, out=target, stream=stream)
+    result = scatter_operand(elements_access, tensor.operand, index, new, axis, unique, target, stream)
     return StridedTensor.over(result, tensor.dims) if written is None else written
 
 
@@ -171,7 +172,7 @@ def scatter_nd(
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     new = updates.operand if type(updates) is StridedTensor else asarray(updates).operand
     target = None if written is None else written.operand
-    result = scatter_nd_operand(tensor.operand, index, new, unique=unique, out=target, stream=stream)
+    result = scatter_operand(tuples_access, tensor.operand, index, new, 0, unique, target, stream)
     return StridedTensor.over(result, tensor.dims) if written is None else written
 
 

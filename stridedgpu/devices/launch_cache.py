@@ -1,14 +1,15 @@
 """The one cache of launches: by device, problem, and the settings of the process that a launch depends on.
 
+An operation that is called with small tensors remembers its launches by its own arguments, with `cached_launches`.
 A verbose line, the number of threads and a temporary policy are part of the key. A call after `set_verbose` or
 `set_num_threads` has a launch of its own, and nothing is cleared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from .cpu.policy import TEMPORARY
 from .cpu.thread_count import SHARED
@@ -30,13 +31,19 @@ if TYPE_CHECKING:
     from .interface import Device
     from .operand import Operand
 
-__all__ = ["CachedLaunches", "forget_launches", "settings"]
+__all__ = ["CachedLaunches", "cached_launches", "forget_launches", "settings"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_forgetting: Final[list[Callable[[], None]]] = []
+"""What empties each cache of launches."""
 
 
 class CachedLaunches:
     """The base of devices: the launch of each problem, planned and prepared once."""
 
-    def launch_for(self, problem: Hashable) -> Any:
+    def launch_for(self: Device, problem: Hashable) -> Any:
         """The launch of a problem under the current settings; `interface` has its arguments."""
         return _launch(self, problem, SWITCH.is_on, SHARED.several, TEMPORARY.policy)
 
@@ -48,10 +55,18 @@ def settings() -> tuple[Hashable, ...]:
 
 def forget_launches() -> None:
     """Prepare every launch anew: for tests that replace what prepares them."""
-    _launch.cache_clear()
+    for forget in _forgetting:
+        forget()
 
 
-@lru_cache(maxsize=4096)
+def cached_launches(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Cache what has launches, by arguments that include the device and the settings."""
+    cached = lru_cache(maxsize=4096)(function)
+    _forgetting.append(cached.cache_clear)
+    return cast("Callable[_P, _R]", cached)
+
+
+@cached_launches
 def _launch(device: Device, problem: Any, *_settings: Hashable) -> Launch:
     """Plan and prepare a problem, on operands where the device's launch takes addresses."""
     count = getattr(problem, "operand_count", 0)

@@ -8,7 +8,7 @@ fewer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Complex, Integral, Real
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.interface import CropsLaunch, DirectCrops, FrameLaunch, Located
+from stridedgpu.devices.interface import CropsLaunch, Device, DirectCrops, FrameLaunch, Located
+from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named, planner_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
@@ -218,8 +219,22 @@ def write_crops(
         write_mixed(cropped, conversion, target, stream)
         return
     steps = source_steps(sources.layouts)
-    launch: CropsLaunch = device.launch_for(CropProblem(target.spec, steps, conversion, fill))
+    launch = _launch(target.spec, steps, conversion, fill, device, settings())
     launch(Crops(sources.layouts, origins, flips), sources.places, (target.buffer, target.start_bytes), stream)
+
+
+@cached_launches
+def _launch(
+    target: TensorSpec,
+    steps: tuple[int, int],
+    conversion: Conversion,
+    fill: bytes,
+    device: Device,
+    key: Hashable,  # noqa: ARG001 - of the cache: the settings
+) -> CropsLaunch:
+    """Crops into targets of this spec, ready to run; cached, since to make a problem takes a small call a tenth."""
+    launch: CropsLaunch = device.launch_for(CropProblem(target, steps, conversion, fill))
+    return launch
 
 
 def window_size(size: ImageSize) -> tuple[int, int]:

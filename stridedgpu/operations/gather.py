@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 
+from stridedgpu.devices.interface import Device, IndexedLaunch
+from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, device_named, planner_named
 from stridedgpu.problems.gather_problem import GatherProblem
@@ -57,15 +58,26 @@ def tuples(data: TensorSpec, dims: str | None, index: TensorSpec, batch_dims: in
     return access, dims_of((*labels[: axes.start], *(None,) * between, *labels[axes.stop :]))
 
 
-class _Gathering(NamedTuple):
-    """A gather of operands with known specs: its problem, the labels of its result, and its memory if that is new."""
+@dataclass(slots=True)
+class _Gathering:
+    """A gather of operands with known specs: its problem, the labels of its result, and its memory if that is new.
+
+    The launch is prepared after the first allocation, since one that fails compiles nothing.
+    """
 
     problem: GatherProblem
     dims: str | None
     allocation: AllocationSpec | None
+    launch: IndexedLaunch | None = None
+
+    def prepared(self, device: Device) -> IndexedLaunch:
+        """The launch, kept for the calls after this one."""
+        launch: IndexedLaunch = device.launch_for(self.problem)
+        self.launch = launch
+        return launch
 
 
-@lru_cache(maxsize=4096)
+@cached_launches
 def _gathering(
     access_of: Access,
     data: TensorSpec,
@@ -74,6 +86,8 @@ def _gathering(
     place: int,
     mode: str,
     out: TensorSpec | None,
+    device: Device,  # noqa: ARG001 - of the cache
+    key: Hashable,  # noqa: ARG001 - of the cache: the settings
 ) -> _Gathering:
     """A gather, whose arguments are checked but for what their memory decides; cached."""
     wanted = checked_mode(mode)
@@ -108,11 +122,11 @@ def gather_operand(
         place = integer("axis" if access_of is not tuples else "batch_dims", place)
     device = CPU if here == "cpu" else device_named(here)
     if out is None:
-        gathering = _gathering(access_of, data.spec, dims, indices.spec, place, mode, None)
+        gathering = _gathering(access_of, data.spec, dims, indices.spec, place, mode, None, device, settings())
         assert gathering.allocation is not None, "a new result has memory"
         target = gathering.allocation.allocate(device, stream)
     else:
-        gathering = _gathering(access_of, data.spec, dims, indices.spec, place, mode, out.spec)
+        gathering = _gathering(access_of, data.spec, dims, indices.spec, place, mode, out.spec, device, settings())
         start, end = out.reach
         is_apart = (data.reach[1] <= start or end <= data.reach[0]) and (
             indices.reach[1] <= start or end <= indices.reach[0]
@@ -120,7 +134,7 @@ def gather_operand(
         if not is_apart or out.buffer.readonly or out.buffer.device != here:
             check_output_memory(out, here, data=data, indices=indices)
         target = out
-    device.launch_for(gathering.problem)(target, data, indices, stream)
+    (gathering.launch or gathering.prepared(device))(target, data, indices, stream)
     return target, gathering.dims
 
 

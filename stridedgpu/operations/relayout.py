@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.launch_cache import settings
+from stridedgpu.devices.interface import Device, MoveLaunch
+from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
@@ -55,10 +56,11 @@ def relayout_operand(
             )
         if out.buffer.readonly:
             raise BindingError("out is read-only.")
-        problem = _problem_into(source.spec, dims, options, out.spec)
+        device = CPU if here == "cpu" else device_named(here)
+        launch = _launch_into(source.spec, dims, options, out.spec, device, settings())
         if source.reach[0] < out.reach[1] and out.reach[0] < source.reach[1]:
             _check_apart(source, out, "out")
-        (CPU if here == "cpu" else device_named(here)).launch_for(problem)(source, out, stream)
+        launch(source, out, stream)
         return out, dims
     there = here if memory.device is None else chosen_device(memory.device)
     device = CPU if there == "cpu" else device_named(there)
@@ -111,10 +113,15 @@ def _result(source: TensorSpec, dims: str | None, options: ConversionOptions, me
     return _Result(allocation, dims, conversion, channel_axis, order, None)
 
 
-@lru_cache(maxsize=4096)
-def _problem_into(
-    source: TensorSpec, dims: str | None, options: ConversionOptions, target: TensorSpec
-) -> RelayoutProblem | ChannelMatrixProblem:
+@cached_launches
+def _launch_into(
+    source: TensorSpec,
+    dims: str | None,
+    options: ConversionOptions,
+    target: TensorSpec,
+    device: Device,
+    key: Hashable,  # noqa: ARG001 - of the cache: the settings
+) -> MoveLaunch:
     """A relayout into an existing `out`, whose layout and type are checked; cached."""
     labels = inferred_labels(dims, source.layout.ndim, None)
     channel_axis = labels.index("C") if "C" in labels else None
@@ -122,7 +129,8 @@ def _problem_into(
     if target.element != conversion.target:
         raise LayoutError(f"dtype={conversion.target} is not what out holds, {target.element}.")
     _check_layout(target.layout, result_sizes(source.layout.sizes, conversion, channel_axis), "out")
-    return moving_problem(source, target, conversion, channel_axis)
+    launch: MoveLaunch = device.launch_for(moving_problem(source, target, conversion, channel_axis))
+    return launch
 
 
 def _conversion(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
-from typing import NamedTuple, Protocol
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+from stridedgpu.devices.interface import Device, DirectLaunch, IndexCheck, IndexedLaunch, MoveLaunch
+from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, device_named, planner_named
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.device_plan import DevicePlan
 from stridedgpu.problems.gather_problem import GatherProblem
-from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ElementType
@@ -26,8 +27,6 @@ from .index_arguments import (
     IndexedAccess,
     check_index_operand,
     checked_unique,
-    elements_access,
-    tuples_access,
 )
 from .options import DEFAULT_ALIGNMENT
 from .plans import (
@@ -39,30 +38,7 @@ from .plans import (
     steps_alike,
 )
 
-__all__ = ["PlannedScatter", "planned_scatter", "scatter_elements_operand", "scatter_nd_operand"]
-
-
-def scatter_elements_operand(
-    data: Operand,
-    indices: Operand,
-    updates: Operand,
-    axis: int,
-    *,
-    unique: bool,
-    out: Operand | None,
-    stream: object,
-) -> Operand:
-    """`stridedgpu.scatter_elements` on operands."""
-    if type(axis) is not int:
-        axis = integer("axis", axis)
-    return _scattered(elements_access, data, indices, updates, axis, unique, out, stream)
-
-
-def scatter_nd_operand(
-    data: Operand, indices: Operand, updates: Operand, *, unique: bool, out: Operand | None, stream: object
-) -> Operand:
-    """`stridedgpu.scatter_nd` on operands."""
-    return _scattered(tuples_access, data, indices, updates, 0, unique, out, stream)
+__all__ = ["PlannedScatter", "planned_scatter", "scatter_operand"]
 
 
 class _Access(Protocol):
@@ -71,20 +47,38 @@ class _Access(Protocol):
     def __call__(self, data: TensorSpec, index: TensorSpec, place: int, /, *, unique: bool) -> IndexedAccess: ...
 
 
-class _Scattering(NamedTuple):
+@dataclass(slots=True)
+class _Scattering:
     """A scatter of operands with known specs: the check of its indices, the copy of its data, and the updates.
 
     `allocation` is that of a new result. `alike`: its layout is the data's, so that it may be the data.
+    Launches are prepared when they are first needed: a scatter into the data copies nothing.
     """
 
-    rule: IndexRule
+    check: IndexCheck
     copy: RelayoutProblem | ChannelMatrixProblem
     updates: GatherProblem
     allocation: AllocationSpec | None
     alike: bool
+    device: Device
+    copying: MoveLaunch | None = None
+    updating: IndexedLaunch | None = None
+    direct: DirectLaunch | None = None
+
+    def prepared_copy(self) -> MoveLaunch:
+        """The launch of the copy, kept for the calls after this one."""
+        launch: MoveLaunch = self.device.launch_for(self.copy)
+        self.copying = launch
+        return launch
+
+    def prepared_updates(self) -> IndexedLaunch:
+        """The launch of the updates, kept likewise."""
+        launch: IndexedLaunch = self.device.launch_for(self.updates)
+        self.updating = launch
+        return launch
 
 
-@lru_cache(maxsize=4096)
+@cached_launches
 def _scattering(
     access_of: _Access,
     data: TensorSpec,
@@ -93,6 +87,8 @@ def _scattering(
     place: int,
     unique: bool,
     out: TensorSpec | None,
+    device: Device,
+    key: Hashable,  # noqa: ARG001 - of the cache: the settings
 ) -> _Scattering:
     """A scatter, whose arguments are checked but for what their memory decides; cached."""
     access = access_of(data, index, place, unique=unique)
@@ -105,10 +101,11 @@ def _scattering(
         check_output_layout(target.layout, target.element, sizes, element)
     copy = moving_problem(data, target, conversion(element, element), None)
     problem = access.problem(target, updates, scatters=True)
-    return _Scattering(access.rule, copy, problem, allocation, out is not None and out.layout == data.layout)
+    check: IndexCheck = device.launch_for(access.rule)
+    return _Scattering(check, copy, problem, allocation, out is not None and out.layout == data.layout, device)
 
 
-def _scattered(
+def scatter_operand(
     access_of: _Access,
     data: Operand,
     indices: Operand,
@@ -118,14 +115,21 @@ def _scattered(
     out: Operand | None,
     stream: object,
 ) -> Operand:
-    """Check everything, copy the data unless `out` is the data itself, then write the updates over it."""
+    """`scatter_elements` or `scatter_nd`, by `access_of` `elements_access` or `tuples_access`; `place` is the axis.
+
+    Checks everything, copies the data unless `out` is the data itself, then writes the updates over it.
+    """
+    if type(place) is not int:
+        place = integer("axis", place)
     here = data.buffer.device
     if indices.buffer.device != here or indices.element.name not in INDEX_TYPES:
         check_index_operand(indices, here)
     if type(unique) is not bool:
         checked_unique(unique)
     written, device = None if out is None else out.spec, CPU if here == "cpu" else device_named(here)
-    scattering = _scattering(access_of, data.spec, indices.spec, updates.spec, place, unique, written)  # type: ignore[arg-type]
+    scattering = _scattering(
+        access_of, data.spec, indices.spec, updates.spec, place, unique, written, device, settings()
+    )
     if updates.buffer.device != here:
         raise BindingError(f"updates are on {updates.buffer.device} and the data on {here}.")
     replaces = False
@@ -143,10 +147,14 @@ def _scattered(
         target = out
     elif scattering.allocation is not None:
         target = scattering.allocation.allocate(device, stream)
-    device.launch_for(scattering.rule)(indices, stream)
+    scattering.check(indices, stream)
     if not replaces:
-        device.launch_for(scattering.copy)(data, target, stream)
-    device.launch_for(scattering.updates)(updates, target, indices, stream)
+        (scattering.copying or scattering.prepared_copy())(data, target, stream)
+    direct = scattering.direct
+    if direct is not None and stream is None:
+        direct(updates.reach[0], target.reach[0], indices.reach[0])
+    else:
+        scattering.direct = (scattering.updating or scattering.prepared_updates())(updates, target, indices, stream)
     return target
 
 

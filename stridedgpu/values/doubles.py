@@ -64,11 +64,13 @@ def doubles(name: str, value: PerChannel | Doubles) -> Doubles:
         return Doubles(one_double(value))
     if type(value) is Doubles:
         return value
-    if type(value) is tuple and value and set(map(type, value)) == {float}:
+    if (type(value) is tuple or type(value) is list) and set(map(type, value)) == _FLOAT:
         return Doubles(pack(f"{len(value)}d", *value))
     numbers = floats(name, value)
     return Doubles(pack(f"{len(numbers)}d", *numbers))
 
+
+_FLOAT: Final = {float}
 
 one_double: Final = Struct("d").pack
 """The bytes of one number."""

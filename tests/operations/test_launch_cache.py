@@ -7,6 +7,8 @@ from harness.compiled_loops import policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
+from stridedgpu.devices.cpu.device import CpuDevice
+from stridedgpu.devices.launch_cache import forget_launches
 from stridedgpu.devices.selection import CPU
 from stridedgpu.problems.channel_matrix_problem import moving_problem
 from stridedgpu.values.conversion import conversion
@@ -45,3 +47,44 @@ def test_other_settings_have_a_launch_of_their_own(name, monkeypatch):
     before = CPU.launch_for(problem())
     assert other_settings(name, monkeypatch) is not before
     assert CPU.launch_for(problem()) is before
+
+
+def operations():
+    """Operations that remember launches by their own arguments, each with the names in its verbose lines."""
+    data, out = sg.zeros((4, 3), "uint8", device="cpu"), sg.empty((4, 3), "uint8", device="cpu")
+    indices, tuples = sg.asarray([3, 2, 1, 0]), sg.asarray([[3], [2], [1], [0]])
+    batch = sg.zeros((1, 3, 4, 5), "uint8", device="cpu")
+    return {
+        "relayout": (lambda: sg.relayout(data, out=out), ["relayout"]),
+        "gather": (lambda: sg.gather(data, indices, out=out), ["gather"]),
+        "scatter": (lambda: sg.scatter_nd(data, tuples, data, out=out), ["relayout", "scatter"]),
+        "scatter into the data": (lambda: sg.scatter_nd(out, tuples, data, out=out), ["scatter"]),
+        "crops": (lambda: sg.gather_crops(batch, [[0, 0]], (2, 2)), ["crops"]),
+    }
+
+
+@pytest.mark.parametrize("name", operations())
+def test_an_operation_that_remembers_its_launches_obeys_a_setting_at_once(name, capsys):
+    call, lines = operations()[name]
+    call()
+    for is_on in (True, False):
+        sg.set_verbose(is_on)
+        try:
+            call()
+        finally:
+            sg.set_verbose(False)
+        printed = capsys.readouterr().err.splitlines()
+        assert [line.split(",")[2] for line in printed] == (lines if is_on else [])
+
+
+@pytest.mark.parametrize("name", operations())
+def test_forgotten_launches_are_prepared_anew_by_every_operation(name, monkeypatch):
+    call, _ = operations()[name]
+    call()
+    prepared, prepare = [], CpuDevice.prepare
+    monkeypatch.setattr(CpuDevice, "prepare", lambda self, plan: prepared.append(plan) or prepare(self, plan))
+    call()
+    assert not prepared
+    forget_launches()
+    call()
+    assert prepared
