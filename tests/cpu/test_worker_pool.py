@@ -104,6 +104,15 @@ def test_a_job_has_room_for_each_thread_and_more_threads_than_cores_do_not_spin(
 
 
 @needs_compiler
+def test_each_of_many_workers_has_a_slot_of_its_own():
+    pool = worker_pool._Pool()
+    pool.grow(20)
+    slots = pool.slots.words[worker_pool.LINE_WORDS :][:19]
+    assert all(slots)
+    assert len(set(slots)) == 19
+
+
+@needs_compiler
 def test_work_is_shared_between_threads():
     met = threading.Barrier(4, timeout=600)  # breaks unless four threads work at once
     share_items(lambda _: met.wait(), 4)

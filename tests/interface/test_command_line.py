@@ -456,6 +456,24 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         (*PICTURE, "--maximum", "4095", "--normalize", "unit", *TO),
         "--maximum 4095: samples of 8 bits go to 255: give --deep",
     ),
+    "maximum past 8 bits": (
+        (*PICTURE, "--maximum", "256", "--normalize", "unit", *TO),
+        "--maximum 256: samples of 8 bits go to 255: give --deep",
+    ),
+    "maximum past 16 bits": (
+        ("preprocess", "deep.png", "--size", "8", "--deep", "--maximum", "65536", "--normalize", "unit", *TO),
+        "--maximum 65536: samples of 16 bits go to 65535",
+    ),
+    "fill past 8 bits": (
+        (*PICTURE, "--letterbox", "--fill", "0,256,0", *TO),
+        "argument --fill: '0,256,0' is not one value of 0 to 255, or three",
+    ),
+    "seed before 64 bits": (
+        (*PICTURE, "--flip", "--seed=-9223372036854775809", *TO),
+        "is not an integer from -9223372036854775808 to 9223372036854775807",
+    ),
+    "resize of zero": ((*PICTURE, "--resize", "0", *TO), "argument --resize: '0' is not a positive integer"),
+    "row pitch one byte too small": ((*PICTURE, "--row-pitch", "127", *TO), "row_pitch_bytes=127"),
     "maximum of a window": (
         (*PICTURE, "--maximum", "9", "--clip", "1,2", "--normalize", "unit", *TO),
         "--maximum and --clip both say which value becomes 1",
@@ -546,6 +564,28 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "memory": ((*PICTURE, "--row-pitch", str(1 << 50), *TO), "bytes of memory left to allocate"),
     "more than memory": ((*PICTURE, "--row-pitch", str(1 << 70), *TO), "bytes of memory left to allocate"),
 }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("a.png", "--size", "1"),
+        ("a.png", "--size", "50x61"),
+        ("a.png", "--size", "32", "--row-pitch", "128"),
+        ("a.png", "--resize", "1", "--size", "1"),
+        ("a.png", "--size", "8", "--maximum", "255", "--normalize", "unit"),
+        ("a.png", "--size", "8", "--letterbox", "--fill", "0,255,0"),
+        ("a.png", "--size", "8", "--pad", "0"),
+        ("a.png", "--size", "8", "--flip", "--seed", str(2**63 - 1), "--epoch", "0"),
+        ("a.png", "--size", "8", "--flip", f"--seed={-(2**63)}"),
+        ("deep.png", "--size", "8", "--deep", "--maximum", "65535", "--normalize", "unit"),
+        ("deep.png", "--size", "50", "--deep", "--dtype", "uint16"),
+    ],
+    ids=" ".join,
+)
+def test_numbers_at_their_bounds_are_taken(folder, arguments):
+    assert run("preprocess", *arguments, *TO) == 0
+    assert Path("o.npy").exists()
 
 
 @pytest.mark.parametrize("arguments, message", REFUSALS.values(), ids=REFUSALS)

@@ -46,6 +46,8 @@ IMAGES = np.arange(2 * 4 * 6 * 3, dtype=np.uint8).reshape(2, 4, 6, 3)
 TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
 ONE_ROW = np.zeros((1, 3), np.int64)
 FLAT = bytes(72)
+KEPT = np.arange(72, dtype=np.uint8)
+ADDRESS = KEPT.ctypes.data
 
 
 def tensor(sizes: tuple[int, ...] = (2, 4, 6, 3)) -> sg.StridedTensor:
@@ -89,13 +91,32 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...]]] = 
     "as_strided": (tensor().as_strided, (), ("sizes", "strides", "offset")),
     "reinterpret": (tensor().reinterpret, (), ("dtype", "sizes", "strides")),
     "ensure_rank": (tensor().ensure_rank, (), ("rank",)),
+    "to_device": (tensor().to_device, (), ("device",)),
+    "scatter_nd": (sg.scatter_nd, (TABLE,), ("indices", "updates", "unique")),
+    "from_pointer": (
+        partial(sg.from_pointer, ADDRESS, owner=KEPT),
+        (),
+        ("sizes", "dtype", "layout", "dims", "row_pitch_bytes", "device", "readonly"),
+    ),
+    "calculate_strides": (sg.calculate_strides, (), ("layout", "sizes", "broadcast")),
+    "packed_strides": (sg.packed_strides, (), ("sizes", "order")),
+    "calc_buffer_tensor_size": (sg.calc_buffer_tensor_size, (), ("data_type", "sizes", "strides")),
+    "plan_relayout": (sg.plan_relayout, (tensor(), tensor()), ("device", "scale", "bias", "channels", "rounding")),
+    "plan_resize": (sg.plan_resize, (tensor(), tensor((2, 4, 5, 5))), ("interpolation", "box", "passes", "scale")),
+    "plan_letterbox": (sg.plan_letterbox, (tensor(), tensor((2, 4, 5, 5))), ("value", "fill", "scale_up", "bias")),
+    "plan_gather_crops": (sg.plan_gather_crops, (tensor(),), ("size", "dims", "fill", "layout", "dtype", "out")),
+    "plan_gather": (sg.plan_gather, (TABLE,), ("indices", "axis", "mode", "device")),
+    "plan_gather_nd": (sg.plan_gather_nd, (TABLE,), ("indices", "batch_dims", "mode")),
+    "plan_scatter_elements": (sg.plan_scatter_elements, (TABLE, ONE_ROW), ("updates", "axis", "unique")),
+    "synchronize": (sg.synchronize, (), ("device",)),
     "load": (sg.load, ([], sg.Preprocess(crop=2)), ("batch", "threads", "ahead", "decoder", "progress", "device")),
     "prefetch": (sg.prefetch, ([],), ("device", "depth")),
 }
 
 WORKING: dict[str, Any] = {
     "size": (2, 3), "sizes": (2, 3), "dtype": "uint8", "indices": np.zeros((1, 3), np.int64), "boxes": None,
-    "updates": np.ones((1, 3), np.float32), "strides": (3, 1), "memory": FLAT, "value": 1,
+    "updates": np.ones((1, 3), np.float32), "layout": "NCHW", "data_type": 1,
+    "strides": (3, 1), "memory": FLAT, "value": 1,
 }  # fmt: skip
 """What required arguments are where another is replaced."""
 
@@ -106,6 +127,10 @@ OF_CALLS: dict[str, dict[str, Any]] = {
     "unpack_raw": {"format": "mipi-raw10", "sizes": (2, 8)},
     "Frame.over": {"format": "nv12", "sizes": (4, 6)},
     "resize": {"dims": "NHWC"},
+    "from_pointer": {"sizes": (2, 3), "dtype": "uint8"},
+    "calculate_strides": {"layout": "NHWC", "sizes": (2, 3, 4, 5)},
+    "scatter_nd": {"indices": ((0,), (2,)), "updates": np.ones((2, 3), np.float32)},
+    "plan_gather_nd": {"indices": ((0,), (2,))},
 }
 
 OPTIONS = tuple(inspect.signature(sg.Preprocess).parameters)
@@ -134,7 +159,7 @@ def outcome(call: Callable[..., Any], *first: Any, **named: Any) -> str:
         return type(error).__name__
     if isinstance(result, sg.StridedTensor):
         return f"{result.dtype} {result.sizes} {result.strides}"
-    return type(result).__name__
+    return repr(result) if isinstance(result, (int, tuple)) else type(result).__name__
 
 
 def declared(**named: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from harness.compiled_loops import needs_compiler
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.frame_cases import DEEP, SHARES, opencv, surface
 from harness.frame_encodes import FrameEncodeCase
@@ -11,6 +12,8 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, ElementTypeError, LayoutError
+from stridedgpu.devices.cpu.compiled.frame_encode import samples_kernel
+from stridedgpu.devices.cpu.plan import CpuKernel
 
 
 @st.composite
@@ -222,3 +225,11 @@ def test_planes_between_the_rows_of_each_other_are_written():
 def test_a_problem_counts_the_bytes_of_colours_and_of_samples(name, nbytes):
     problem = FrameEncodeCase(name, size=(4, 14)).problem
     assert problem.bytes_moved == 4 * 14 * (3 + 1.5) * nbytes
+
+
+@needs_compiler
+@pytest.mark.parametrize("columns, is_compiled", [(2, False), (4, True), (64, True)])
+def test_pictures_of_four_columns_or_more_are_compiled(columns, is_compiled):
+    kernel = samples_kernel(FrameEncodeCase("nv12", size=(4, columns)).problem)
+    assert isinstance(kernel, CpuKernel) == is_compiled
+    assert is_compiled or kernel == "pictures narrower than 4 pixels are left to NumPy"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
 from types import SimpleNamespace
@@ -555,6 +556,14 @@ def test_dask_is_told_the_type_and_the_chunks_of_the_result():
         step = sg.Preprocess(mode=mode, layout="NHWC", device="cpu")
         assert step.dask_kwargs(blocks((5, 8, 9, 4), (5,), (8,), (9,), (4,)))["chunks"][-1] == (channels,)
         assert step(np.zeros((5, 8, 9, 4), np.uint8)).shape[-1] == channels
+
+
+def test_the_rows_of_a_block_of_dask_have_their_places_in_the_whole_array_as_keys():
+    step = partial(sg.Preprocess(crop=4, flip=0.5, random_crop=True, seed=1, device="cpu"), frames(6)[:3], epoch=0)
+    whole = {"array-location": [(4, 7), (0, 20), (0, 24), (0, 3)]}
+    assert same_bits(step(block_info={0: whole, None: {"array-location": [(0, 3)] * 4}}), step(range(4, 7)))
+    assert same_bits(step([9, 8, 7], block_info={0: whole}), step([9, 8, 7]))
+    assert same_bits(step(block_info={None: whole}), step())
 
 
 @pytest.mark.parametrize(
