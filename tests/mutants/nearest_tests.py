@@ -51,7 +51,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/compiled/object_file.py", ("cpu/test_jit.py",)),
     ("devices/cpu/executable_memory.py", ("cpu/test_object_file.py", "cpu/test_jit.py")),
     ("devices/cpu/target.py", ("cpu/test_jit.py", "cpu/test_compiler.py")),
-    ("devices/cpu/*resize*", _RESIZES),
+    ("devices/cpu/*resize*", (*_RESIZES, "operations/test_channel_mixing.py")),
     ("devices/cpu/compiled/frames.py", ("cpu/test_frame_loops.py", "operations/test_frames_resized.py")),
     ("devices/cpu/*frame*", _FRAMES),
     ("devices/cpu/operations/pixels.py", ("operations/test_plans_travel.py", "operations/test_raw.py", *_FRAMES[:1])),

@@ -98,6 +98,21 @@ def test_bands_of_rows_are_mixed_as_they_are_written(path, what):
                 assert (made.sizes, made.strides, values(made)) == (wanted.sizes, wanted.strides, values(wanted))
 
 
+@pytest.mark.parametrize("turned", [(2,), (1,), (3,), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("what", LARGER_CALLS)
+@cpu_paths
+def test_results_are_written_into_mirrored_views(path, what, turned):
+    call = LARGER_CALLS[what]
+    with picking_by(path):
+        channels = call().sizes[1]
+        for mixed in ({}, {"matrix": [row[:3] + [0.5] * (channels - 3) for row in SEPIA]}):
+            wanted = call(**mixed).numpy()
+            memory = np.zeros_like(wanted)
+            view = np.flip(memory, turned)
+            call(out=sg.asarray(view), **mixed)
+            assert np.array_equal(view, wanted)
+
+
 @pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
 def test_a_resize_that_mixes_is_compiled():
     out = sg.empty((2, 1, 37, 21), "float16", device="cpu")
