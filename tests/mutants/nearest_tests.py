@@ -1,8 +1,8 @@
 """The tests that judge a module: those of its own name in the tests' folder of its package, then those of its subject.
 
 A row is of modules whose path below the package fits its pattern. What it names is read with `{module}` replaced, and
-left out where there is no such file. All rows that fit count, in order, up to six files: what kills most stands first,
-and what follows costs most where a mutant survives.
+left out where there is no such file. All rows that fit count, in order, up to seven files: what kills most stands
+first, and what follows costs most where a mutant survives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .table import PROJECT
 
 __all__ = ["ROWS", "nearest_tests"]
 
-_FILES: Final = 6
+_FILES: Final = 7
 
 _RESIZES: Final = ("cpu/test_compiled_resize.py", "cpu/test_resize_filters.py", "operations/test_resize.py")
 _FRAMES: Final = ("cpu/test_frame_loops.py", "operations/test_frame_output.py", "api/test_frames.py")
@@ -51,7 +51,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/compiled/object_file.py", ("cpu/test_jit.py",)),
     ("devices/cpu/executable_memory.py", ("cpu/test_object_file.py", "cpu/test_jit.py")),
     ("devices/cpu/target.py", ("cpu/test_jit.py", "cpu/test_compiler.py")),
-    ("devices/cpu/*resize*", (*_RESIZES, "operations/test_channel_mixing.py")),
+    ("devices/cpu/*resize*", (*_RESIZES, "operations/test_channel_mixing.py", "operations/test_frames_resized.py")),
     ("devices/cpu/compiled/frames.py", ("cpu/test_frame_loops.py", "operations/test_frames_resized.py")),
     ("devices/cpu/*frame*", _FRAMES),
     ("devices/cpu/operations/pixels.py", ("operations/test_plans_travel.py", "operations/test_raw.py", *_FRAMES[:1])),
@@ -118,7 +118,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("preprocess/decoding.py", ("interface/test_command_line.py",)),
     (
         "preprocess/worker.py",
-        ("preprocess/test_step.py", "preprocess/test_annotations.py", "preprocess/test_loader.py"),
+        ("preprocess/test_step.py", "preprocess/test_annotations.py", "preprocess/test_frames_of_a_step.py"),
     ),
     ("preprocess/declaration.py", ("preprocess/test_step.py", "preprocess/test_values_of_a_step.py")),
     ("preprocess/declaration.py", ("operations/test_channel_mixing.py", "preprocess/test_resized_step.py")),

@@ -232,4 +232,5 @@ def test_a_problem_counts_the_bytes_of_colours_and_of_samples(name, nbytes):
 def test_pictures_of_four_columns_or_more_are_compiled(columns, is_compiled):
     kernel = samples_kernel(FrameEncodeCase("nv12", size=(4, columns)).problem)
     assert isinstance(kernel, CpuKernel) == is_compiled
+    assert not is_compiled or kernel.name.startswith("frame_encode_nv12_")
     assert is_compiled or kernel == "pictures narrower than 4 pixels are left to NumPy"
