@@ -98,13 +98,22 @@ class _Crops:
                 return direct
         fields: list[int] = []
         classes = []  # kept until the loop is done: another thread may forget them meanwhile
-        for crop, (source, start) in zip(crops, sources, strict=True):
-            (_, down, right), (y, x) = crop.layout.strides, crop.origin
-            pixel = source.address + start + (crop.layout.offset + y * down + x * right) * itemsize
-            window_class = class_of(crop)
+        known: Layout | None = None
+        origins = crops.origins.tolist()
+        for layout, (y, x), flip, (source, start) in zip(crops.layouts, origins, crops.flips, sources, strict=True):
+            if layout is not known:  # most images of a list share one, and most windows are inside
+                known, (_, down, right), (below, behind) = layout, layout.strides, self._classes.rooms(layout)
+                offset, inside = layout.offset, dict[bool, _WindowClass]()
+            pixel = source.address + start + (offset + y * down + x * right) * itemsize
+            is_inside = 0 <= y <= below and 0 <= x <= behind
+            window_class = inside.get(flip) if is_inside else None
+            if window_class is None:
+                window_class = class_of(Crop(layout, (y, x), flip))
+                classes.append(window_class)
+                if is_inside:
+                    inside[flip] = window_class
             for is_fill, read, written, band, rows, bands in window_class.copies:
                 fields += (read if is_fill else pixel + read, place + written, band, rows, 0, bands)
-            classes.append(window_class)
             place += self._pitch
         if fields:
             _run_entries(self._loop, np.array(fields, np.int64).reshape(-1, ENTRY_FIELDS), self._problem.bytes_moved)
@@ -153,11 +162,16 @@ class _WindowClasses:
         _, _, height, width = problem.target.layout.sizes
         self._size = height, width
 
+    def rooms(self, layout: Layout) -> tuple[int, int]:
+        """The last row and column where a window begins that is inside an image."""
+        (rows, columns), (_, height, width) = self._size, layout.sizes
+        return height - rows, width - columns
+
     def class_of(self, crop: Crop) -> _WindowClass:
         """The class of a window."""
         layout, (y, x), flip = crop
-        (rows, columns), (_, height, width) = self._size, layout.sizes
-        if 0 <= y <= height - rows and 0 <= x <= width - columns:  # most windows are inside their source
+        below, behind = self.rooms(layout)
+        if 0 <= y <= below and 0 <= x <= behind:
             key: tuple[object, ...] = layout.strides, flip
         else:
             key = layout.strides, flip, overhang(crop, self._size)
