@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ import stridedgpu as sg
 def test_a_stretch_of_malformed_calls_ends_in_results_and_in_our_words(tmp_path):
     calls, file = 4 * BLOCK, tmp_path / "record"
     asked = ["-m", "harness.malformed_calls", "--first", "1000", "--calls", str(calls), "--record", str(file)]
-    ended = subprocess.run([sys.executable, *asked], capture_output=True, text=True, check=False)
+    paths = str(Path(sg.__file__).parents[1]), str(Path(__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    ended = subprocess.run([sys.executable, *asked], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert f"{calls} malformed calls, 0 wrong" in ended.stdout
     lines = list(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
