@@ -125,11 +125,7 @@ def gather_crops(
         memory.check_beside_out()
     target = None if written is None else written.operand
     _check_choice(origins, boxes, interpolation, passes)
-    images: CropSources
-    if is_frames(sources):
-        images, _ = frame_images(sources)
-    else:
-        images = _images(cast("TensorLike", sources), dims, memory.layout, size)
+    images = _images(sources, dims, memory.layout, size)
     axes = images.axes
     if boxes is None:
         result = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
@@ -248,8 +244,12 @@ def _spec(
     return side
 
 
-def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None, size: ImageSize) -> CropSources:
-    """The images with axes C, H, W or the volumes with D besides, or their batch with N besides."""
+def _images(
+    sources: TensorLike | FrameLike, dims: str | None, order: LayoutLike | None, size: ImageSize
+) -> CropSources:
+    """The images with axes C, H, W or the volumes with D besides, or their batch with N besides; or frames."""
+    if is_frames(sources):
+        return frame_images(sources)[0]
     if isinstance(sources, (list, tuple)):
         if not sources:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")

@@ -178,11 +178,7 @@ def letterbox(
     """
     frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
     surrounding, named = border(value, fill)
-    sources: CropSources
-    if is_frames(images):
-        sources, labels = frame_images(images)
-    else:
-        sources, labels = _listed_images(images, dims)
+    sources, labels = _listed_images(images, dims)
     rule = checked_rule(interpolation, passes, premultiply=False, element=sources.element, channels=sources.channels)
     windows = []
     for image in sources.layouts:
@@ -235,7 +231,9 @@ def letterbox_placements(
 
 
 def _listed_images(images: object, dims: str | None) -> tuple[CropSources, str]:
-    """Images given one by one, as a batch or alone, and the labels of their result."""
+    """Images given one by one, as a batch or alone, or frames, and the labels of their result."""
+    if is_frames(images):
+        return frame_images(images)
     if not isinstance(images, (list, tuple)):
         operand, labels = _image_operand("images", images, dims)
         return CropSources.of_batch(_batched(operand, labels), "images"), labels
