@@ -43,7 +43,7 @@ from .channel_mixing import run_steps, unmixed_step, write_mixed
 from .images import CropSources, FrameSources, FramesRequirement, as_batch
 from .move import move_elements
 from .options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
-from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, check_output_layout, no_tensor
+from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, check_output_layout, has_operand, no_tensor
 from .relayout import assign_operand
 
 __all__ = [
@@ -468,7 +468,7 @@ def checked_frames(plan: Plan, frames: object, out: HasOperand) -> tuple[list[Fr
     plan.check_runnable()
     for_out, for_frames = plan.sides
     read = for_frames.check(frames)
-    if not hasattr(out, "operand"):
+    if not has_operand(out):
         raise no_tensor(out=out)
     target = out.operand
     for_out.check("out", target)
@@ -526,7 +526,7 @@ class PlannedCrops(Plan):
         count = problem.target.layout.sizes[0]
         if len(images.places) != count:
             raise LayoutError(f"sources are {len(images.places)} images; the plan is for {count}.")
-        if not hasattr(out, "operand"):
+        if not has_operand(out):
             raise no_tensor(out=out)
         element, target = problem.conversion.source, out.operand
         images.check(problem.source_channels, element, self.device, "the plan")
@@ -549,7 +549,7 @@ class PlannedCrops(Plan):
         required: Requirement
         direct: DirectCrops
         required, direct = self.direct
-        if type(origins) is not np.ndarray or not hasattr(sources, "operand") or not hasattr(out, "operand"):
+        if type(origins) is not np.ndarray or not has_operand(sources) or not has_operand(out):
             return False
         batch, target = sources.operand, out.operand
         if origins.dtype is not _INT64 or origins.shape != (batch.layout.sizes[0], 2) or not origins.flags.c_contiguous:
@@ -614,7 +614,7 @@ def planned_frame_crops(
 def _planned_images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:
     """The images of a batch or a list. Raises `LayoutError` for objects with other axes."""
     if not isinstance(sources, Sequence):
-        if not hasattr(sources, "operand"):
+        if not has_operand(sources):
             raise no_tensor(sources=sources)
         batch = sources.operand
         if batch.layout.ndim != 4:

@@ -157,14 +157,15 @@ class PlannedGather(Plan):
         try:
             source, index, target = data.operand, indices.operand, out.operand
             (launch,) = self.launches
+            data_fits, indices_fit, out_fits = source.fitted, index.fitted, target.fitted
         except (AttributeError, ValueError):
             self.refuse(data=data, indices=indices, out=out)
         for_data, for_indices, for_out = self.sides
-        if source.fitted is not for_data:
+        if data_fits is not for_data:
             for_data.check("data", source)
-        if index.fitted is not for_indices:
+        if indices_fit is not for_indices:
             for_indices.check("indices", index)
-        if target.fitted is not for_out:
+        if out_fits is not for_out:
             for_out.check("out", target)
         (start, end), (read, read_end), (numbers, numbers_end) = target.reach, source.reach, index.reach
         if read < end and start < read_end and share_memory(source, target):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self, TypeGuard
 
 from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.operand import Operand, share_memory
@@ -27,6 +27,7 @@ __all__ = [
     "check_output",
     "check_output_layout",
     "check_output_memory",
+    "has_operand",
     "no_tensor",
     "steps_alike",
 ]
@@ -38,6 +39,11 @@ class HasOperand(Protocol):
     @property
     def operand(self) -> Operand:
         """The buffer, layout and element type."""
+
+
+def has_operand(value: object) -> TypeGuard[HasOperand]:
+    """Whether a value is a tensor or a frame; their classes have the attribute, too, and no operand in it."""
+    return hasattr(getattr(value, "operand", None), "fitted")
 
 
 def no_tensor(**arguments: object) -> ElementTypeError:

@@ -14,7 +14,7 @@ from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
-from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion as conversion_of
+from stridedgpu.values.conversion import Conversion, ConversionOptions, StatedChannels, conversion as conversion_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -138,6 +138,8 @@ def _conversion(
 ) -> Conversion:
     """The conversion of a source's elements; `otherwise` is the type for a `dtype` of None."""
     count = None if channel_axis is None else source.layout.sizes[channel_axis]
+    if isinstance(options.channels, StatedChannels):
+        options = options._replace(channels=tuple(options.channels))  # as messages of relayouts show them
     return options.conversion(source.element, count, otherwise)
 
 
@@ -149,8 +151,7 @@ def move_between(
     Raises `LayoutError` if the target, the argument `name`, does not fit.
     """
     channel_axis = labels.index("C") if "C" in labels else None
-    source_channels = None if channel_axis is None else source.layout.sizes[channel_axis]
-    conversion = options.conversion(source.element, source_channels, target.element)
+    conversion = _conversion(source, channel_axis, options, target.element)
     wanted = result_sizes(source.layout.sizes, conversion, channel_axis)
     if target.layout.sizes != wanted:
         raise LayoutError(f"{name} has sizes {target.layout.sizes}; this relayout makes sizes {wanted}.")
@@ -179,12 +180,13 @@ class RelayoutPlan(Plan):
         try:
             source, target = src.operand, out.operand
             (launch,) = self.launches
+            source_fits, target_fits = source.fitted, target.fitted
         except (AttributeError, ValueError):
             self.refuse(src=src, out=out)
         for_source, for_target = self.sides
-        if source.fitted is not for_source:
+        if source_fits is not for_source:
             for_source.check("src", source)
-        if target.fitted is not for_target:
+        if target_fits is not for_target:
             for_target.check("out", target)
         (read, read_end), (start, end) = source.reach, target.reach
         if read < end and start < read_end and share_memory(source, target):

@@ -37,7 +37,7 @@ from .crops import batch_result, fill_bytes, flips_of, window_size
 from .images import MOST_IMAGES, CropSources, FrameSources, FramesRequirement, as_batch
 from .options import MemoryOptions
 from .pillow_passes import DEFAULT_PASSES, warn_of_other_passes
-from .plans import HasOperand, Plan, PlanOperand, Requirement, no_tensor
+from .plans import HasOperand, Plan, PlanOperand, Requirement, has_operand, no_tensor
 
 __all__ = [
     "PlannedResize",
@@ -315,7 +315,7 @@ class ReadBatch:
 
     def located(self, src: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
         """Each image's memory, and the operand. Raises `BindingError` and `ElementTypeError` for others."""
-        if not hasattr(src, "operand"):
+        if not has_operand(src):
             raise no_tensor(src=src)
         source: Operand = src.operand
         if not isinstance(source, Operand):
@@ -388,7 +388,7 @@ class PlannedResize(Plan):
         device is unavailable.
         """
         self.check_runnable()
-        if not hasattr(out, "operand"):
+        if not has_operand(out):
             raise no_tensor(out=out)
         (read, for_out), (windows, room) = self.sides, self.options
         places, operands = read.located(src)

@@ -200,18 +200,19 @@ class PlannedScatter(Plan):
         try:
             source, index, new, target = data.operand, indices.operand, updates.operand, out.operand
             write, copy = self.launches
+            data_fits, indices_fit, updates_fit, out_fits = source.fitted, index.fitted, new.fitted, target.fitted
         except (AttributeError, ValueError):
             self.refuse(data=data, indices=indices, updates=updates, out=out)
         for_data, for_indices, for_updates, for_out = self.sides
         rule, alike = self.options
         # One tensor in both places does not forget that it fits.
-        if source.fitted is not (for_out if alike and source is target else for_data):
+        if data_fits is not (for_out if alike and source is target else for_data):
             for_data.check("data", source)
-        if index.fitted is not for_indices:
+        if indices_fit is not for_indices:
             for_indices.check("indices", index)
-        if new.fitted is not for_updates:
+        if updates_fit is not for_updates:
             for_updates.check("updates", new)
-        if target.fitted is not for_out:
+        if out_fits is not for_out:
             for_out.check("out", target)
         (start, end), (read, read_end) = target.reach, source.reach
         (named, named_end), (written, written_end) = index.reach, new.reach

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from .doubles import Doubles, doubles
@@ -39,7 +38,7 @@ def matrix_rows(matrix: object) -> MatrixRows:
     return checked
 
 
-def check_rows(matrix: MatrixRows, channels: Sequence[int] | None, source_channels: int | None) -> None:
+def check_rows(matrix: MatrixRows, channels: object, source_channels: int | None) -> None:
     """Raise `LayoutError` unless a matrix fits a source with this many channels (None: no channel axis)."""
     if channels is not None:
         raise LayoutError(

@@ -54,6 +54,7 @@ __all__ = [
     "ConversionOptions",
     "Normalization",
     "Rounding",
+    "StatedChannels",
     "channel_numbers",
     "checked_arithmetic",
     "checked_rounding",
@@ -251,7 +252,7 @@ def conversion_options(
         None if std is None else doubles("std", std),
         named,
         _MULTIPLY if arithmetic is _MULTIPLY else checked_arithmetic(arithmetic),
-        None if channels is None else channel_numbers(channels),
+        None if channels is None else channel_numbers(channels) if matrix is None else StatedChannels.of(channels),
         None if matrix is None else matrix_rows(matrix),
         _NEAREST if rounding is _NEAREST else checked_rounding(rounding),
         None,
@@ -315,7 +316,8 @@ def _conversion(
         _check_channels(channels, source_channels)
     count = source_channels if channels is None else len(channels)
     if matrix is not None:
-        check_rows(matrix, channels, source_channels)
+        stated = channels.stated if isinstance(channels, StatedChannels) else channels
+        check_rows(matrix, stated, source_channels)
         count = len(matrix)
     if normalize is not None:
         scales, biases, unit = normalisation(source, *named_figures(normalize, channels, source_channels), arithmetic)
@@ -454,6 +456,19 @@ def _check_channels(channels: tuple[int, ...], source_channels: int | None) -> N
             raise LayoutError(
                 f"channels={channels} asks for channel {channel}; the source has {source_channels}, counted from 0."
             )
+
+
+class StatedChannels(tuple[int, ...]):  # noqa: SLOT001 - a tuple has no room for slots
+    """Channels beside a matrix, with the value as the caller wrote it, for the message that refuses them."""
+
+    stated: object
+
+    @classmethod
+    def of(cls, channels: Sequence[int]) -> StatedChannels:
+        """As `channel_numbers`."""
+        numbers = cls(channel_numbers(channels))
+        numbers.stated = channels
+        return numbers
 
 
 def channel_numbers(channels: Sequence[int]) -> tuple[int, ...]:

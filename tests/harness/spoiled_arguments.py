@@ -516,6 +516,8 @@ def _of_out(scene: Scene, good: Any) -> tuple[str, Any]:
         ("elsewhere", lambda: good.to_device("cuda-emulated")),
         ("released", _released),
         ("a layout", lambda: good.layout),
+        ("its class", lambda: sg.StridedTensor),
+        ("the class of frames", lambda: sg.Frame),
         ("misaligned", lambda: _misaligned(array_there)),
     )
     return title, make()

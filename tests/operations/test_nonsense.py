@@ -339,3 +339,52 @@ def in_our_words(error):
     return "stridedgpu/" in frame.filename and linecache.getline(frame.filename, frame.lineno).lstrip().startswith(
         "raise "
     )
+
+
+def plans():
+    """A plan of each kind, and the arguments that it runs on, by name."""
+    picture, small = (
+        sg.zeros((1, 3, 4, 6), "uint8", device="cpu", dims="NCHW"),
+        sg.empty((1, 3, 2, 2), "uint8", device="cpu", dims="NCHW"),
+    )
+    out, indices, pairs = sg.empty((1, 3, 4, 6), "uint8", device="cpu"), sg.asarray([0]), sg.asarray([[0]])
+    frame, colours = sg.Frame.over("nv12", bytearray(36), (4, 6)), sg.empty((3, 4, 6), "uint8", device="cpu")
+    return {
+        "relayout": (sg.plan_relayout(picture, out), {"src": picture, "out": out}),
+        "gather": (sg.plan_gather(picture, indices, out=out), {"data": picture, "indices": indices, "out": out}),
+        "scatter": (
+            sg.plan_scatter_nd(picture, pairs, picture, out=out),
+            {"data": picture, "indices": pairs, "updates": picture, "out": out},
+        ),
+        "crops": (
+            sg.plan_gather_crops(picture, (2, 2), out=small),
+            {"sources": picture, "origins": np.zeros((1, 2), np.int64), "out": small},
+        ),
+        "resize": (sg.plan_resize(picture, small), {"src": picture, "out": small}),
+        "frame": (sg.plan_relayout(frame, colours), {"src": frame, "out": colours}),
+    }
+
+
+@pytest.mark.parametrize("kind", [sg.StridedTensor, sg.Frame])
+@pytest.mark.parametrize("name", plans())
+def test_a_plan_refuses_a_class_in_the_place_of_a_tensor(name, kind):
+    plan, arguments = plans()[name]
+    plan(*arguments.values())
+    plan(*arguments.values())  # by addresses, once it has run
+    for place in arguments:
+        if place == "origins" or (name == "frame" and place == "src"):
+            continue
+        with pytest.raises(sg.ElementTypeError, match=f"^{place} is of type type; a plan runs on tensors"):
+            plan(*({**arguments, place: kind}).values())
+
+
+@pytest.mark.parametrize("channels", [[1], range(1, 2)])
+def test_channels_beside_a_matrix_are_shown_as_they_were_stated(channels):
+    frame, matrix = sg.Frame.over("nv12", bytearray(36), (4, 6)), [[1, 0, 0]]
+    for call in (
+        lambda **options: sg.relayout(frame, **options),
+        lambda **options: sg.resize(np.zeros((4, 6, 3), np.uint8), (2, 2), dims="HWC", **options),
+    ):
+        with pytest.raises(sg.LayoutError) as refused:
+            call(matrix=matrix, channels=channels)
+        assert str(refused.value).startswith(f"channels={channels!r} and matrix= both choose channels")
