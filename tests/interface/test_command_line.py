@@ -312,6 +312,12 @@ def test_the_summary_says_what_was_done(folder, capsys):
     assert said.out.isascii()
 
 
+@pytest.mark.parametrize("count, words", [(1, "1 image"), (2, "2 images")])
+def test_the_summary_counts_images(folder, capsys, count, words):
+    assert run("preprocess", *["a.png"] * count, "--size", "8", "--out", "o.npy") == 0
+    assert f"wrote 'o.npy': {words}\n" in capsys.readouterr().out
+
+
 def test_samples(folder):
     pytest.importorskip("skimage", reason="the sample photographs come with scikit-image: stridedgpu[demo]")
     assert run("preprocess", "--samples", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
