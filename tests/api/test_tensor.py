@@ -314,3 +314,23 @@ def test_every_type_has_text():
 def test_repr_shows_the_values_of_a_small_tensor(tensor, shown):
     text = repr(tensor())
     assert text.endswith(f"{shown})") if shown else "values" not in text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [sg.zeros((2,), "uint8"), np.zeros(2), np.uint8(1), 1, 1.5, 2j, True],
+    ids=lambda other: type(other).__name__,
+)
+def test_a_tensor_is_compared_with_no_elements(other):
+    tensor = sg.zeros((2,), "uint8")
+    for compare in (lambda: tensor == other, lambda: tensor != other):
+        with pytest.raises(TypeError, match="== does not compare elements"):
+            compare()
+
+
+def test_a_tensor_equals_itself_and_is_no_other_thing():
+    tensor = sg.zeros((2,), "uint8")
+    assert tensor == tensor  # noqa: PLR0124
+    for other in ("text", None, (0, 0), [0, 0], object()):
+        assert tensor != other
+        assert not tensor == other  # noqa: SIM201
