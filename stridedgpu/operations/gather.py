@@ -158,6 +158,8 @@ class PlannedGather(Plan):
             source, index, target = data.operand, indices.operand, out.operand
             (launch,) = self.launches
             data_fits, indices_fit, out_fits = source.fitted, index.fitted, target.fitted
+        except BindingError:
+            raise  # of a tensor that was released
         except (AttributeError, ValueError):
             self.refuse(data=data, indices=indices, out=out)
         for_data, for_indices, for_out = self.sides

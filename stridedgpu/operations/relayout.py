@@ -181,6 +181,8 @@ class RelayoutPlan(Plan):
             source, target = src.operand, out.operand
             (launch,) = self.launches
             source_fits, target_fits = source.fitted, target.fitted
+        except BindingError:
+            raise  # of a tensor that was released
         except (AttributeError, ValueError):
             self.refuse(src=src, out=out)
         for_source, for_target = self.sides

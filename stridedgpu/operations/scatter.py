@@ -201,6 +201,8 @@ class PlannedScatter(Plan):
             source, index, new, target = data.operand, indices.operand, updates.operand, out.operand
             write, copy = self.launches
             data_fits, indices_fit, updates_fit, out_fits = source.fitted, index.fitted, new.fitted, target.fitted
+        except BindingError:
+            raise  # of a tensor that was released
         except (AttributeError, ValueError):
             self.refuse(data=data, indices=indices, updates=updates, out=out)
         for_data, for_indices, for_updates, for_out = self.sides
