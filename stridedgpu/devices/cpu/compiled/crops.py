@@ -99,11 +99,12 @@ class _Crops:
         fields: list[int] = []
         classes = []  # kept until the loop is done: another thread may forget them meanwhile
         known: Layout | None = None
+        inside: dict[bool, _WindowClass] = {}
         origins = crops.origins.tolist()
         for layout, (y, x), flip, (source, start) in zip(crops.layouts, origins, crops.flips, sources, strict=True):
             if layout is not known:  # most images of a list share one, and most windows are inside
                 known, (_, down, right), (below, behind) = layout, layout.strides, self._classes.rooms(layout)
-                offset, inside = layout.offset, dict[bool, _WindowClass]()
+                offset, inside = layout.offset, {}
             pixel = source.address + start + (offset + y * down + x * right) * itemsize
             is_inside = 0 <= y <= below and 0 <= x <= behind
             window_class = inside.get(flip) if is_inside else None
