@@ -156,7 +156,7 @@ class Draw(LaunchedResize):
     @property
     def is_the_librarys(self) -> bool:
         """Whether the library of the rule makes these pixels: its types and boxes, and nothing converts them."""
-        library, name = self.rule.interpolation.split("-", 1)
+        library, name = self.rule.interpolation.name.split("-", 1)
         if self.source not in ("uint8", "uint16") or self.values["dtype"] is not None:
             return False
         if library == "pillow":
@@ -171,7 +171,7 @@ class Draw(LaunchedResize):
 
     def check_library(self) -> None:
         """The same by the library of the rule."""
-        library, name = self.rule.interpolation.split("-", 1)
+        library, name = self.rule.interpolation.name.split("-", 1)
         oracle = pillow_resize if library == "pillow" else cv2_resize
         channels = list(self.values["channels"] or range(self.cases[0].channels))
         for case, window, made in zip(self.cases, self.windows, self.by_numpy.numpy(), strict=True):
