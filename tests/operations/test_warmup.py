@@ -81,6 +81,15 @@ def test_a_warm_call_compiles_and_loads_nothing(name: str, tmp_path: Path, monke
 
 
 @needs_compiler
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_call_is_warm_with_so_many_threads(threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of threads is part of a launch's key: it is known before the first launch."""
+    monkeypatch.setenv("STRIDEDGPU_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("STRIDEDGPU_THREADS", threads)
+    run(f"check({CALLS['windows']})")
+
+
+@needs_compiler
 def test_the_common_calls_are_warm_without_arguments() -> None:
     run(COMMON)
 

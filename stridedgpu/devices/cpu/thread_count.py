@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
@@ -112,3 +113,6 @@ _chosen: int | None = None
 _this_thread: Final = threading.local()
 _some_are_limited = False
 """Whether any thread has a limit: to look for one takes a microsecond where the caches hold other data."""
+
+with suppress(StridedGpuError):  # raised by the first call
+    _default()  # launches are cached by `SHARED.several`, which is right from the first one on
