@@ -206,19 +206,26 @@ def planned_relayout(
     source: PlanOperand, target: PlanOperand, dims: str | None, options: ConversionOptions, device: str
 ) -> RelayoutPlan:
     """The plan of a relayout from a source with these labels. Raises `LayoutError` where the target does not fit."""
-    return _planned(source, target, dims, options, device, settings() if device == "cpu" else object())
+    if device != "cpu":
+        return _plan(source, target, dims, options, device)
+    return _known_plan(source, target, dims, options, settings())
 
 
-@lru_cache(maxsize=1024, typed=True)
-def _planned(
+@cached_launches
+def _known_plan(
     source: PlanOperand,
     target: PlanOperand,
     dims: str | None,
     options: ConversionOptions,
-    device: str,
-    key: Hashable,  # noqa: ARG001 - of the cache: the CPU's settings; other devices may come and go
+    key: Hashable,  # noqa: ARG001 - of the cache: the settings
 ) -> RelayoutPlan:
-    """One value for all calls alike."""
+    """A plan for the CPU, one value for all calls alike; other devices may come and go."""
+    return _plan(source, target, dims, options, "cpu")
+
+
+def _plan(
+    source: PlanOperand, target: PlanOperand, dims: str | None, options: ConversionOptions, device: str
+) -> RelayoutPlan:
     conversion, channel_axis = move_between(
         source.spec, target.spec, inferred_labels(dims, source.spec.layout.ndim), options, "dst"
     )

@@ -275,7 +275,7 @@ def test_a_move_knows_what_is_the_same_in_every_call(monkeypatch, offsets, keeps
     parameters = (ctypes.c_uint64 * 2)(7, 8)
     loop = machine_code.CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
     place = ctypes.addressof(parameters)
-    options = {"held": parameters, "keeps_lock": keeps_lock, "target_first": target_first}
+    options = {"owner": parameters, "keeps_lock": keeps_lock, "target_first": target_first}
     with monkeypatch.context() as patch:
         patch.setattr(sys, "implementation", SimpleNamespace(name=python))
         move = machine_code.moving_function(loop, place, 2**34, offsets, **options)
@@ -293,13 +293,13 @@ def test_a_move_keeps_its_parameters_alive(monkeypatch, python):
     class Parameters:
         pass
 
-    held = Parameters()
-    alive = weakref.ref(held)
+    owner = Parameters()
+    alive = weakref.ref(owner)
     loop = machine_code.compiled(kernel_text("uint8"))
     with monkeypatch.context() as patch:
         patch.setattr(sys, "implementation", SimpleNamespace(name=python))
-        move = machine_code.moving_function(loop, 0, 0, (0, 0), held=held, keeps_lock=True)
-    del held
+        move = machine_code.moving_function(loop, 0, 0, (0, 0), owner=owner, keeps_lock=True)
+    del owner
     gc.collect()
     assert alive() is not None
     del move
@@ -316,7 +316,7 @@ def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
     asked = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
     parameters, answer = (ctypes.c_uint64 * 1)(asked), ctypes.c_int32(-1)
     loop, place = machine_code.CompiledFunction(address), ctypes.addressof(parameters)
-    move = machine_code.moving_function(loop, place, 1, (0, 0), held=parameters, keeps_lock=keeps_lock)
+    move = machine_code.moving_function(loop, place, 1, (0, 0), owner=parameters, keeps_lock=keeps_lock)
     move(0, ctypes.addressof(answer))
     assert answer.value == keeps_lock
 

@@ -14,9 +14,7 @@ from stridedgpu.devices.cpu.target import Target
 MB = 1 << 20
 
 TARGETS = [
-    pytest.param(
-        target._replace(cores=cores, l1_bytes=48 << 10, l2_bytes=l2, last_level_bytes=last), id=f"{name}, {cores}"
-    )
+    pytest.param(target._replace(cores=cores, l2_bytes=l2, last_level_bytes=last), id=f"{name}, {cores}")
     for name, target in CLASSES.items()
     for cores, l2, last in ((1, MB, 8 * MB), (2, MB, 32 * MB), (64, 2 * MB, 256 * MB))
 ]

@@ -136,7 +136,7 @@ def test_a_target_says_what_it_lacks(target, lacks):
 
 def test_a_target_without_sizes_has_two_cores_and_usual_caches():
     for target in (Target.stated("x86-64-v3"), Target.stated("aarch64")):
-        assert target[2:] == (2, 32 * 1024, MB, 32 * MB)
+        assert target[2:] == (2, MB, 32 * MB)
 
 
 def test_machine_code_runs_where_all_of_its_instruction_sets_are():
@@ -200,9 +200,9 @@ def test_linux_says_how_large_the_caches_are(monkeypatch, tmp_path, files, expec
 @pytest.mark.parametrize(
     "linux, posix, expected",
     [
-        ({}, {}, (32 << 10, MB, 32 * MB)),
-        ({}, {1: 64 << 10, 3: 8 * MB}, (64 << 10, MB, 8 * MB)),
-        ({1: 32 << 10, 2: 4 * MB}, {3: MB}, (32 << 10, 4 * MB, 4 * MB)),
+        ({}, {}, (MB, 32 * MB)),
+        ({}, {1: 64 << 10, 3: 8 * MB}, (MB, 8 * MB)),
+        ({1: 32 << 10, 2: 4 * MB}, {3: MB}, (4 * MB, 4 * MB)),
     ],
     ids=["nothing is said", "said by sysconf", "no third level"],
 )

@@ -12,7 +12,6 @@ from stridedgpu.devices.cpu import device as cpu_device, promotion, thread_count
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.operations import gather as cpu_gather
 from stridedgpu.devices.launch_cache import forget_launches
-from stridedgpu.operations import relayout
 
 __all__ = ["cpu_paths", "forget", "picking_by"]
 
@@ -57,5 +56,4 @@ def picking_by(path: str) -> Iterator[None]:
 def forget() -> None:
     """What was made ready on another path is not used."""
     forget_launches()
-    relayout._planned.cache_clear()
     cpu_gather._look.cache_clear()

@@ -102,10 +102,10 @@ def _sabotaged(scene: Scene) -> tuple[str, Any]:
     content: dict[type, tuple[Any, ...]] = {
         int: (2,), str: ("NCHW",), tuple: ((1, 2),), list: ([1, 2],), float: (2.0,), np.ndarray: ((2, 3),), dict: (),
     }  # fmt: skip
-    made = type("Sabotaged", (base,), members)(*content.get(base, ()))
+    value = type("Sabotaged", (base,), members)(*content.get(base, ()))
     if base is np.ndarray:
-        made[...] = 1
-    return f"{base.__name__} with {dunder} that raises {error.__name__}", made
+        value[...] = 1
+    return f"{base.__name__} with {dunder} that raises {error.__name__}", value
 
 
 def _answering(scene: Scene) -> tuple[str, Any]:
@@ -139,16 +139,16 @@ def _answering(scene: Scene) -> tuple[str, Any]:
 
 
 def _recursive() -> list[Any]:
-    made: list[Any] = [1]
-    made.append(made)
-    return made
+    value: list[Any] = [1]
+    value.append(value)
+    return value
 
 
 def _deep(depth: int) -> Any:
-    made: Any = 1
+    value: Any = 1
     for _ in range(depth):
-        made = [made]
-    return made
+        value = [value]
+    return value
 
 
 def _released() -> sg.StridedTensor:
@@ -393,10 +393,10 @@ def _of_entry(scene: Scene, entry: Any) -> tuple[str, Any] | None:
 
 
 def _objects(entries: list[Any]) -> Any:
-    made = np.empty(len(entries), object)
+    value = np.empty(len(entries), object)
     for place, entry in enumerate(entries):
-        made[place] = entry
-    return made
+        value[place] = entry
+    return value
 
 
 def _floats(entries: list[Any]) -> Any:
@@ -473,9 +473,9 @@ def _readonly(good: Any) -> Any:
 
 
 def _misaligned(good: Any) -> Any:
-    made = np.empty(good.nbytes + 1, np.uint8)[1:].view(good.dtype).reshape(good.shape)
-    made[...] = good
-    return made
+    value = np.empty(good.nbytes + 1, np.uint8)[1:].view(good.dtype).reshape(good.shape)
+    value[...] = good
+    return value
 
 
 def _of_out(scene: Scene, good: Any) -> tuple[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler
@@ -13,6 +15,7 @@ import stridedgpu as sg
 from stridedgpu import BindingError, BufferTensorDesc, DeviceError, Layout, LayoutError, StridedTensor
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.operations.plans import PlanOperand
+from stridedgpu.operations.relayout import RelayoutPlan
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -262,3 +265,12 @@ def test_what_cannot_be_planned(call, fragment):
     with pytest.raises(LayoutError) as caught:
         call()
     assert fragment in str(caught.value)
+
+
+def test_nothing_keeps_a_plan_for_a_gpu_that_nobody_has_any_more():
+    sizes = (1, 1, 7, 12347)
+    described = BufferTensorDesc("uint8", sizes)
+    assert sg.plan_relayout(described, described, device="cuda").kernel
+    gc.collect()
+    plans = [entry for entry in gc.get_objects() if isinstance(entry, RelayoutPlan)]
+    assert not any(plan.sides[0].spec.layout.sizes == sizes for plan in plans)

@@ -46,7 +46,7 @@ _NEEDED: Final = frozenset({"avx2", "f16c"})
 
 
 class Target(NamedTuple):
-    """A processor. Sizes of caches are in bytes: of one core's first and second level, and of the last level.
+    """A processor. Sizes of caches are in bytes: of one core's second level, and of the last level.
 
     >>> Target.stated("x86-64-v3", cores=8).features >= {"avx2", "f16c"}
     True
@@ -55,7 +55,6 @@ class Target(NamedTuple):
     architecture: str
     features: frozenset[str]
     cores: int = 2
-    l1_bytes: int = 32 * _KB
     l2_bytes: int = _MB
     last_level_bytes: int = 32 * _MB
 
@@ -63,8 +62,7 @@ class Target(NamedTuple):
     def stated(cls, level: str, more: Collection[str] = (), **sizes: int) -> Target:
         """A processor that need not be here: a level of x86-64 with more instruction sets, or "aarch64".
 
-        `sizes` are `cores`, `l1_bytes`, `l2_bytes` and `last_level_bytes`; without them two cores with 32 KB, 1 MB and
-        32 MB.
+        `sizes` are `cores`, `l2_bytes` and `last_level_bytes`; without them two cores with 1 MB and 32 MB.
         """
         if level == "aarch64":
             return cls("aarch64", frozenset({"neon", *more}), **sizes)
@@ -248,16 +246,15 @@ def features_of(cpuid: Callable[[int], tuple[int, ...]], saved: Callable[[], int
 _CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
 """Where Linux describes the caches of the first core."""
 
-_ASSUMED: Final = (32 * _KB, _MB, 32 * _MB)
+_ASSUMED: Final = (_MB, 32 * _MB)
 """The sizes of caches that no system reports."""
 
 
 @lru_cache(maxsize=1)
-def _cache_sizes() -> tuple[int, int, int]:
-    """Bytes of a core's data cache of the first level, of its second level, and of the last level."""
+def _cache_sizes() -> tuple[int, int]:
+    """Bytes of a core's cache of the second level, and of the last level."""
     sizes = _sysfs_cache_bytes() or _sysconf_cache_bytes()
-    first, second = (sizes.get(level) or _ASSUMED[level - 1] for level in (1, 2))
-    return first, second, max(sizes.values(), default=_ASSUMED[2])
+    return sizes.get(2) or _ASSUMED[0], max(sizes.values(), default=_ASSUMED[1])
 
 
 def _sysfs_cache_bytes() -> dict[int, int]:

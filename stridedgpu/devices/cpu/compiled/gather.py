@@ -135,7 +135,7 @@ def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
         """Parameters that no other call uses at a time, and the loop with them."""
         parameters = _parameters(call)
         place = ctypes.addressof(parameters)
-        alone = moving_function(loop, place, items, offsets, held=parameters, keeps_lock=brief, target_first=gathers)
+        alone = moving_function(loop, place, items, offsets, owner=parameters, keeps_lock=brief, target_first=gathers)
         return parameters, alone
 
     if brief and not is_shared and runs_alone():

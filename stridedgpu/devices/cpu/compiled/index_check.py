@@ -255,7 +255,7 @@ def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
     place = ctypes.addressof(parameters)
     is_shared = nbytes >= policy().index_check.shared_bytes
     brief = nbytes < policy().sharing.brief_bytes
-    alone = moving_function(loop, place, items, (offset, 0), held=parameters, keeps_lock=brief)
+    alone = moving_function(loop, place, items, (offset, 0), owner=parameters, keeps_lock=brief)
 
     def run(indices: int, target: int) -> None:
         if is_shared:

@@ -218,26 +218,26 @@ def moving_function(
     items: int,
     offsets: Sequence[int],
     *,
-    held: object,
+    owner: object,
     keeps_lock: bool,
     target_first: bool = False,
 ) -> Callable[..., None]:
     """A loop as a function of addresses, for all its items and the parameters at an address.
 
     Arguments: source, target[, indices]; the indices' address goes to parameter 0. `target_first`: target, source.
-    Each offset is added to an address. A call releases Python's lock unless it `keeps_lock`. The function keeps what is
-    `held` alive: the parameters. One of indices is not called twice at a time.
+    Each offset is added to an address. A call releases Python's lock unless it `keeps_lock`. The function keeps the
+    `owner` of the parameters alive. A function of indices must not be called twice at a time.
     """
     sides = (1, 0) if target_first else (0, 1)
     read, written = (offsets[side] for side in sides)
     passed, stored = (*sides, None, None, None), None if len(offsets) == 2 else 2
     words = (read, written, parameters, 0, items, *offsets[2:])
     try:
-        return _builtin(_definition(passed, stored, keeps_lock=keeps_lock), loop.address, words, held)
+        return _builtin(_definition(passed, stored, keeps_lock=keeps_lock), loop.address, words, owner)
     except LoopError:
         run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loop.address)
 
-    def move(*addresses: int, _held: object = held) -> None:
+    def move(*addresses: int, _owner: object = owner) -> None:
         if stored is not None:
             ctypes.c_uint64.from_address(parameters).value = addresses[stored] + offsets[stored]
         run(addresses[sides[0]] + read, addresses[sides[1]] + written, parameters, 0, items)
@@ -282,14 +282,14 @@ _KEPT: Final[list[_Definition]] = []
 """Every definition: CPython refers to them for ever."""
 
 
-def _builtin(definition: _Definition, address: int, words: Sequence[int], held: object = None) -> Callable[..., None]:
-    """A builtin function that calls the function at an address, and keeps what is `held` alive as its module."""
+def _builtin(definition: _Definition, address: int, words: Sequence[int], owner: object = None) -> Callable[..., None]:
+    """A builtin function that calls the function at an address, and keeps an `owner` alive as its module."""
     functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
     contents = pack(f"={len(functions) + 2}Q", address, *functions, id(None))
     contents += b"".join(pack("=Q", word % (1 << 64)) for word in words)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object), ctypes.py_object
-    function: Callable[..., None] = make(ctypes.addressof(definition), contents, held)
+    function: Callable[..., None] = make(ctypes.addressof(definition), contents, owner)
     return function
 
 

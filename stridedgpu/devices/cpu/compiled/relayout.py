@@ -150,16 +150,16 @@ def compiled_relayout(plan: CpuPlan) -> DirectLaunch | None:
     return move
 
 
-def moving(call: KernelCall, nbytes: int, shared_bytes: int | None, held: object = None) -> DirectLaunch:
+def moving(call: KernelCall, nbytes: int, shared_bytes: int | None, owner: object = None) -> DirectLaunch:
     """A kernel's call as a function of two addresses, one of the calls that move `nbytes` in all.
 
-    Threads share it from `shared_bytes` on, if that is given. What is `held` is kept alive with it.
+    Threads share it from `shared_bytes` on, if that is given. The function keeps an `owner` of further memory alive.
     """
     loop = compiled(call.kernel.text)
     parameters, items = call.packed(), call.items
     offsets = call.source_offset, call.target_offset
     place, brief = parameters.address, nbytes < policy().sharing.brief_bytes
-    alone = moving_function(loop, place, items, offsets, held=(parameters, held), keeps_lock=brief)
+    alone = moving_function(loop, place, items, offsets, owner=(parameters, owner), keeps_lock=brief)
     if shared_bytes is None or nbytes < shared_bytes:
         return alone
     return sharing_function(loop, alone, place, items, offsets, nbytes)
