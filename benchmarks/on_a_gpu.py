@@ -26,6 +26,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from benchmarks.suite.provenance import printed_by
+
 ROOT = Path(__file__).resolve().parents[1]
 
 LIBRARIES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "torch", "pytest")
@@ -169,9 +171,9 @@ def where(commit: str | None) -> dict[str, Any]:
     cache = Path(os.environ.get("CUPY_CACHE_DIR", Path.home() / ".cupy" / "kernel_cache"))
     kept = list(cache.glob("*.cubin")) if cache.is_dir() else []
     return {
-        "commit": commit or _printed("git", "-C", str(ROOT), "rev-parse", "HEAD") or None,
+        "commit": commit or printed_by("git", "-C", str(ROOT), "rev-parse", "HEAD") or None,
         "sources": digest.hexdigest()[:16],
-        "gpu": _printed("nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"),
+        "gpu": printed_by("nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"),
         "libraries": {name: version for name in LIBRARIES if (version := _version(name))},
         "kept_kernels": {"count": len(kept), "bytes": sum(path.stat().st_size for path in kept)},
     }
@@ -182,13 +184,6 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _printed(*command: str) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
 
 
 def run(stage: Stage, command: tuple[str, ...], directory: Path) -> dict[str, Any]:

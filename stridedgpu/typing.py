@@ -175,10 +175,11 @@ DeviceLike: TypeAlias = Literal["cpu", "cuda", "auto", "cuda-emulated"] | str  #
 """Whatever `device=` accepts: one of these, or "cuda:N"."""
 
 ImageSize: TypeAlias = int | Sequence[int]
-"""Height and width in pixels, of volumes the depth first; or one number, the shorter side of the result.
+"""Height and width in pixels, of volumes the depth first; or one number.
 
-`resize` keeps an image's shape, as torchvision's Resize does. `letterbox` and `gather_crops` make a square, as
-Ultralytics' LetterBox and torchvision's CenterCrop do; windows of volumes are cubes.
+For `resize` one number is the shorter side of a result that keeps the image's shape, as for torchvision's Resize. For
+`letterbox` and `gather_crops` it is the side of a square, as for Ultralytics' LetterBox and torchvision's CenterCrop;
+windows of volumes are cubes.
 """
 
 IndexMode: TypeAlias = Literal["raise", "clip", "wrap", "deferred"]

@@ -16,7 +16,7 @@ from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 
 from .peers.peer import Peer
 
-__all__ = ["provenance_of"]
+__all__ = ["printed_by", "provenance_of"]
 
 
 def provenance_of(device: str, peers: Iterable[Peer], scale: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _gpu(device: str) -> dict[str, Any]:
     return {
         "name": found.description,
         "kind": "cuda",
-        "driver": _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").partition("\n")[0],
+        "driver": printed_by("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").partition("\n")[0],
         "cuda_of_driver": runtime.driverGetVersion(),
         "cuda_runtime": runtime.runtimeGetVersion(),
     }
@@ -84,12 +84,12 @@ def _commit() -> str | None:
     package = Path(sg.__file__).parent
     if not (package.parent / ".git").exists():
         return None
-    commit = _output("git", "-C", str(package.parent), "rev-parse", "--short=12", "HEAD")
-    changed = _output("git", "-C", str(package.parent), "status", "--porcelain", "--", "stridedgpu", "kernels")
+    commit = printed_by("git", "-C", str(package.parent), "rev-parse", "--short=12", "HEAD")
+    changed = printed_by("git", "-C", str(package.parent), "status", "--porcelain", "--", "stridedgpu", "kernels")
     return f"{commit}+" if commit and changed else commit or None
 
 
-def _output(*command: str) -> str:
+def printed_by(*command: str) -> str:
     """What a program printed, or nothing where it cannot be run."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()

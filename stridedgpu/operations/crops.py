@@ -41,7 +41,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .channel_mixing import run_steps, unmixed_step, write_mixed
 from .images import CropSources, FrameSources, FramesRequirement, as_batch
-from .move import move_elements
+from .move import move_elements, zero_bytes
 from .options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, check_output_layout, has_operand, no_tensor
 from .relayout import assign_operand
@@ -356,13 +356,13 @@ _fill_of_integer: Final = lru_cache(maxsize=256)(_fill_of_numbers)
 """Cached, for fills of one Python integer, the most common kind."""
 
 
-def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: str) -> Operand:
-    """An operand of a window's height and width whose every pixel is `fill`, on a device."""
+def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: str, stream: object) -> Operand:
+    """An operand of a window's height and width whose every pixel is `fill`, on a device, for use on `stream`."""
     channels = len(fill) // element.itemsize
     colour = Operand(Buffer.of(fill), Layout((channels,)), element)
     if device != "cpu":
-        copied = allocate_operand(colour.layout, element, DEFAULT_ALIGNMENT, device)
-        assign_operand(colour, copied)
+        copied = allocate_operand(colour.layout, element, DEFAULT_ALIGNMENT, device, stream=stream)
+        assign_operand(colour, copied, stream)
         colour = copied
     return colour.with_layout(Layout((channels, *window), (1, 0, 0)))
 
@@ -399,8 +399,8 @@ def _clear_filler(batch: Operand, order: ChannelOrder, count: int, stream: objec
         sizes = (layout.sizes[0], unused, *layout.sizes[2:])
         filler = Layout(sizes, layout.strides, layout.offset + count * layout.strides[1])
     if filler.element_count:
-        zero = Operand(Buffer.of(bytes(batch.element.itemsize)), Layout(()), batch.element)
-        assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), batch.with_layout(filler), stream)
+        zeros = Operand(zero_bytes(batch.buffer.device), Layout(()).broadcast_to(filler.sizes), batch.element)
+        assign_operand(zeros, batch.with_layout(filler), stream)
 
 
 def write_frame_crops(
@@ -424,7 +424,7 @@ def write_frame_crops(
             if rectangle.source is not None:
                 write_frame_window(frame, rectangle.source, part_of, conversion, stream)
             else:
-                border = filled(fill, frame.element, part_of.layout.sizes[1:], frame.device)
+                border = filled(fill, frame.element, part_of.layout.sizes[1:], frame.device, stream)
                 move_elements(border, part_of, conversion, 0, stream)
 
 
@@ -552,9 +552,9 @@ class PlannedCrops(Plan):
         if type(origins) is not np.ndarray or not has_operand(sources) or not has_operand(out):
             return False
         batch, target = sources.operand, out.operand
-        if origins.dtype is not _INT64 or origins.shape != (batch.layout.sizes[0], 2) or not origins.flags.c_contiguous:
-            return False
         if batch.fitted is not required and not required.fits(batch):
+            return False
+        if origins.dtype is not _INT64 or origins.shape != (batch.layout.sizes[0], 2) or not origins.flags.c_contiguous:
             return False
         self.sides[0].check("out", target)
         (begin, end), (start, stop) = batch.reach, target.reach
@@ -562,7 +562,7 @@ class PlannedCrops(Plan):
 
 
 PlannedFrameCrops = PlannedCrops
-"""The plan of a window of each frame: the same class."""
+"""Another name of `PlannedCrops`, for plans of frames."""
 
 
 def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: PlanOperand, device: str) -> PlannedCrops:

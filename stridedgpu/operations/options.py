@@ -128,7 +128,7 @@ def _options(
     return options, memory if type(layout) is str and row_pitch_bytes is alignment is None else memory.checked()
 
 
-DEFAULT_ALIGNMENT = 32
+DEFAULT_ALIGNMENT: Final = 32
 """Bytes: DirectML's recommendation, and one full access on GPUs with 256-bit loads."""
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Complex, Real
 from struct import Struct, pack, unpack
 from typing import Final, SupportsFloat, TypeAlias, cast
+from weakref import ref
 
 from .errors import LayoutError
 
@@ -22,16 +23,28 @@ class Doubles(bytes):
 
 
 class StatedDoubles(Doubles):
-    """The same with the value as the caller wrote it, for messages; it is no part of the key."""
+    """The same with the value as the caller wrote it, for messages; it is no part of the key.
 
-    stated: object
+    Arrays and tensors are not kept alive: while a call checks its arguments, the caller does that.
+    """
+
+    _value: Callable[[], object]
 
     @classmethod
     def of(cls, name: str, value: PerChannel) -> StatedDoubles:
         """As `doubles`."""
         numbers = cls(doubles(name, value))
-        numbers.stated = value
+        try:
+            numbers._value = ref(value)
+        except TypeError:  # numbers, lists and tuples
+            numbers._value = lambda: value
         return numbers
+
+    @property
+    def stated(self) -> object:
+        """The value, or its numbers if the object is gone."""
+        value = self._value()
+        return floats("", self) if value is None else value
 
 
 def floats(name: str, value: PerChannel | Doubles) -> tuple[float, ...]:

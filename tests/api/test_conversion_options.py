@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -41,7 +44,6 @@ OPTIONS = {
     "a name and a matrix": {"normalize": "siglip", "matrix": [[0.299, 0.587, 0.114]]},
     "integers": {"mean": 0.5, "std": 1 / 255, "dtype": "int16", "rounding": "truncate"},
 }
-FILLED = {"layout": "NHWC4"}
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -171,3 +173,12 @@ def test_named_figures_are_those_of_three_colours():
         sg.relayout(four, dtype="float32", normalize="clip")
     with pytest.raises(sg.LayoutError, match="mean= and std= normalise a picture, and a Frame as out= holds pixels"):
         sg.relayout(PHOTOS[0], out=FRAME, normalize="clip")
+
+
+def test_an_array_of_options_is_not_kept():
+    mean = np.array([0.4, 0.5, 0.6])
+    alive = weakref.ref(mean)
+    sg.relayout(PHOTOS, dtype="float32", mean=mean)
+    del mean
+    gc.collect()
+    assert alive() is None

@@ -10,7 +10,6 @@ from harness.compiled_loops import policy_with
 
 from stridedgpu.devices.cpu import device as cpu_device, promotion, thread_count as threads
 from stridedgpu.devices.cpu.compiled import jit as machine_code
-from stridedgpu.devices.cpu.operations import gather as cpu_gather
 from stridedgpu.devices.launch_cache import forget_launches
 
 __all__ = ["cpu_paths", "forget", "picking_by"]
@@ -56,4 +55,3 @@ def picking_by(path: str) -> Iterator[None]:
 def forget() -> None:
     """What was made ready on another path is not used."""
     forget_launches()
-    cpu_gather._look.cache_clear()

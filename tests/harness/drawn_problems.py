@@ -20,7 +20,6 @@ __all__ = ["OPERATIONS", "Drawn"]
 Rng = np.random.Generator
 
 _TYPES = ("uint8", "int16", "float32", "float64")
-_OF_FLOATS = ("pillow-nearest", "pillow-bicubic", "opencv-area")
 _NUMBERS = ("int32", "int64")
 
 

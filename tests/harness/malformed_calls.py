@@ -44,8 +44,8 @@ __all__ = ["BLOCK", "Outcome", "Scene", "drawn", "judged", "main"]
 
 BLOCK: Final = 256
 EXECUTIONS: Final = ("compiled, 2 threads", "NumPy")
-_SECONDS: Final = 60.0
-"""A call that takes longer does not end."""
+_SECONDS: Final = 600.0
+"""Seconds without an outcome after which a call is taken to hang."""
 _MEMORY: Final = 2 << 30
 """Bytes that a block may allocate beyond those of its parent."""
 _EDGE: Final = 64

@@ -286,7 +286,7 @@ _DLPACK_LIES: Final[tuple[tuple[dict[str, Any], Any], ...]] = (
 )  # fmt: skip
 
 
-def _lying(scene: Scene, name: str, good: Any) -> tuple[str, Any]:
+def _lying(scene: Scene, good: Any) -> tuple[str, Any]:
     """An object whose description of its memory is impossible."""
     shape, dtype = (good.shape, good.dtype) if isinstance(good, np.ndarray) and good.ndim else ((2, 3), np.float32)
     array_there = scene.array(shape, np.dtype(dtype).str)
@@ -320,7 +320,7 @@ def spoiled(scene: Scene, name: str, good: Any) -> Spoiled:
     elif kind < 0.64:
         title, value = _answering(scene)
     elif kind < 0.74:
-        title, value = _lying(scene, name, good)
+        title, value = _lying(scene, good)
     else:
         title = scene.pick(*_NONSENSE)
         value = _NONSENSE[title]()

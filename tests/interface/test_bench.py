@@ -218,7 +218,7 @@ def test_the_host_clock_takes_turns():
     done = []
     seconds = HostClock("cpu").seconds([lambda: done.append("a"), lambda: done.append("b")], 5)
     assert done == ["a", "b", "a", "b", "a"]
-    assert 0 < seconds < 1
+    assert seconds > 0
 
 
 def test_the_cuda_clock_queues_all_calls_between_two_events(monkeypatch):

@@ -51,7 +51,7 @@ ADDRESS = KEPT.ctypes.data
 
 
 def tensor(sizes: tuple[int, ...] = (2, 4, 6, 3)) -> sg.StridedTensor:
-    return sg.empty(sizes, "uint8", dims="NCHW"[: len(sizes)])
+    return sg.empty(sizes, "uint8", dims="NCHW"[: len(sizes)], device="cpu")
 
 
 def is_large(value: Any) -> bool:

@@ -360,3 +360,14 @@ def test_boxes_are_resized_by_pillows_bilinear_filter_unless_another_is_named():
     named = {name: resized(interpolation=name) for name in ("pillow-bilinear", "opencv-linear", "pillow-nearest")}
     assert resized() == resized(interpolation=None) == named["pillow-bilinear"]
     assert len(set(map(str, named.values()))) == 3
+
+
+@needs_compiler
+def test_a_plan_that_ran_before_refuses_a_tensor_without_axes():
+    batch, out = sg.zeros((2, 3, 8, 8), "uint8", device="cpu"), sg.zeros((2, 3, 4, 4), "uint8", device="cpu")
+    plan, origins = sg.plan_gather_crops(batch, (4, 4), out=out), np.zeros((2, 2), np.int64)
+    sg.warmup(plan, batch, origins, out)
+    plan(batch, origins, out)
+    assert plan.direct is not None
+    with pytest.raises(LayoutError, match="a batch has the axes N, C, H, W"):
+        plan(sg.zeros((), "uint8", device="cpu"), origins, out)

@@ -54,10 +54,9 @@ class CpuOperation:
     """How the CPU does one type of problem: both ways of planning it, and of running what was planned.
 
     `compiled` returns None, or the reason in words, where a problem is left to NumPy; `run_compiled` returns None where
-    this processor cannot run it.
-    What runs takes so many `arguments`: those of the launch without the stream. `by_address`: compiled loops take an
-    address for each of its buffers and their starts instead. `at_once_bytes` are the bytes
-    moved from which on compiled loops do the first call. `tells_why`: plans say why there are no compiled loops.
+    this processor cannot run it. Both ways take so many `arguments`: those of the launch without the stream. With
+    `by_address`, compiled loops take one address in place of each buffer and its start. Work of `at_once_bytes` or more
+    begins on compiled loops. `tells_why`: plans say why there are no compiled loops.
     """
 
     numpy: Callable[[Any], CpuKernel]

@@ -432,7 +432,7 @@ TEMPORARY: Final = _Temporary()
 
 @contextmanager
 def using(chosen: Policy) -> Iterator[None]:
-    """Plan by another policy inside the block, for any target; existing plans keep their own."""
+    """Plan by another policy inside the block, for any target; plans whose loops are planned keep them."""
     before, TEMPORARY.policy = TEMPORARY.policy, chosen
     try:
         yield

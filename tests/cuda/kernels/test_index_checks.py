@@ -31,7 +31,7 @@ from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
 
-def check_job(values: np.ndarray, layout: Layout, rule: IndexRule, order: str) -> Job:
+def check_job(values: np.ndarray, rule: IndexRule, order: str) -> Job:
     launch = check_launch(rule)
     pointers = (
         (0, Pointer(Buffer(values, values.itemsize))),
@@ -70,7 +70,7 @@ def test_the_first_wrong_index_is_found_under_sanitizers():
     names = sorted({check_launch(rule).name for _, _, rule, _ in cases})
     program = Program.compile(joined_source("check_indices.cu"), names)
     jobs = [(case, order) for case in cases for order in ORDERS]
-    results = program.run([check_job(*case[:3], order) for case, order in jobs])
+    results = program.run([check_job(case[0], case[2], order) for case, order in jobs])
     for ((_, _, rule, first), _), (_, report) in zip(jobs, results, strict=True):
         found = wrong_index(report, signed=rule.is_signed)
         assert (found and (found.number, found.value)) == first
@@ -91,7 +91,7 @@ def everywhere_wrong() -> tuple[np.ndarray, IndexRule]:
 def test_the_first_of_many_wrong_indices_is_found_under_sanitizers():
     values, rule = everywhere_wrong()
     program = Program.compile(joined_source("check_indices.cu"), [check_launch(rule).name])
-    jobs = [check_job(values, rule.index.layout, rule, order) for order in ORDERS]
+    jobs = [check_job(values, rule, order) for order in ORDERS]
     for _, report in program.run(jobs):
         assert wrong_index(report) == WrongIndex(0, 0, 5009)
 

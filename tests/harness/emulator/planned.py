@@ -146,13 +146,6 @@ class Case:
             )
 
 
-def check_plan(
-    source: TensorSpec, target: TensorSpec, conversion: Conversion, channel_axis: int | None = None, **options: Any
-) -> None:
-    """Check one relayout; `options` are those of `Case`."""
-    check_cases([Case(source, target, conversion, channel_axis, **options)])
-
-
 def check_cases(
     cases: Iterable[Case], orders: Sequence[Order] = ORDERS, source_of: Callable[..., str] = joined_source
 ) -> None:

@@ -45,11 +45,10 @@ _ORIGIN_BYTES: Final = 16
 
 
 def crops_kernel(problem: CropProblem) -> CpuKernel | None:
-    """The compiled loops of windows inside their sources; None if the conversion is left to NumPy.
+    """The compiled loops of windows inside their sources.
 
-    With a matrix each rectangle has a launch of its own, by the compiled loops that mix channels.
-
-    Parts outside a source, and sources with another row pitch, may run other loops.
+    None if the conversion is left to NumPy, if there is nothing to move, or with a matrix, where each rectangle has a
+    launch of its own. Parts outside a source, and sources with another row pitch, may run other loops.
     """
     if not can_compile(problem.conversion) or problem.is_empty or problem.conversion.matrix is not None:
         return None
@@ -123,11 +122,13 @@ class _Crops:
     def _even_batch(self, image: Layout, step: int) -> _EvenBatch:
         """Batches of such images, which are `step` bytes apart."""
         key = image, step
-        if key not in self._batches:
+        batch = self._batches.get(key)
+        if batch is None:
+            batch = _EvenBatch(self._problem, self._classes, self._loop, image, step)
             if len(self._batches) >= policy().crops.most_batches:
                 self._batches.clear()
-            self._batches[key] = _EvenBatch(self._problem, self._classes, self._loop, image, step)
-        return self._batches[key]
+            self._batches[key] = batch
+        return batch
 
 
 class _RectangleCopy(NamedTuple):

@@ -23,6 +23,7 @@ from .gather_loop import Gather
 from .gather_registers import Rows, RowsInRegisters, plan_rows
 from .ir import LINE_BYTES
 from .jit import compiled, moving_function, runs_alone
+from .kernel_call import power_of_two
 from .worker_pool import share
 
 __all__ = ["GatherCall", "compiled_gather", "gather_kernel", "plan_gather"]
@@ -69,7 +70,7 @@ class _Nest:
         """How many adjacent short runs fill a vector."""
         if self.run not in _GROUPED or self.m is not _ONCE or self.b.strides[0] != self.run:
             return 1
-        return _power_of_two(min(self.b.size, LINE_BYTES // self.run))
+        return power_of_two(min(self.b.size, LINE_BYTES // self.run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +262,7 @@ def _of_long_rows(
     ahead = (
         -(-lines * GatherLongRows.lanes // width.size) if is_far and lines * limits.uses_of_line <= width.size else 0
     )
-    later = _power_of_two(-(-limits.row_ahead_bytes // row_bytes)) if ahead else 0
+    later = power_of_two(-(-limits.row_ahead_bytes // row_bytes)) if ahead else 0
     kernel = GatherLongRows(kind, len(nest.outer), run, stride == run, lines_ahead=ahead, rows_ahead=later)
     block = max(kernel.lanes, min(wanted, width.size))
     many = max(1, min(wanted // width.size, rows.size))
@@ -362,7 +363,7 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
         lanes=lanes_of(b_block),
         follows=scatters or nest.a.strides[2] != 0,
         deep=nest.m is not _ONCE,
-        run=_power_of_two(min(run, policy().gather.longest_step)),
+        run=power_of_two(min(run, policy().gather.longest_step)),
         long=run & (run - 1) != 0 or run > policy().gather.longest_step,
         packed=nest.b.strides[0] == run,
         group=group,
@@ -378,7 +379,7 @@ def _lines_ahead(run: int, span: int) -> int:
     """Cache lines of a `run` to prefetch, in a tensor that spans `span` bytes."""
     if span < policy().gather.far_bytes:
         return 0
-    return _power_of_two(max(1, min(policy().gather.most_lines_ahead, run // LINE_BYTES)))
+    return power_of_two(max(1, min(policy().gather.most_lines_ahead, run // LINE_BYTES)))
 
 
 def _nest_of(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
@@ -399,8 +400,3 @@ def _nest_of(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
         a, b = b, a
     # The remaining loops of an index's row become the outermost ones. Their elements differ, so the order is kept.
     return _Nest(run, m, b, a, (*rows, *followed))
-
-
-def _power_of_two(most: int) -> int:
-    """The largest power of two up to `most`."""
-    return 1 << (most.bit_length() - 1)

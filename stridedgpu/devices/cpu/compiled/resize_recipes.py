@@ -380,10 +380,14 @@ class Recipes:
     def _band_moves(self, height: int, width: int, step: int, pitch: int) -> tuple[_BandMove, _BandMove]:
         """The moves of a whole band and of the remaining rows of `height`, from scratch memory to the target."""
         key = (height, width, step, pitch)
-        if key not in self._moves:
+        moves = self._moves.get(key)
+        if moves is None:
             whole = _band_move(self._problem, "whole", BAND_ROWS if height >= BAND_ROWS else 0, width, step, pitch)
-            self._moves[key] = whole, _band_move(self._problem, "rest", height % BAND_ROWS, width, step, pitch)
-        return self._moves[key]
+            moves = whole, _band_move(self._problem, "rest", height % BAND_ROWS, width, step, pitch)
+            if len(self._moves) >= policy().resize.most_geometries:
+                self._moves.clear()
+            self._moves[key] = moves
+        return moves
 
 
 @cache
