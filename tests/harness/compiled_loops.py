@@ -85,8 +85,8 @@ def policy_for(features: Collection[str]) -> Iterator[None]:
 
 
 def forget_loops() -> None:
-    """The functions by which Python calls loops are compiled once; the next processor gets its own."""
-    for kept in (crops._listing, machine_code._definition):
+    """Loops, and the functions by which Python calls them, are compiled once; the next processor gets its own."""
+    for kept in (crops._listing, machine_code._definition, machine_code._loop_of):
         kept.cache_clear()
 
 

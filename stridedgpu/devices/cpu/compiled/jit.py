@@ -14,14 +14,14 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from struct import pack
 from typing import Final, Protocol
 
 from stridedgpu.devices.cpu.executable_memory import why_refused
-from stridedgpu.devices.cpu.policy import TEMPORARY, policy
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.environment import variable
 
@@ -133,16 +133,16 @@ class HasText(Protocol):
         """The module with a function of this name."""
 
     def __hash__(self) -> int:
-        """Equal kernels have equal texts under one policy."""
+        """Equal kernels have equal texts for one target."""
 
 
 def loop_of(kernel: HasText) -> CompiledFunction:
-    """The loop of a kernel under the policy, whose text is written once. Raises `LoopError`."""
-    return _loop_of(kernel, policy().target, TEMPORARY.policy)
+    """The loop of a kernel for the policy's target, whose text is written once. Raises `LoopError`."""
+    return _loop_of(kernel, policy().target)
 
 
 @lru_cache(maxsize=1024)
-def _loop_of(kernel: HasText, *_policy: Hashable) -> CompiledFunction:
+def _loop_of(kernel: HasText, target: Target) -> CompiledFunction:  # noqa: ARG001 - a text depends on it
     return compiled(kernel.text)
 
 

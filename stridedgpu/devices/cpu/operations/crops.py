@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_crops
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.prepared import planned, prepared
 from stridedgpu.devices.interface import Launch
-from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.problems.crop_windows import CropProblem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
@@ -19,13 +19,13 @@ __all__ = ["OPERATION"]
 
 def _run_numpy(problem: CropProblem) -> Callable[..., None]:
     def prepare(rectangle: RelayoutProblem | ChannelMatrixProblem) -> Launch:
-        return _quiet_launch(planned(rectangle), settings())
+        return _quiet_launch(planned(rectangle))
 
     return lambda crops, sources, target: run_crops(problem, prepare, crops, sources, target)
 
 
-@cached_launches
-def _quiet_launch(plan: CpuPlan, key: Hashable) -> Launch:  # noqa: ARG001 - of the cache: the settings
+@lru_cache(maxsize=1024)
+def _quiet_launch(plan: CpuPlan) -> Launch:
     """The launch of a part of a window; `CpuDevice.prepare` would print a verbose line for each."""
     return prepared(plan)[0]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
@@ -10,7 +11,6 @@ from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
 from stridedgpu.devices.interface import DirectCheck, DirectLaunch, Located
-from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule
 
@@ -19,7 +19,7 @@ __all__ = ["OPERATION", "check_by"]
 
 def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
     """Raise `IndexError` for the first index that a rule forbids; returns the compiled check if there is one."""
-    look = _look(rule, settings())
+    look = _look(rule)
     buffer, start = indices
     if not (look.work if look.at is None else look.chosen())(buffer.address + start):
         check_indices(rule, buffer.bytes[start:])
@@ -34,8 +34,8 @@ def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
     return check
 
 
-@cached_launches
-def _look(rule: IndexRule, key: Hashable) -> Promotion:  # noqa: ARG001 - of the cache: the settings
+@lru_cache(maxsize=1024)
+def _look(rule: IndexRule) -> Promotion:
     """A quick look at indices, cached by rule: True if all are allowed. If not, NumPy finds the wrong one."""
 
     def compiled() -> Callable[[int], bool] | None:
@@ -63,7 +63,7 @@ def _checked(problem: GatherProblem, move: DirectLaunch) -> DirectLaunch:
     if not problem.refuses_indices:
         return move
     rule = problem.rule
-    look = _look(rule, settings())
+    look = _look(rule)
 
     def checked(dense: int, indexed: int, indices: int) -> None:
         if not (look.work if look.at is None else look.chosen())(indices):
