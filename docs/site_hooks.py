@@ -10,7 +10,7 @@ from typing import Any
 
 import stridedgpu
 from stridedgpu import picture
-from stridedgpu.picture.page import fragment
+from stridedgpu.drawing.page import fragment
 from stridedgpu.values.layout import Layout
 
 

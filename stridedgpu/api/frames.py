@@ -203,13 +203,13 @@ class Frame(FrameBase):
         plane 1: U, 2 x 3 uint8, rows 8 B apart, 5 of them padding, from byte 64
         plane 2: V, 2 x 3 uint8, rows 8 B apart, 5 of them padding, from byte 80
         """
-        from stridedgpu.picture.drawing import plane_lines
+        from stridedgpu.drawing.svg import plane_lines
 
         return "\n".join([repr(self), *plane_lines(self.operand)])
 
     def _repr_svg_(self) -> str:
         """The picture that notebooks show: each plane to scale, and the padding of its rows."""
-        from stridedgpu.picture.drawing import frame_svg
+        from stridedgpu.drawing.svg import frame_svg
 
         return frame_svg(self.operand, repr(self)[1:-1])
 

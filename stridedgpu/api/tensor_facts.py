@@ -176,7 +176,7 @@ class TensorFacts:
         Sizes and strides; the bytes spanned, the share of padding and its owner; the DirectML descriptor, or why there
         is none; packed, padded, broadcast or overlapping; alignment.
         """
-        from stridedgpu.picture.subject import description
+        from stridedgpu.drawing.subject import description
 
         try:
             directml: BufferTensorDesc | StridedGpuError = self.desc
@@ -221,13 +221,13 @@ class TensorFacts:
 
     def _repr_svg_(self) -> str:
         """The picture that notebooks show."""
-        from stridedgpu.picture.drawing import svg
+        from stridedgpu.drawing.svg import svg
 
         return svg(self)
 
     def _repr_html_(self) -> str:
         """The picture that notebooks show where they take HTML: hover, tab and coordinates."""
-        from stridedgpu.picture.page import fragment
+        from stridedgpu.drawing.page import fragment
 
         return fragment(self)
 

@@ -168,8 +168,8 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """What notebooks show: a relayout drawn from source to target, any other plan and several in words."""
-        from stridedgpu.picture.page import fragment, words
-        from stridedgpu.picture.subject import plan_of
+        from stridedgpu.drawing.page import fragment, words
+        from stridedgpu.drawing.subject import plan_of
 
         if len(self.steps) > 1 or plan_of(self) is None:
             return words(self.explain())

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 __all__ = ["Drawn"]
 
-_PICTURES: Final = "stridedgpu.picture.page"
+_PICTURES: Final = "stridedgpu.drawing.page"
 """The module that draws. It lies on a higher floor: a value knows its name, and loads it when a notebook asks."""
 
 

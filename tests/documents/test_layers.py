@@ -26,8 +26,8 @@ LAYERS = {
     for package in packages.split()
 }
 MOST_AT_THE_TOP = 8
-PUBLIC_PACKAGES = ("stridedgpu.preprocess", "stridedgpu.picture")
-"""Packages whose `__init__` has public names; those of all others are empty."""
+PUBLIC_PACKAGE = "stridedgpu.preprocess"
+"""The package whose `__init__` has a public name; those of all others are empty."""
 
 
 def name_of(path: Path) -> str:
@@ -118,10 +118,10 @@ def test_nothing_below_the_command_line_imports_the_package_itself():
     assert not through, "\n".join(through)
 
 
-def test_only_public_packages_have_names_in_their_init():
+def test_only_the_public_package_has_names_in_its_init():
     filled = []
     for module, path in MODULES.items():
-        if path.name == "__init__.py" and module not in ("stridedgpu", *PUBLIC_PACKAGES):
+        if path.name == "__init__.py" and module not in ("stridedgpu", PUBLIC_PACKAGE):
             body = ast.parse(path.read_text(encoding="utf-8")).body
             if len(body) > 1:
                 filled.append(module)

@@ -64,7 +64,7 @@ def test_the_command_line_loads_pillow_only_when_needed():
 
 @pytest.mark.parametrize("name", ["Layout", "asarray", "relayout", "gather"])
 def test_a_public_name_loads_no_layer_above_its_own(name):
-    above = ("commands", "iobinding", "picture", "preprocess", "devices.cuda.runtime")
+    above = ("commands", "iobinding", "picture", "drawing", "preprocess", "devices.cuda.runtime")
     if name == "Layout":
         above += ("api", "devices.cpu", "devices.cuda", "exchange", "operations", "problems")
     if name == "asarray":

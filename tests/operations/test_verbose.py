@@ -20,7 +20,7 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices import verbose
-from stridedgpu.picture.subject import PlanMap
+from stridedgpu.drawing.subject import PlanMap
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ TRAPS = {
     "masks of arrays": ("api/test_creation.py", "test_a_masked_array_is_refused_where_it_hides_elements"),
     "byte order": ("api/test_out.py", "test_what_cannot_be_written_is_refused_in_a_sentence"),
     "other samples": ("preprocess/test_loader.py", "test_a_state_of_more_samples_is_refused"),
-    "mixed shards": ("preprocess/test_folder_job.py", "test_another_decoder_is_refused_and_another_stridedgpu_is_not"),
+    "mixed shards": ("commands/test_folder_job.py", "test_another_decoder_is_refused_and_another_stridedgpu_is_not"),
 }
 
 

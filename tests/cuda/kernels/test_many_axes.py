@@ -24,7 +24,7 @@ from stridedgpu.devices.cuda.parameters import rank_of
 from stridedgpu.devices.cuda.plan import cuda_plan
 from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.picture.subject import PlanMap
+from stridedgpu.drawing.subject import PlanMap
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.tensor_spec import TensorSpec

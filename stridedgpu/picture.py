@@ -6,10 +6,8 @@
 'value  A B C D E F'
 """
 
-from __future__ import annotations
-
-from .characters import text
-from .drawing import svg
-from .page import html
+from stridedgpu.drawing.characters import text
+from stridedgpu.drawing.page import html
+from stridedgpu.drawing.svg import svg
 
 __all__ = ["html", "svg", "text"]

@@ -253,7 +253,7 @@ def test_it_is_readable_in_light_and_dark_at_any_width(browser, tmp_path, scheme
 
 
 def test_two_pictures_in_one_page_do_not_meet(browser):
-    from stridedgpu.picture.page import fragment
+    from stridedgpu.drawing.page import fragment
 
     first, second = (fragment(Layout((2, 2))) for _ in range(2))
     browser.open(f"<!doctype html><link rel=icon href=data:,><body>{first}<hr>{second}")

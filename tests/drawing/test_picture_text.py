@@ -19,8 +19,8 @@ from hypothesis import given
 
 import stridedgpu as sg
 from stridedgpu import picture
-from stridedgpu.picture.cells import MANY, Gap, grid_of, memory_of, place_at
-from stridedgpu.picture.subject import subject_of
+from stridedgpu.drawing.cells import MANY, Gap, grid_of, memory_of, place_at
+from stridedgpu.drawing.subject import subject_of
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 

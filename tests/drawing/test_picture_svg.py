@@ -15,10 +15,10 @@ from hypothesis import given, settings
 
 import stridedgpu as sg
 from stridedgpu import picture
+from stridedgpu.drawing.cells import grid_of
+from stridedgpu.drawing.page import fragment
+from stridedgpu.drawing.subject import PlanMap, tile_words
 from stridedgpu.operations.relayout import RelayoutPlan
-from stridedgpu.picture.cells import grid_of
-from stridedgpu.picture.page import fragment
-from stridedgpu.picture.subject import PlanMap, tile_words
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 

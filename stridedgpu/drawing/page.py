@@ -6,8 +6,8 @@ from html import escape
 from importlib import resources
 
 from .cells import Coordinates, Gap, LabelKind, Place, joined
-from .drawing import ALIGNMENT_BYTES
 from .subject import Side, sides_of, tile_words
+from .svg import ALIGNMENT_BYTES
 
 
 def html(

@@ -1,0 +1,1 @@
+"""Layouts, tensors, frames and plans, drawn in characters, as SVG and as HTML."""
