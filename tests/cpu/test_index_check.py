@@ -18,11 +18,10 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu import thread_count
+from stridedgpu.devices.cpu import gather as cpu_gather, thread_count
 from stridedgpu.devices.cpu.compiled import index_check, jit as machine_code
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check, plan_index_check
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
-from stridedgpu.devices.cpu.operations import gather as cpu_gather
 from stridedgpu.operations.index_arguments import index_rule
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec

@@ -54,7 +54,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/*resize*", (*_RESIZES, "operations/test_channel_mixing.py", "operations/test_frames_resized.py")),
     ("devices/cpu/compiled/frames.py", ("cpu/test_frame_loops.py", "operations/test_frames_resized.py")),
     ("devices/cpu/*frame*", _FRAMES),
-    ("devices/cpu/operations/pixels.py", ("operations/test_plans_travel.py", "operations/test_raw.py", *_FRAMES[:1])),
+    ("devices/cpu/plan.py", ("operations/test_plans_travel.py", "operations/test_raw.py", *_FRAMES[:1])),
     ("devices/cpu/*raw*", ("operations/test_raw.py",)),
     ("devices/cpu/*channel_matrix*", ("operations/test_channel_matrix.py",)),
     ("devices/cpu/*crop*", ("operations/test_crops.py", "operations/test_windows_of_batches.py")),

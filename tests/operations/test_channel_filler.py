@@ -19,7 +19,6 @@ import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
-from stridedgpu.devices.cpu.operations.relayout import OPERATION
 from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.relayout.choice import Family
@@ -131,7 +130,7 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
 @given(cases())
 def test_compiled_loops_write_elements_and_zeros(one):
     source, target = Buffer.of(one.source_bytes), Buffer.of(one.pattern.copy())
-    plan = CpuPlan(one.plan.problem, OPERATION, 1, shared=False)
+    plan = CpuPlan(one.plan.problem, 1, shared=False)
     compiled_relayout(plan)(source.address, target.address)
     assert target.bytes.tobytes() == one.expected.tobytes(), plan.explain()
 

@@ -15,10 +15,9 @@ from stridedgpu.problems.device_plan import DevicePlan
 from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import why_unavailable
-from .plan import CpuKernel, CpuPlan
+from .plan import CpuKernel, CpuPlan, cpu_plan
 from .policy import policy
-from .prepared import planned, prepared
-from .stream import check_stream
+from .prepared import check_stream, prepared
 from .thread_count import usable_cores
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class CpuDevice(CachedLaunches):
 
     def plan(self, problem: Any) -> CpuPlan:
         """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
-        return planned(problem)
+        return cpu_plan(problem)
 
     def prepare(self, plan: DevicePlan) -> Launch:
         """A plan with its loops prepared."""
@@ -79,9 +78,8 @@ class CpuDevice(CachedLaunches):
 
     def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> DirectCheck | None:
         """Check the indices at once."""
-        if stream is not None:
-            check_stream(stream)
-        from .operations.gather import check_by
+        check_stream(stream)
+        from .gather import check_by
 
         return check_by(rule, indices)
 

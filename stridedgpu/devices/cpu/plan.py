@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Final
 
 from stridedgpu.problems.device_plan import Width, describe_access
 
 from .compiled.jit import why_unavailable
+from .policy import policy
 from .promotion import compiled_from
 from .thread_count import get_num_threads
 
-__all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan"]
+__all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan", "numpy_kernel"]
 
 NUMPY_DECIDES = "NumPy's own loops decide how many at once"
 """The reason given for NumPy's unknown access widths."""
@@ -49,24 +53,120 @@ class CpuKernel:
         return [self.words, accesses, *tile, self.shape(nbytes)]
 
 
+def numpy_kernel(
+    name: str, words: str, load_bytes: int, store_bytes: int, tile: tuple[int, ...] = (), items: int = 1
+) -> CpuKernel:
+    """NumPy's loops over elements of so many bytes on either side."""
+    return CpuKernel(name, words, Width(load_bytes, NUMPY_DECIDES), Width(store_bytes, NUMPY_DECIDES), tile, items)
+
+
 @dataclass(frozen=True, slots=True)
 class CpuOperation:
-    """How the CPU does one type of problem: both ways of planning it, and of running what was planned.
+    """How the CPU does one type of problem: the names of functions, whose modules are imported with the first call.
 
-    `compiled` returns None, or the reason in words, where a problem is left to NumPy; `run_compiled` returns None where
-    this processor cannot run it. Both ways take so many `arguments`: those of the launch without the stream. With
-    `by_address`, compiled loops take one address in place of each buffer and its start. Work of `at_once_bytes` or more
-    begins on compiled loops. `tells_why`: plans say why there are no compiled loops.
+    `numpy` plans NumPy's loops for a problem; `run_numpy` takes the problem before its operands. `compiled` plans the
+    compiled loops; it returns None, or the reason in words, where a problem is left to NumPy. `run_compiled` takes a
+    plan, and returns None where this processor cannot run it. Both ways take so many `arguments`: those of the launch
+    without the stream. With `by_address`, `run_numpy` takes the problem alone and returns loops that are prepared once,
+    and compiled loops take one address in place of each buffer and its start. `at_once` is the name, in the policy's
+    `promotion`, of the bytes from which on work begins on compiled loops. `tells_why`: plans say why there are none.
     """
 
-    numpy: Callable[[Any], CpuKernel]
-    run_numpy: Callable[[Any], Callable[..., None]]
-    compiled: Callable[[Any], CpuKernel | str | None]
-    run_compiled: Callable[[CpuPlan], Callable[..., object] | None]
+    numpy: str
+    run_numpy: str
+    compiled: str
+    run_compiled: str
     arguments: int = 3
     by_address: bool = False
-    at_once_bytes: Callable[[], int] | None = None
-    tells_why: bool = False
+    at_once: str = "at_once_bytes"
+    tells_why: bool = True
+
+    def numpy_loops(self, problem: Any) -> Callable[..., Any]:
+        """NumPy's loops for a problem."""
+        run = _function(self.run_numpy)
+        loops: Callable[..., Any] = run(problem) if self.by_address else partial(run, problem)
+        return loops
+
+    def compiled_loops(self, plan: CpuPlan) -> Callable[..., Any] | None:
+        """The compiled loops of a plan; None where this processor cannot run them."""
+        loops: Callable[..., Any] | None = _function(self.run_compiled)(plan)
+        return loops
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """A function of the CPU's packages; what moves tensors imports nothing of resizes."""
+    module, _, name = name.rpartition(".")
+    function: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), name)
+    return function
+
+
+_OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
+    {
+        "RelayoutProblem": CpuOperation(
+            "numpy_loops.relayout.numpy_relayout_kernel",
+            "numpy_loops.relayout.relayout_loops",
+            "compiled.relayout.relayout_kernel",
+            "compiled.relayout.compiled_relayout",
+            arguments=4,
+            by_address=True,
+            tells_why=False,
+        ),
+        "GatherProblem": CpuOperation(
+            "numpy_loops.gather.numpy_gather_kernel",
+            "gather.checked_numpy_loops",
+            "compiled.gather.gather_kernel",
+            "gather.checked_compiled_loops",
+            arguments=6,
+            by_address=True,
+            tells_why=False,
+        ),
+        "CropProblem": CpuOperation(
+            "numpy_loops.crops.numpy_crops_kernel",
+            "numpy_loops.crops.run_crops",
+            "compiled.crops.crops_kernel",
+            "compiled.crops.compiled_crops",
+            tells_why=False,
+        ),
+        "ChannelMatrixProblem": CpuOperation(
+            "numpy_loops.channel_matrix.numpy_channel_matrix_kernel",
+            "numpy_loops.channel_matrix.mix_channels",
+            "compiled.channel_matrix.channel_matrix_kernel",
+            "compiled.channel_matrix.compiled_channel_matrix",
+            arguments=4,
+        ),
+        "ResizeProblem": CpuOperation(
+            "numpy_loops.resize.numpy_resize_kernel",
+            "numpy_loops.resize.resize_located",
+            "compiled.resize.resize_kernel",
+            "compiled.resize.compiled_resize",
+            at_once="resize_bytes",
+        ),
+        "FrameProblem": CpuOperation(
+            "numpy_loops.frames.numpy_frames_kernel",
+            "numpy_loops.frames.frame_loops",
+            "compiled.frames.frames_kernel",
+            "compiled.frames.compiled_frames",
+            at_once="frame_bytes",
+        ),
+        "SamplesProblem": CpuOperation(
+            "numpy_loops.frames.numpy_samples_kernel",
+            "numpy_loops.frames.write_samples",
+            "compiled.frame_encode.samples_kernel",
+            "compiled.frame_encode.compiled_samples",
+            arguments=2,
+            at_once="frame_bytes",
+        ),
+        "RawProblem": CpuOperation(
+            "numpy_loops.raw.numpy_raw_kernel",
+            "numpy_loops.raw.unpack_samples",
+            "compiled.raw.raw_kernel",
+            "compiled.raw.compiled_raw",
+            arguments=4,
+            at_once="frame_bytes",
+        ),
+    }
+)
+"""The operations, by the name of the problem's type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +179,18 @@ class CpuPlan:
     """
 
     problem: Any
-    operation: CpuOperation = field(repr=False, compare=False)
     compiled_from: int | None
     shared: bool
     _kernels: list[CpuKernel | str | None] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the problem only: the receiving process plans for its own processor."""
-        return cpu_plan, (self.problem, self.operation)
+        return cpu_plan, (self.problem,)
+
+    @property
+    def operation(self) -> CpuOperation:
+        """How problems of this type are done."""
+        return _OPERATIONS[type(self.problem).__name__]
 
     @property
     def device(self) -> str:
@@ -96,7 +200,8 @@ class CpuPlan:
     @property
     def numpy(self) -> CpuKernel:
         """NumPy's loops."""
-        return self.operation.numpy(self.problem)
+        kernel: CpuKernel = _function(self.operation.numpy)(self.problem)
+        return kernel
 
     @property
     def compiled(self) -> CpuKernel | None:
@@ -104,7 +209,7 @@ class CpuPlan:
         if self.compiled_from is None:
             return None
         if not self._kernels:
-            self._kernels.append(self.operation.compiled(self.problem))
+            self._kernels.append(_function(self.operation.compiled)(self.problem))
         kernel = self._kernels[0]
         return None if isinstance(kernel, str) else kernel
 
@@ -168,7 +273,7 @@ class CpuPlan:
         return "\n  ".join(lines)
 
 
-def cpu_plan(problem: Any, operation: CpuOperation) -> CpuPlan:
-    """Plan a problem for this processor."""
-    at_once = None if operation.at_once_bytes is None else operation.at_once_bytes()
-    return CpuPlan(problem, operation, compiled_from(problem.bytes_moved, at_once), get_num_threads() > 1)
+def cpu_plan(problem: Any) -> CpuPlan:
+    """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
+    at_once: int = getattr(policy().promotion, _OPERATIONS[type(problem).__name__].at_once)
+    return CpuPlan(problem, compiled_from(problem.bytes_moved, at_once), get_num_threads() > 1)

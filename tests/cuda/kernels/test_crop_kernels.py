@@ -20,7 +20,6 @@ from harness.plans import chosen_crops
 
 from stridedgpu import Layout, LayoutError, packed_strides
 from stridedgpu.devices.buffer import Buffer as Bytes
-from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
 from stridedgpu.devices.cuda.crops import RECORD_BYTES, CropChoice, crop_records, crops_launch
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
@@ -132,10 +131,8 @@ class Case:
         """The batch's bytes as the CPU makes them."""
         sources, batch = self.memories
         written = batch.copy()
-        device = CpuDevice()
         run_crops(
             self.plan.problem,
-            lambda part: device.prepare(device.plan(part)),
             self.crops,
             [(Bytes.of(source), 0) for source in sources],
             (Bytes.of(written), 0),

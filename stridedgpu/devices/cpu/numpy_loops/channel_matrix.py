@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
-from typing import Any
 
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dtypes import ElementType
 
+from .arrays import block_extents, blocks, strided
 from .conversion import Array, constants, convert_block, storage_dtype
 
 __all__ = ["mix_channels", "mixed", "numpy_channel_matrix_kernel"]
@@ -24,8 +21,7 @@ __all__ = ["mix_channels", "mixed", "numpy_channel_matrix_kernel"]
 def numpy_channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""
     load, store = problem.source.element.itemsize, problem.target.element.itemsize
-    widths = Width(load, NUMPY_DECIDES), Width(store, NUMPY_DECIDES)
-    return CpuKernel("numpy_channel_matrix", "NumPy, a block of pixels at a time", *widths)
+    return numpy_kernel("numpy_channel_matrix", "NumPy, a block of pixels at a time", load, store)
 
 
 def mix_channels(
@@ -37,27 +33,25 @@ def mix_channels(
     across, source_across = problem.channel_strides
     rows, columns = len(problem.matrix), len(problem.matrix[0])
     read, written = (
-        _channels(memory, element, offset, (count, *problem.sizes), (stride, *strides))
-        for memory, element, offset, count, stride, strides in (
+        strided(memory, storage_dtype(element, opaque=False), (count, *problem.sizes), strides, offset)
+        for memory, element, count, strides, offset in (
             (
                 source.bytes[source_start:],
                 problem.source.element,
-                problem.source_offset,
                 columns,
-                source_across,
-                problem.source_strides,
+                (source_across, *problem.source_strides),
+                problem.source_offset,
             ),
             (
                 target.bytes[target_start:],
                 problem.target.element,
-                problem.target_offset,
                 rows,
-                across,
-                problem.target_strides,
+                (across, *problem.target_strides),
+                problem.target_offset,
             ),
         )
     )
-    for place in _blocks(problem.sizes):
+    for place in blocks(problem.sizes, block_extents(problem.sizes, policy().numpy.block_pixels)):
         # The dots make an array of a single pixel.
         block = [read[(channel, *place, ...)] for channel in range(columns)]
         for channel, numbers in enumerate(mixed(block, problem.conversion)):
@@ -85,26 +79,3 @@ def mixed(channels: Sequence[Array], conversion: Conversion) -> Iterator[Array]:
             np.copyto(total, np.nan, where=np.isnan(total))
         scale, bias = (None if values is None else values[number] for values in (scales, biases))
         yield convert_block(total, last, scale, bias).reshape(numbers[0].shape)
-
-
-def _channels(
-    memory: Array, element: ElementType, offset: int, sizes: tuple[int, ...], strides: tuple[int, ...]
-) -> Array:
-    """A view of one side: its channels, then the loops over pixels."""
-    dtype = storage_dtype(element, opaque=False)
-    steps = tuple(stride * dtype.itemsize for stride in strides)
-    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, steps)
-
-
-def _blocks(sizes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """Blocks of the loops: whole inner loops as far as they fit, and parts of the one before."""
-    extents, room = [], policy().numpy.block_pixels
-    for size in reversed(sizes):
-        extent = max(1, min(size, room))
-        extents.append(extent)
-        room //= extent
-    pieces = [
-        [slice(first, first + extent) for first in range(0, size, extent)]
-        for size, extent in zip(sizes, reversed(extents), strict=True)
-    ]
-    return product(*pieces)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from math import gcd
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
-from stridedgpu.devices.interface import Located, RelayoutLaunch
+from stridedgpu.devices.cpu.plan import CpuKernel, cpu_plan, numpy_kernel
+from stridedgpu.devices.cpu.prepared import prepared
+from stridedgpu.devices.interface import Launch, Located
+from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.crop_windows import CropProblem, Crops, Rectangle, rectangles
-from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -21,22 +22,22 @@ __all__ = ["numpy_crops_kernel", "run_crops"]
 def numpy_crops_kernel(problem: CropProblem) -> CpuKernel:
     """The relayouts that write windows."""
     conversion = problem.conversion
-    return CpuKernel(
+    return numpy_kernel(
         f"numpy_crops_{conversion.source}_{conversion.target}",
         "a relayout for each rectangle of a window, by NumPy until it is repeated",
-        Width(conversion.source.itemsize, NUMPY_DECIDES),
-        Width(conversion.target.itemsize, NUMPY_DECIDES),
+        conversion.source.itemsize,
+        conversion.target.itemsize,
     )
 
 
-def run_crops(
-    problem: CropProblem,
-    prepare: Callable[[RelayoutProblem | ChannelMatrixProblem], RelayoutLaunch],
-    crops: Crops,
-    sources: Sequence[Located],
-    target: Located,
-) -> None:
-    """Write every window. `prepare` caches relayouts, so that windows of one kind cost one look-up each."""
+@cached_launches
+def _quiet_launch(problem: RelayoutProblem | ChannelMatrixProblem, *_settings: Hashable) -> Launch:
+    """The launch of one rectangle; `CpuDevice.prepare` would print a verbose line for each."""
+    return prepared(cpu_plan(problem))[0]
+
+
+def run_crops(problem: CropProblem, crops: Crops, sources: Sequence[Located], target: Located) -> None:
+    """Write every window."""
     fill = Buffer.of(problem.fill)
     batch = problem.target.layout
     _, _, height, width = batch.sizes
@@ -49,9 +50,9 @@ def run_crops(
             if part.source is None:
                 channels = crop.layout.sizes[0]
                 color = Layout((channels, *place.sizes[1:]), (1, 0, 0))
-                _move(problem, prepare, (fill, 0, color), (*target, place))
+                _move(problem, (fill, 0, color), (*target, place))
             else:
-                _move(problem, prepare, (buffer, start, _covered(crop.layout, part)), (*target, place))
+                _move(problem, (buffer, start, _covered(crop.layout, part)), (*target, place))
 
 
 def _covered(layout: Layout, part: Rectangle) -> Layout:
@@ -63,12 +64,7 @@ def _covered(layout: Layout, part: Rectangle) -> Layout:
     )
 
 
-def _move(
-    problem: CropProblem,
-    prepare: Callable[[RelayoutProblem | ChannelMatrixProblem], RelayoutLaunch],
-    source: tuple[Buffer, int, Layout],
-    target: tuple[Buffer, int, Layout],
-) -> None:
+def _move(problem: CropProblem, source: tuple[Buffer, int, Layout], target: tuple[Buffer, int, Layout]) -> None:
     """Relayout one rectangle; each integer is the byte offset that its layout is relative to."""
     specs: list[TensorSpec] = []
     places: list[Located] = []
@@ -81,4 +77,5 @@ def _move(
         alignment = gcd(buffer.address + first, element.itemsize)
         specs.append(TensorSpec(layout.shifted(-lowest), element, alignment))
         places.append((buffer, first))
-    prepare(moving_problem(specs[0], specs[1], problem.conversion, 0))(*places[0], *places[1], None)
+    part = moving_problem(specs[0], specs[1], problem.conversion, 0)
+    _quiet_launch(part, settings())(*places[0], *places[1], None)

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
-from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface, SamplesProblem
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix, LumaMatrix
-from stridedgpu.values.strides import byte_strides
 
+from .arrays import operand_array
 from .channel_matrix import mixed
-from .conversion import constants, convert_block, storage_dtype
+from .conversion import constants, convert_block
 
 __all__ = [
     "colours_of",
@@ -25,7 +24,6 @@ __all__ = [
     "frame_rows",
     "numpy_frames_kernel",
     "numpy_samples_kernel",
-    "operand_array",
     "sample_arrays",
     "write_samples",
 ]
@@ -34,8 +32,7 @@ __all__ = [
 def numpy_frames_kernel(problem: FrameProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""
     load, store = problem.samples.element.itemsize, problem.target.element.itemsize
-    words = "NumPy, a band of rows at a time"
-    return CpuKernel("numpy_frame_bands", words, Width(load, NUMPY_DECIDES), Width(store, NUMPY_DECIDES))
+    return numpy_kernel("numpy_frame_bands", "NumPy, a band of rows at a time", load, store)
 
 
 def frame_loops(problem: FrameProblem, planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
@@ -64,14 +61,6 @@ def frame_rows(surface: FrameSurface, planes: Sequence[Operand], top: int, botto
     for rows, colours in _bands(surface.window(height, width), planes, (top, 0)):
         pixels[:, rows] = colours
     return pixels
-
-
-def operand_array(operand: Operand) -> NDArray[Any]:
-    """An operand on the CPU as an array of numbers in their storage type."""
-    layout, element = operand.layout, operand.element
-    steps = byte_strides(layout.strides, element.itemsize)
-    start = layout.offset * element.itemsize if layout.span else 0
-    return np.ndarray(layout.sizes, storage_dtype(element, opaque=False), operand.buffer.bytes, start, steps)
 
 
 def sample_arrays(problem: FrameProblem, planes: Sequence[Operand]) -> list[NDArray[Any]]:
@@ -144,8 +133,8 @@ def colours_of(luma: NDArray[Any], blue: NDArray[Any], red: NDArray[Any], matrix
 
 def numpy_samples_kernel(problem: SamplesProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""
-    width = Width(problem.samples.element.itemsize, NUMPY_DECIDES)
-    return CpuKernel("numpy_sample_bands", "NumPy, a band of rows at a time", width, width)
+    width = problem.samples.element.itemsize
+    return numpy_kernel("numpy_sample_bands", "NumPy, a band of rows at a time", width, width)
 
 
 def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequence[Operand]) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule, Mode
-from stridedgpu.values.strides import byte_strides
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .arrays import block_extents, blocks, strided
 from .conversion import Array, storage_dtype
 
 __all__ = ["NumpyGather", "check_indices", "numpy_gather_kernel", "resolved"]
@@ -29,8 +25,8 @@ def numpy_gather_kernel(problem: GatherProblem) -> CpuKernel:
     element, row = problem.dense.element, prod(problem.sizes[len(problem.sizes) - problem.row_axes :])
     is_long = row >= policy().numpy.long_row
     kind, words = ("rows", "a copy for each index") if is_long else ("blocks", "indices looked up in blocks")
-    width = Width(element.itemsize, NUMPY_DECIDES)
-    return CpuKernel(f"numpy_{verb}_{kind}_{element}_{problem.index.element}", f"NumPy: {words}", width, width)
+    name = f"numpy_{verb}_{kind}_{element}_{problem.index.element}"
+    return numpy_kernel(name, f"NumPy: {words}", element.itemsize, element.itemsize)
 
 
 class NumpyGather:
@@ -66,7 +62,7 @@ class NumpyGather:
         self._lowest = sum(reach for reach in reaches if reach < 0)
         self._unit = row if self._joined and not any(step % row for step in steps) else 1
         self._starts = 1 + sum(abs(reach) for reach in reaches) // self._unit
-        self._extents = _block_extents(self._indexed_sizes, max(1, limits.gathered_elements // max(row, 1)))
+        self._extents = block_extents(self._indexed_sizes, max(1, limits.gathered_elements // max(row, 1)))
 
     @property
     def _indexed_sizes(self) -> tuple[int, ...]:
@@ -96,7 +92,7 @@ class NumpyGather:
         )
         dtype = np.dtype(problem.index.element.name)
         numbers = [
-            _strided(
+            strided(
                 index,
                 dtype,
                 self._indexed_sizes,
@@ -105,7 +101,7 @@ class NumpyGather:
             )
             for entry in problem.indexed_axes
         ]
-        for block in self._blocks():
+        for block in blocks(self._indexed_sizes, self._extents):
             places = self._places(numbers, block)
             for outer in np.ndindex(problem.sizes[:start]):
                 self._move(items[outer], places, walked[(*outer, *block, ...)])
@@ -130,12 +126,6 @@ class NumpyGather:
             items.take(places, out=block, mode="clip")
         else:
             np.copyto(block, items.take(places, mode="clip"))
-
-    def _blocks(self) -> Iterator[tuple[slice, ...]]:
-        """The slices of all blocks over the indexed loops, in row-major order."""
-        starts = [range(0, size, extent) for size, extent in zip(self._indexed_sizes, self._extents, strict=True)]
-        for chosen in product(*starts):
-            yield tuple(slice(start, start + extent) for start, extent in zip(chosen, self._extents, strict=True))
 
     def _places(self, numbers: list[Array], place: tuple[slice, ...]) -> NDArray[np.int64]:
         """The item numbers that a block's indices select."""
@@ -246,20 +236,4 @@ def _are_distinct(names: NDArray[np.int64], count: int) -> bool:
 def _array_of(side: TensorSpec, memory: Array) -> Array:
     """The elements of a side as an array over its bytes."""
     layout = side.layout
-    return _strided(memory, np.dtype(side.element.name), layout.sizes, layout.strides, layout.offset)
-
-
-def _strided(
-    memory: Array, dtype: np.dtype[Any], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> Array:
-    """An array over part of `memory`; strides and offset are in elements."""
-    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, byte_strides(strides, dtype.itemsize))
-
-
-def _block_extents(sizes: tuple[int, ...], elements: int) -> tuple[int, ...]:
-    """The extent of a block of up to `elements`: all of the inner axes, part of one, 1 along the outer axes."""
-    extents: list[int] = []
-    for size in reversed(sizes):
-        extents.append(max(1, min(size, elements)))
-        elements //= extents[-1]
-    return tuple(reversed(extents))
+    return strided(memory, np.dtype(side.element.name), layout.sizes, layout.strides, layout.offset)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.raw_problem import RawProblem
 
 __all__ = ["numpy_raw_kernel", "unpack_samples"]
@@ -15,8 +14,7 @@ __all__ = ["numpy_raw_kernel", "unpack_samples"]
 
 def numpy_raw_kernel(problem: RawProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""
-    widths = Width(1, NUMPY_DECIDES), Width(problem.target.element.itemsize, NUMPY_DECIDES)
-    return CpuKernel("numpy_raw_bands", "NumPy, a band of rows at a time", *widths)
+    return numpy_kernel("numpy_raw_bands", "NumPy, a band of rows at a time", 1, problem.target.element.itemsize)
 
 
 def unpack_samples(problem: RawProblem, source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:

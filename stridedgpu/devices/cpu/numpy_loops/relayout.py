@@ -7,21 +7,22 @@ block is first read in the source's order, in whole cache lines, and then writte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import inf, prod
 from typing import Any, Final
 
 import numpy as np
 
-from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 
+from .arrays import strided
 from .conversion import Array, constants, convert_block, storage_dtype
 
-__all__ = ["NumpyRelayout", "numpy_relayout_kernel"]
+__all__ = ["NumpyRelayout", "numpy_relayout_kernel", "relayout_loops"]
 
 _LINE_BYTES: Final = 64
 """Bytes of a cache line."""
@@ -45,14 +46,17 @@ def numpy_relayout_kernel(problem: RelayoutProblem) -> CpuKernel:
         name, words = "blocks", "NumPy: one assignment for each block that stays in the cache"
     else:
         name, words = "assignment", "NumPy: one assignment"
-    return CpuKernel(
-        f"numpy_{name}_{source}_{target}",
-        words,
-        Width(source.itemsize, NUMPY_DECIDES),
-        Width(target.itemsize, NUMPY_DECIDES),
-        tile,
-        blocks,
-    )
+    return numpy_kernel(f"numpy_{name}_{source}_{target}", words, source.itemsize, target.itemsize, tile, blocks)
+
+
+def relayout_loops(problem: RelayoutProblem) -> Callable[[Buffer, int, Buffer, int], None]:
+    """`NumpyRelayout` on buffers, with the bytes before the lowest element of each side."""
+    loops = NumpyRelayout(problem)
+
+    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
+        loops(source.bytes[source_start:], target.bytes[target_start:])
+
+    return move
 
 
 class NumpyRelayout:
@@ -79,10 +83,10 @@ class NumpyRelayout:
             return
         if problem.filler:
             sizes = (*problem.sizes[:-1], problem.filler)
-            zeros = _strided(target, self._target_dtype, sizes, problem.target_strides, problem.sizes[-1])
+            zeros = strided(target, self._target_dtype, sizes, problem.target_strides, problem.sizes[-1])
             zeros[...] = 0
-        read = _strided(source, self._source_dtype, self._source_sizes, problem.source_strides, problem.source_offset)
-        written = _strided(target, self._target_dtype, problem.sizes, problem.target_strides, 0)
+        read = strided(source, self._source_dtype, self._source_sizes, problem.source_strides, problem.source_offset)
+        written = strided(target, self._target_dtype, problem.sizes, problem.target_strides, 0)
         conversion = self._conversion
         if not self._looped and not self._staged and conversion.is_bitwise_copy and conversion.channels is None:
             np.copyto(written, read)
@@ -165,14 +169,6 @@ class NumpyRelayout:
             return np.asarray(chosen)
         after = sum(isinstance(entry, slice) for entry in place[axis + 1 :])
         return np.asarray(chosen.reshape(-1, *(1,) * after))
-
-
-def _strided(
-    memory: Array, dtype: np.dtype[Any], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> Array:
-    """An array over part of `memory`; strides and offset are in elements."""
-    steps = tuple(stride * dtype.itemsize for stride in strides)
-    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, steps)
 
 
 def _fastest(strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Final
+from collections.abc import Callable, Hashable
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
-from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
-from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
 from stridedgpu.devices.interface import DirectCheck, DirectLaunch, Located
+from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule
 
-__all__ = ["OPERATION", "check_by"]
+from .numpy_loops.gather import NumpyGather, check_indices
+from .plan import CpuPlan
+from .promotion import Promotion, compiled_from
+
+__all__ = ["check_by", "checked_compiled_loops", "checked_numpy_loops"]
 
 
 def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
     """Raise `IndexError` for the first index that a rule forbids; returns the compiled check if there is one."""
-    look = _look(rule)
+    quick = _quick_check(rule, settings())
     buffer, start = indices
-    if not (look.work if look.at is None else look.chosen())(buffer.address + start):
+    if not (quick.work if quick.at is None else quick.chosen())(buffer.address + start):
         check_indices(rule, buffer.bytes[start:])
-    loops = look.loops
+    loops = quick.loops
     if loops is None:
         return None
 
@@ -34,20 +34,23 @@ def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
     return check
 
 
-@lru_cache(maxsize=1024)
-def _look(rule: IndexRule) -> Promotion:
-    """A quick look at indices, cached by rule: True if all are allowed. If not, NumPy finds the wrong one."""
+@cached_launches
+def _quick_check(rule: IndexRule, *_settings: Hashable) -> Promotion:
+    """The compiled check, True if all indices are allowed. If not, or where there is none, NumPy finds the wrong one.
+
+    It is by rule: gathers and scatters with the same indices share it.
+    """
 
     def compiled() -> Callable[[int], bool] | None:
-        from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
+        from .compiled.index_check import compiled_index_check
 
         return compiled_index_check(rule)
 
     nbytes = rule.index.layout.element_count * rule.index.element.itemsize
-    return Promotion(compiled_from(nbytes) if nbytes else None, lambda: _unseen, compiled)
+    return Promotion(compiled_from(nbytes) if nbytes else None, lambda: _no_check, compiled)
 
 
-def _unseen(indices: int) -> bool:  # noqa: ARG001 - as every look is called
+def _no_check(indices: int) -> bool:  # noqa: ARG001 - as the compiled check is called
     """Leave the check of all indices to NumPy."""
     return False
 
@@ -58,22 +61,26 @@ def _refuse(rule: IndexRule, indices: int) -> None:
     check_indices(rule, Buffer.trusted(indices, nbytes, None, readonly=True).bytes)
 
 
-def _checked(problem: GatherProblem, move: DirectLaunch) -> DirectLaunch:
-    """A move that looks at its indices first, where the problem's mode refuses any."""
-    if not problem.refuses_indices:
+def checked_compiled_loops(plan: CpuPlan) -> DirectLaunch | None:
+    """The compiled loops of a plan, behind the check of their indices where the mode refuses any."""
+    from .compiled.gather import compiled_gather
+
+    move, problem = compiled_gather(plan), plan.problem
+    if move is None or not problem.refuses_indices:
         return move
-    rule = problem.rule
-    look = _look(rule)
+    rule: IndexRule = problem.rule
+    quick = _quick_check(rule, settings())
 
     def checked(dense: int, indexed: int, indices: int) -> None:
-        if not (look.work if look.at is None else look.chosen())(indices):
+        if not (quick.work if quick.at is None else quick.chosen())(indices):
             _refuse(rule, indices)
         move(dense, indexed, indices)
 
     return checked
 
 
-def _run_numpy(problem: GatherProblem) -> Callable[..., None]:
+def checked_numpy_loops(problem: GatherProblem) -> Callable[..., None]:
+    """NumPy's blocks on buffers with the start of each operand in bytes, behind the same check."""
     blocks, rule = NumpyGather(problem), problem.rule if problem.refuses_indices else None
 
     def move(
@@ -84,19 +91,3 @@ def _run_numpy(problem: GatherProblem) -> Callable[..., None]:
         blocks(dense.bytes[dense_start:], indexed.bytes[indexed_start:], indices.bytes[indices_start:])
 
     return move
-
-
-def _compiled(problem: GatherProblem) -> CpuKernel | None:
-    from stridedgpu.devices.cpu.compiled.gather import gather_kernel
-
-    return gather_kernel(problem)
-
-
-def _run_compiled(plan: CpuPlan) -> DirectLaunch | None:
-    from stridedgpu.devices.cpu.compiled.gather import compiled_gather
-
-    move = compiled_gather(plan)
-    return None if move is None else _checked(plan.problem, move)
-
-
-OPERATION: Final = CpuOperation(numpy_gather_kernel, _run_numpy, _compiled, _run_compiled, arguments=6, by_address=True)

@@ -1,0 +1,53 @@
+"""Operands as NumPy arrays over their bytes, and the blocks of loops that stay in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.strides import byte_strides
+
+from .conversion import Array, storage_dtype
+
+__all__ = ["block_extents", "blocks", "operand_array", "strided"]
+
+
+def strided(
+    memory: Array, dtype: np.dtype[Any], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> Array:
+    """An array over part of `memory`, an array of bytes; strides and offset are in elements."""
+    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, byte_strides(strides, dtype.itemsize))
+
+
+def operand_array(operand: Operand) -> NDArray[Any]:
+    """An operand on the CPU as an array of numbers in their storage type."""
+    layout = operand.layout
+    dtype = storage_dtype(operand.element, opaque=False)
+    return strided(operand.buffer.bytes, dtype, layout.sizes, layout.strides, layout.offset if layout.span else 0)
+
+
+def block_extents(sizes: tuple[int, ...], elements: int) -> tuple[int, ...]:
+    """The extent of a block of up to `elements`: all of the inner axes, part of one, 1 along the outer axes.
+
+    >>> block_extents((8, 100, 3), 30)
+    (1, 10, 3)
+    """
+    extents: list[int] = []
+    for size in reversed(sizes):
+        extents.append(max(1, min(size, elements)))
+        elements //= extents[-1]
+    return tuple(reversed(extents))
+
+
+def blocks(sizes: tuple[int, ...], extents: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
+    """The slices of all blocks, in row-major order; those at the end of an axis may reach beyond it."""
+    parts = [
+        [slice(start, start + extent) for start in range(0, size, extent)]
+        for size, extent in zip(sizes, extents, strict=True)
+    ]
+    return product(*parts)
