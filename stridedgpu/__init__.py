@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from . import emulated, iobinding, picture, typing
     from .api.creation import asarray, empty, from_dlpack, from_pointer, frombuffer, full, zeros
     from .api.crops import gather_crops, plan_gather_crops
-    from .api.frames import Frame
+    from .api.frames import Frame, unpack_raw
     from .api.gather import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
     from .api.gather_plans import (
         plan_gather,
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
         plan_scatter_elements,
         plan_scatter_nd,
     )
-    from .api.patterns import rearrange, view
-    from .api.raw import unpack_raw
-    from .api.relayout import plan_relayout, relayout, synchronize
+    from .api.relayout import plan_relayout, rearrange, relayout, synchronize, view
     from .api.resize import letterbox, letterbox_placements, plan_letterbox, plan_resize, resize
     from .api.tensor import StridedTensor
-    from .api.verbose import set_verbose
     from .api.warmup import warmup
     from .devices.cpu.thread_count import get_num_threads, set_num_threads
     from .devices.selection import devices
+    from .devices.verbose import set_verbose
     from .operations.crops import PlannedCrops, PlannedFrameCrops
     from .operations.frames import PlannedFrames
     from .operations.gather import PlannedGather
@@ -174,17 +172,17 @@ _MODULES: Final = {
     "plan_scatter_elements": "api.gather_plans",
     "plan_scatter_nd": "api.gather_plans",
     "prefetch": "preprocess.prefetch",
-    "rearrange": "api.patterns",
+    "rearrange": "api.relayout",
     "relayout": "api.relayout",
     "resize": "api.resize",
     "scatter_elements": "api.gather",
     "scatter_nd": "api.gather",
     "set_num_threads": "devices.cpu.thread_count",
-    "set_verbose": "api.verbose",
+    "set_verbose": "devices.verbose",
     "synchronize": "api.relayout",
-    "unpack_raw": "api.raw",
+    "unpack_raw": "api.frames",
     "typing": "typing",
-    "view": "api.patterns",
+    "view": "api.relayout",
     "warmup": "api.warmup",
     "zeros": "api.creation",
 }

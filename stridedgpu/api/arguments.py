@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeGuard
 
-import numpy as np
-
 from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.typing import TensorLike
@@ -38,7 +36,6 @@ __all__ = [
     "refuse_interleaved",
     "refuse_unlabelled",
     "result_tensor",
-    "truth",
 ]
 
 FrameLike: TypeAlias = "Frame | Sequence[Frame]"
@@ -94,13 +91,6 @@ def border(value: object, fill: object) -> tuple[object, str]:
     if type(value) is not int or value != GREY:
         raise LayoutError(f"value={value!r} and fill={fill!r} both say what surrounds an image; give one of them.")
     return fill, "fill"
-
-
-def truth(name: str, value: object) -> bool:
-    """`value` as a bool; NumPy's are too. Raises `LayoutError` for anything else, where a word would be true."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    raise LayoutError(f"{name}={value!r} must be True or False.")
 
 
 def index_tensor(indices: TensorLike) -> StridedTensor:

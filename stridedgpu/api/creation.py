@@ -13,7 +13,7 @@ from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import chosen_device, cuda_device_of_memory, default_device, device_name, device_named
 from stridedgpu.exchange.array_like import array_of_values, foreign_operand, labelled, operand_of
 from stridedgpu.operations.channel_blocks import parse_order
-from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, truth
 from stridedgpu.operations.relayout import clear_buffer
 from stridedgpu.typing import BytesLike, DeviceLike, DTypeLike, LayoutLike, SupportsDLPack, TensorLike
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
@@ -287,7 +287,7 @@ def from_pointer(
     start = address + stored.first_offset * element.itemsize if stored.span else 0
     nbytes = stored.span * element.itemsize
     check_range(f"ptr={address:#x}", address, start, nbytes)
-    buffer = Memory(start, nbytes, owner=owner, device=where, readonly=readonly)
+    buffer = Memory(start, nbytes, owner=owner, device=where, readonly=truth("readonly", readonly))
     visible = wanted.shifted(-stored.first_offset)
     return StridedTensor.over(Operand(buffer, visible, element), dims if visible.ndim == len(sizes) else None)
 

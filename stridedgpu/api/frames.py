@@ -1,4 +1,4 @@
-"""`Frame`: an image from a camera or decoder, as views of the planes that hold its samples."""
+"""Images of cameras and decoders: `Frame`, views of the planes that hold its samples; `unpack_raw` of a sensor's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
-from stridedgpu.exchange.array_like import shared_operand
+from stridedgpu.exchange.array_like import foreign_operand, shared_operand
 from stridedgpu.operations.frames import (
     checked_plane,
     checked_sizes,
@@ -19,6 +19,7 @@ from stridedgpu.operations.frames import (
 )
 from stridedgpu.operations.images import FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
+from stridedgpu.operations.raw import unpack_operand
 from stridedgpu.problems.frame_problem import CHROMA
 from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.colour_matrix import check_matrix
@@ -30,7 +31,7 @@ from stridedgpu.values.strides import is_one_of, listed
 from .arguments import FrameBase, FrameLike, result_tensor
 from .tensor import StridedTensor, output_tensor
 
-__all__ = ["Frame", "frame_images", "frame_operands", "frames_relaid"]
+__all__ = ["Frame", "frame_images", "frame_operands", "frames_relaid", "unpack_raw"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -254,5 +255,39 @@ def frames_relaid(
     written = output_tensor(out)
     target = None if written is None else written.operand
     sources, labels = frame_images(frames)
-    beside = memory if written is None else memory._replace(device=None)
-    return result_tensor(relayout_frames(sources, labels, values, beside, target, stream), labels, written)
+    return result_tensor(relayout_frames(sources, labels, values, memory, target, stream), labels, written)
+
+
+def unpack_raw(
+    memory: TensorLike,
+    format: str,  # noqa: A002 - the field's word, as in `Frame`
+    sizes: Sequence[int],
+    *,
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    out: TensorLike | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """Unpack an image sensor's samples of 10 or 12 bits each into an image (H, W) of uint16.
+
+    `memory` is bytes or an array of uint8, flat or with one row of bytes for each row of the image. `format` is
+    "mipi-raw10" or "mipi-raw12" (MIPI CSI-2; V4L2's `SRGGB10P` and `SRGGB12P`), "mono10p" or "mono12p" (GenICam), or
+    "mono12packed" (GigE Vision). `sizes` are the image's height and width in samples; the width is a multiple of 4 for
+    10 bits and of 2 for 12. `row_pitch_bytes` is the bytes from one row to the next; by default an array with rows has
+    its own row stride, and other memory has packed rows. Samples are 0 to 1023 or 4095. A view shows a Bayer mosaic as
+    four planes of half the size: `view(image, "(h y) (w x) -> y x h w", y=2, x=2)`. `alignment`, `out` and `stream` are
+    those of `relayout`.
+
+    Raises `LayoutError` for formats, sizes and pitches that do not fit, `BindingError` for memory that is too small,
+    and `ElementTypeError` for memory of another type than uint8.
+
+    >>> packed = bytes([0x12, 0x34, 0x56, 0x78, 0b11_10_01_00])  # four samples: upper 8 bits, then the lower 2 of each
+    >>> [hex(sample) for sample in unpack_raw(packed, "mipi-raw10", (1, 4)).numpy()[0].tolist()]
+    ['0x48', '0xd1', '0x15a', '0x1e3']
+    """
+    operand = memory.operand if isinstance(memory, StridedTensor) else foreign_operand(memory)[0]
+    written = output_tensor(out)
+    target = None if written is None else written.operand
+    options = MemoryOptions(None, None, alignment, None)
+    result = unpack_operand(operand, format, sizes, row_pitch_bytes, options, target, stream)
+    return StridedTensor.over(result, "HW") if written is None else written

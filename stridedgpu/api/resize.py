@@ -13,7 +13,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import array_of_values, operand_of
 from stridedgpu.operations.images import CropSources, as_batch
-from stridedgpu.operations.options import result_options
+from stridedgpu.operations.options import result_options, truth
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.resize import (
     PlannedResize,
@@ -45,7 +45,7 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import GREY, FrameLike, border, given, is_frames, refuse_interleaved, result_tensor, truth
+from .arguments import GREY, FrameLike, border, given, is_frames, refuse_interleaved, result_tensor
 from .frames import Frame, frame_images, frame_operands
 from .tensor import StridedTensor, output_tensor
 

@@ -13,7 +13,6 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import shared_operand, value_operand
 from stridedgpu.operations.options import result_options
-from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from stridedgpu.operations.relayout import assign_operand, relayout_operand
 from stridedgpu.typing import DeviceLike, DTypeLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
@@ -25,7 +24,7 @@ from stridedgpu.values.memoized import memoized
 from stridedgpu.values.strides import integer, integers
 
 from .tensor_facts import set_dims, set_operand
-from .tensor_protocols import TensorProtocols
+from .tensor_protocols import State, TensorProtocols, copied_operand, restored_operand, state_of_operand
 
 __all__ = ["StridedTensor", "output_tensor"]
 

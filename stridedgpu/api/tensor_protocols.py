@@ -1,8 +1,9 @@
-"""Exports of a tensor: memory by NumPy's, DLPack's and CUDA's protocols, and elements as Python numbers."""
+"""Exports of a tensor: memory by NumPy's, DLPack's and CUDA's protocols, elements as Python numbers, and copies."""
 
 from __future__ import annotations
 
 import sys
+import warnings
 import weakref
 from operator import index
 from types import ModuleType, TracebackType
@@ -11,8 +12,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import EMULATED
 from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import device_named
 from stridedgpu.exchange.exports import (
     array_of_operand,
     cuda_array_interface,
@@ -22,11 +25,13 @@ from stridedgpu.exchange.exports import (
 )
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, allocate_operand
 from stridedgpu.operations.relayout import assign_operand
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 
 from .tensor_facts import Released, TensorFacts, set_operand
 
-__all__ = ["TensorProtocols"]
+__all__ = ["State", "TensorProtocols", "copied_operand", "restored_operand", "state_of_operand"]
 
 
 class TensorProtocols(TensorFacts):
@@ -194,3 +199,57 @@ class TensorProtocols(TensorFacts):
             return self.item()
         except ValueError as problem:
             raise TypeError(str(problem)) from None
+
+
+State = tuple[bytes, Layout, str, int, str]
+"""A pickled operand: the spanned bytes, the layout within them, the type's name, alignment and device."""
+
+
+def copied_operand(operand: Operand) -> Operand:
+    """A copy of every byte that an operand spans, gaps included, in new memory on the same device."""
+    layout = operand.layout.shifted(-operand.layout.first_offset)
+    alignment = max(operand.buffer.alignment, operand.element.itemsize)
+    result = allocate_operand(layout, operand.element, alignment, operand.buffer.device)
+    assign_operand(_spanned(operand), _spanned(result))
+    return result
+
+
+def state_of_operand(operand: Operand) -> State:
+    """An operand as host values; the bytes of device memory are copied to the host."""
+    spanned = _spanned(operand)
+    if operand.buffer.device != "cpu":
+        there, spanned = spanned, allocate_operand(spanned.layout, spanned.element, 1, "cpu")
+        assign_operand(there, spanned)
+    contents = spanned.buffer.bytes[spanned.start_bytes : spanned.start_bytes + spanned.span_bytes].tobytes()
+    layout = operand.layout.shifted(-operand.layout.first_offset)
+    return contents, layout, operand.element.name, operand.buffer.alignment, operand.buffer.device
+
+
+def restored_operand(state: State) -> Operand:
+    """The operand of a pickled state, on the same kind of device.
+
+    If there is no such device, the operand is restored on the CPU, with a warning that gives the reason.
+    """
+    contents, layout, dtype, alignment, device = state
+    element = element_type(dtype)
+    result = allocate_operand(layout, element, max(alignment, element.itemsize), _device_like(device))
+    memory = Buffer.of(contents)
+    assign_operand(Operand(memory, Layout((memory.nbytes,)), element_type("uint8")), _spanned(result))
+    return result
+
+
+def _spanned(operand: Operand) -> Operand:
+    """The bytes from the lowest element to the highest, gaps included."""
+    layout = Layout((operand.span_bytes,), (1,), operand.start_bytes if operand.span_bytes else 0)
+    return Operand(operand.buffer, layout, element_type("uint8"))
+
+
+def _device_like(device: str) -> str:
+    """The same device if it is available, else the first of its kind, else the CPU."""
+    for name in dict.fromkeys((device, device.partition(":")[0])):
+        try:
+            return device_named(name).name
+        except DeviceError as error:
+            missing = error
+    warnings.warn(f"A tensor from {device} is unpickled on the CPU: {missing}", RuntimeWarning, stacklevel=4)
+    return "cpu"

@@ -267,7 +267,7 @@ def description(operand: Operand, directml: BufferTensorDesc | Exception) -> lis
     >>> tensor = empty((2, 3), "float16", row_pitch_bytes=8, device="cpu")
     >>> print("\n".join(description(tensor.operand, tensor.desc)))
     offset 0, span 7 elements, 14 bytes of a buffer of 16
-    elements take 12 bytes; padding between them 2 bytes (14.3%), ours to overwrite
+    elements take 12 bytes; padding between them 2 bytes (14.3%), owned: it may be overwritten
     DirectML can describe it: 16 bytes at least
     descriptor: FLOAT16, sizes (2, 3), strides (4, 1), 16 bytes in all, 32 bytes of alignment guaranteed
     not packed, padded, not broadcast, no overlap
@@ -278,7 +278,7 @@ def description(operand: Operand, directml: BufferTensorDesc | Exception) -> lis
     taken = "elements overlap: how much of the span is padding is not counted"
     if distinct is not None:
         padding = spanned - distinct * itemsize
-        owner = ", ours to overwrite" if operand.owns_padding else ", somebody else's"
+        owner = ", owned: it may be overwritten" if operand.owns_padding else ", not owned: it is left as it is"
         taken = f"elements take {distinct * itemsize} bytes; padding between them {padding} bytes "
         taken += f"({padding / max(spanned, 1):.1%}){owner if padding else ''}"
     kinds = (

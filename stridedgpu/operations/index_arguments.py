@@ -17,6 +17,8 @@ from stridedgpu.values.memoized import interned
 from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .options import truth
+
 __all__ = [
     "INDEX_TYPES",
     "IndexedAccess",
@@ -24,7 +26,6 @@ __all__ = [
     "check_index_operand",
     "check_index_type",
     "checked_mode",
-    "checked_unique",
     "elements_access",
     "index_rule",
     "slices_access",
@@ -159,7 +160,7 @@ def _slices(data: TensorSpec, index: TensorSpec, place: int) -> IndexedAccess:
 
 def elements_access(data: TensorSpec, index: TensorSpec, axis: int, *, unique: bool = False) -> IndexedAccess:
     """One element for each index, which is its coordinate along `axis`. Raises what `slices_access` raises."""
-    return _elements(data, index, data.layout.axis_of(axis), unique=checked_unique(unique))
+    return _elements(data, index, data.layout.axis_of(axis), unique=truth("unique", unique))
 
 
 @lru_cache(maxsize=1024)
@@ -173,7 +174,7 @@ def _elements(data: TensorSpec, index: TensorSpec, place: int, *, unique: bool) 
 
 def tuples_access(data: TensorSpec, index: TensorSpec, batch_dims: int, *, unique: bool = False) -> IndexedAccess:
     """Elements or slices for tuples of coordinates after `batch_dims` shared axes. Raises as `slices_access`."""
-    return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=checked_unique(unique))
+    return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=truth("unique", unique))
 
 
 @lru_cache(maxsize=1024)
@@ -182,13 +183,6 @@ def _tuples(data: TensorSpec, index: TensorSpec, axes: range, *, unique: bool) -
     check_index_type(index.element)
     rule = index_rule(index, data.layout.sizes, axes, has_tuples=True, unique=unique)
     return IndexedAccess(index, axes, (*index.layout.sizes[:-1], *data.layout.sizes[axes.stop :]), rule)
-
-
-def checked_unique(unique: bool) -> bool:
-    """`unique`, checked. Raises `LayoutError` for anything but a bool."""
-    if not isinstance(unique, bool):
-        raise LayoutError(f"unique={unique!r} is not a bool.")
-    return unique
 
 
 def _check_sizes(data: Layout, indices: Layout, axis: int) -> None:

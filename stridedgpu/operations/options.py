@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import device_named
@@ -18,7 +20,14 @@ from stridedgpu.values.strides import integer
 
 from .channel_blocks import ordered_layouts
 
-__all__ = ["DEFAULT_ALIGNMENT", "NO_MEMORY_OPTIONS", "MemoryOptions", "allocate_operand", "result_options"]
+__all__ = ["DEFAULT_ALIGNMENT", "NO_MEMORY_OPTIONS", "MemoryOptions", "allocate_operand", "result_options", "truth"]
+
+
+def truth(name: str, value: object) -> bool:
+    """`value` as a bool; NumPy's are too. Raises `LayoutError` for anything else, where a word would be true."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise LayoutError(f"{name}={value!r} must be True or False.")
 
 
 class MemoryOptions(NamedTuple):

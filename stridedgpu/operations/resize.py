@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import isfinite
 from numbers import Integral
 from typing import Final, NamedTuple
@@ -21,12 +23,11 @@ from stridedgpu.problems.crop_windows import source_steps
 from stridedgpu.problems.frame_problem import FrameSurface
 from stridedgpu.problems.resize_problem import Box, Place, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.typing import ImageSize
-from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.doubles import real
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
-from stridedgpu.values.interpolation import PASSES, arithmetic_of, interpolation_named
+from stridedgpu.values.interpolation import PASSES, Interpolation, Passes, arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -36,10 +37,10 @@ from .channel_mixing import run_steps, unmixed_step, write_mixed
 from .crops import batch_result, fill_bytes, flips_of, window_size
 from .images import MOST_IMAGES, CropSources, FrameSources, FramesRequirement, as_batch
 from .options import MemoryOptions
-from .pillow_passes import DEFAULT_PASSES, warn_of_other_passes
 from .plans import HasOperand, Plan, PlanOperand, Requirement, has_operand, no_tensor
 
 __all__ = [
+    "DEFAULT_PASSES",
     "PlannedResize",
     "ReadImages",
     "box_of",
@@ -51,11 +52,16 @@ __all__ = [
     "resized_size",
     "shorter_side",
     "side_resized",
+    "warn_of_other_passes",
     "whole_images_resized",
     "write_resized",
 ]
 
-BATCH: Labels = ("N", "C", "H", "W")
+DEFAULT_PASSES: Final[Passes] = "horizontal"
+"""The order of Pillow up to 12, in which most networks saw their images."""
+
+_FIRST_OF_OTHER_PASSES: Final = 13
+"""The first version of Pillow that chooses the first pass by the sizes."""
 
 
 def resized_size(size: ImageSize) -> tuple[int, int]:
@@ -130,6 +136,53 @@ def _rule(
 _rule_of_words = lru_cache(maxsize=256)(_rule)
 
 
+def warn_of_other_passes(interpolation: Interpolation) -> None:
+    """Warn, once a process, if the default order is not that of the installed Pillow for this interpolation."""
+    if interpolation.is_pillow and not interpolation.is_nearest:
+        _warn()
+
+
+@cache
+def _warn() -> None:
+    """Warn if the installed Pillow has another order. Cached, so that Pillow is looked for once."""
+    version = _pillow_version()
+    if version is None or not _is_later(version):
+        return
+    warnings.warn(
+        f"passes=None is passes={DEFAULT_PASSES!r}, the order of Pillow up to 12. Pillow {version} is installed, which "
+        "takes the rows first where the height shrinks by more than twice as many pixels as the width: "
+        f"passes='pillow-13' has its pixels, and passes={DEFAULT_PASSES!r} these without this warning.",
+        stacklevel=_level_of_the_caller(),
+    )
+
+
+def _pillow_version() -> str | None:
+    """The version of Pillow, which is not imported; None where it is not installed."""
+    imported: str | None = getattr(sys.modules.get("PIL"), "__version__", None)
+    if imported is not None:
+        return imported
+    from importlib import metadata
+
+    try:
+        return metadata.version("pillow")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _is_later(version: str) -> bool:
+    """Whether a version chooses the first pass by the sizes."""
+    major = version.partition(".")[0]
+    return major.isdecimal() and int(major) >= _FIRST_OF_OTHER_PASSES
+
+
+def _level_of_the_caller() -> int:
+    """The `stacklevel` in `_warn` of the first frame outside this package, as `skip_file_prefixes` of Python 3.12."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("stridedgpu."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box") -> Box:
     """Top, left, bottom, right of a box in an image of `size` (None: all). Raises `LayoutError` for others."""
     height, width = size
@@ -158,15 +211,8 @@ def _box_operand(boxes: object) -> Operand:
         raise LayoutError(f"boxes={boxes!r} must be numbers (k, 4): top, left, bottom and right.") from error
 
 
-def box_count(boxes: object) -> int:
-    """The number of boxes."""
-    sizes = _box_operand(boxes).layout.sizes
-    return sizes[0] if sizes else 0
-
-
-def boxes_of(boxes: object, sizes: Sequence[tuple[int, int]]) -> list[Box]:
-    """One box for each image of these sizes, from an array-like object of sizes (k, 4)."""
-    operand = _box_operand(boxes)
+def _boxes_of(operand: Operand, sizes: Sequence[tuple[int, int]]) -> list[Box]:
+    """One box for each image of these sizes, from an operand of sizes (k, 4)."""
     count = len(sizes)
     if count == 0 == operand.layout.element_count:
         return []
@@ -207,11 +253,12 @@ def resized_boxes(
     """
     window = resized_size(size)
     sources.check(sources.channels, sources.element, sources.device)
-    count = box_count(boxes)
+    listed = _box_operand(boxes)
+    count = listed.layout.sizes[0] if listed.layout.sizes else 0
     if len(sources.layouts) == 1 != count:
         sources = sources.repeated(count)
     sizes = [(layout.sizes[1], layout.sizes[2]) for layout in sources.layouts]
-    taken = boxes_of(boxes, sizes)
+    taken = _boxes_of(listed, sizes)
     checked = checked_rule(*rule, premultiply=False, element=sources.element, channels=sources.channels)
     windows = [
         ResizeWindow(layout, box, (0, 0, *window), mirrored)

@@ -22,13 +22,8 @@ from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .gather import planned_output
-from .index_arguments import (
-    INDEX_TYPES,
-    IndexedAccess,
-    check_index_operand,
-    checked_unique,
-)
-from .options import DEFAULT_ALIGNMENT
+from .index_arguments import INDEX_TYPES, IndexedAccess, check_index_operand
+from .options import DEFAULT_ALIGNMENT, truth
 from .plans import (
     HasOperand,
     Plan,
@@ -125,7 +120,7 @@ def scatter_operand(
     if indices.buffer.device != here or indices.element.name not in INDEX_TYPES:
         check_index_operand(indices, here)
     if type(unique) is not bool:
-        checked_unique(unique)
+        unique = truth("unique", unique)
     written, device = None if out is None else out.spec, CPU if here == "cpu" else device_named(here)
     scattering = _scattering(
         access_of, data.spec, indices.spec, updates.spec, place, unique, written, device, settings()

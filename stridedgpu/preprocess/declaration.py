@@ -17,7 +17,7 @@ from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import plain
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
-from stridedgpu.operations.pillow_passes import DEFAULT_PASSES, warn_of_other_passes
+from stridedgpu.operations.resize import DEFAULT_PASSES, warn_of_other_passes
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.conversion import (

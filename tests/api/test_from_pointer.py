@@ -113,6 +113,7 @@ REFUSALS = {
     "other sizes": ((ADDRESS, (4, 4), "uint8"), {"layout": Layout((4, 5))}, sg.LayoutError, "must have the sizes"),
     "4 bits": ((ADDRESS, (4,), sg.DataType.UINT4), {}, sg.ElementTypeError, "uint4"),
     "no such device": ((ADDRESS, (4,), "uint8"), {"device": "cuda:7"}, sg.DeviceError, "cuda:7"),
+    "a word for read-only": ((ADDRESS, (4,), "uint8"), {"readonly": "no"}, sg.LayoutError, "readonly='no' must"),
     "unknown device": ((ADDRESS, (4,), "uint8"), {"device": "tpu"}, sg.DeviceError, "tpu"),
 }
 

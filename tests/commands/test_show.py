@@ -252,7 +252,7 @@ def test_describe_has_the_descriptor_and_whose_padding_it_is():
     tensor = sg.empty((1, 3, 4, 5), "uint8", layout="NHWC", row_pitch_bytes=16, device="cpu")
     assert tensor.describe().splitlines()[1:] == [
         "offset 0, span 63 elements, 63 bytes of a buffer of 64",
-        "elements take 60 bytes; padding between them 3 bytes (4.8%), ours to overwrite",
+        "elements take 60 bytes; padding between them 3 bytes (4.8%), owned: it may be overwritten",
         "DirectML can describe it: 64 bytes at least",
         (
             "descriptor: UINT8, sizes (1, 3, 4, 5), strides (64, 1, 16, 3), 64 bytes in all, "
@@ -262,7 +262,7 @@ def test_describe_has_the_descriptor_and_whose_padding_it_is():
         "the first element's address is a multiple of 32 bytes",
     ]
     window = tensor[:, :, 1:3, 1:3].describe()
-    assert "somebody else's" in window
+    assert "not owned" in window
     assert "multiple of 1 bytes" in window
     repeated = sg.zeros((1, 4), "float16", device="cpu").broadcast_to((3, 4)).describe()
     assert "elements take 8 bytes; padding between them 0 bytes (0.0%)" in repeated

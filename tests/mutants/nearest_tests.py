@@ -56,6 +56,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/*frame*", _FRAMES),
     ("devices/cpu/plan.py", ("operations/test_plans_travel.py", "operations/test_raw.py", *_FRAMES[:1])),
     ("devices/cpu/*raw*", ("operations/test_raw.py",)),
+    ("devices/verbose.py", ("operations/test_verbose.py",)),
     ("devices/cpu/*channel_matrix*", ("operations/test_channel_matrix.py",)),
     ("devices/cpu/*crop*", ("operations/test_crops.py", "operations/test_windows_of_batches.py")),
     ("devices/cpu/*gather*", ("cpu/test_compiled_gather.py", "operations/test_gather.py")),
@@ -105,7 +106,6 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("api/*resize*", ("operations/test_resize_plan.py", "operations/test_resize.py")),
     ("api/tensor_facts.py", ("drawing/test_picture_text.py",)),
     ("api/tensor*", ("api/test_tensor_views.py", "api/test_tensor.py", "exchange/test_dlpack.py")),
-    ("api/verbose.py", ("operations/test_verbose.py",)),
     ("api/[agr]*.py", ("operations/test_relayout_plan.py", "operations/test_refusals.py")),
     ("api/*", ("api/test_out.py", "operations/test_nonsense.py")),
     (

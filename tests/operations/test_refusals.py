@@ -84,6 +84,11 @@ OUT = {
     ),
     "with an alignment": (lambda w: sg.relayout(w.source, alignment=64, out=w.out), LayoutError, "leave out alignment"),
     "with a device": (lambda w: sg.relayout(w.source, device="cpu", out=w.out), LayoutError, "leave out device"),
+    "of a frame with a device": (
+        lambda w: sg.relayout(sg.Frame.over("rgbx", bytes(80), (4, 5)), device="cpu", out=w.out[0]),
+        LayoutError,
+        "leave out device",
+    ),
     "a list": (lambda w: sg.relayout(w.source, out=[[0]]), LayoutError, "out is a list, whose memory cannot be"),
     "broadcast": (
         lambda w: sg.relayout(w.source, out=w.out[:, :, :, :1].broadcast_to(SIZES)),

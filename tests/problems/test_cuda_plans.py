@@ -171,7 +171,7 @@ def test_a_packed_tile_writes_no_byte_past_its_run():
     plan = planned(source, packed, "float16")
     assert (plan.family, plan.load.nbytes) == (Family.PACKED_TILE, 16)
     assert (plan.store.nbytes, 5 * 2 * 3 * 2 % 16) == (4, 12), "vectors of 16 B would end 4 B past the last element"
-    assert plan.store.limit.startswith("a run of the target is 60 B long and what follows is not ours")
+    assert plan.store.limit.startswith("a run of the target is 60 B long, and the target does not own what follows")
     longer = planned(Layout((8, 2, 3), (3, 24, 1)), Layout((8, 2, 3)), "float16")
     assert (longer.family, longer.store.nbytes) == (Family.PACKED_TILE, 16)
 

@@ -584,7 +584,7 @@ EXPLANATIONS = {
         "4000 bytes must move: 2000 read, 2000 written",
     ],
     "offset of one float": ["loads 4 B (the source's first element is known to lie at a multiple of 4 B, a multiple"],
-    "rows of 100 into a window": ["stores 4 B (a run of the target is 100 B long and what follows is not ours"],
+    "rows of 100 into a window": ["stores 4 B (a run of the target is 100 B long, and the target does not own what"],
     "one value a channel": [
         "loads 4 B (one element of the source is repeated along each run)",
         "12 read, 18432 written",

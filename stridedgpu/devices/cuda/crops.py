@@ -131,7 +131,9 @@ def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, wides
     most = 1 << (longest // pixel_bytes).bit_length() - 1
     bounds = [Bound(most * itemsize, f"a thread holds up to {longest} B of a source"), *backwards_bound(target)]
     if run < policy().family.peeled_run_bytes and not target.owns_padding:
-        bounds.append(Bound(run & -run, f"a run of the target is {run} B long and what follows is not ours"))
+        bounds.append(
+            Bound(run & -run, f"a run of the target is {run} B long, and the target does not own what follows")
+        )
     return row_width(target, (0, 2) if pixels_run else (0, 1, 2), bounds, widest)
 
 

@@ -133,7 +133,7 @@ def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[
         run = problem.sizes[-1] * problem.dense.element.itemsize
         bounds = [*_dense_bounds(problem, widest), *_indexed_bounds(problem, widest)]
         if run < policy().family.peeled_run_bytes:
-            bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
+            bounds.append(Bound(run, f"an index stands for a run of {run} B, and the target does not own what follows"))
             cap = policy().gather.short_rows_widest_bytes
             bounds.append(Bound(cap, f"vectors above {cap} B leave too few lanes for a run of {run} B", is_cap=True))
         width = bounded_width(bounds, problem.dense.element.itemsize, widest)

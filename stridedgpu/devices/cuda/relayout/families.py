@@ -193,7 +193,7 @@ def _length_bound(side: str, run_bytes: int) -> Bound:
 
 def _whole_run(nbytes: int) -> Bound:
     """The bound of a target run that is written in whole vectors, and no byte past its end."""
-    return Bound(nbytes, f"a run of the target is {nbytes} B long and what follows is not ours")
+    return Bound(nbytes, f"a run of the target is {nbytes} B long, and the target does not own what follows")
 
 
 def _moved_one_by_one(
@@ -208,7 +208,7 @@ def _moved_one_by_one(
     if family is Family.GENERIC and problem.channel_axis == innermost:
         return "neighbours in the target belong to different channels"
     if side == "target" and family in _OF_PIXELS and _pixels(problem, family).leaves_gaps:
-        return "the gaps between the target's pixels are not ours"
+        return "the target does not own the gaps between its pixels"
     if family is Family.ROWS and side == "source" and problem.source_strides[innermost] == 0:
         return "one element of the source is repeated along each run"
     if family is Family.ROWS and side == "source" and problem.channel_axis == innermost and problem.conversion.channels:

@@ -123,7 +123,7 @@ class PackedTile:
             if i in self.partial:
                 yield Step(self.extents[i] * self.loops[i].target_stride, "tiles of the target start {} B apart")
             if self.loops[i].target_stride > count and not fills_gaps:
-                yield Step(count, "a run of the target is {} B long and what follows is not ours")
+                yield Step(count, "a run of the target is {} B long, and the target does not own what follows")
                 yield Step(self.loops[i].target_stride)
             count = self.extents[i] * self.loops[i].target_stride + (self.filler if i == len(self.loops) - 1 else 0)
 

@@ -455,7 +455,7 @@ def _whole_bulk_tiles(plan: RelayoutChoice, loops: _PixelLoops, gpu: GpuProperti
     """The tiles that bulk copies bring, or None where threads load them.
 
     Threads also load pixels that run backwards, and where a row or a tile of the target is no whole vectors or ends
-    with elements that are not ours.
+    with elements that the target does not own.
     """
     (source, target), store = loops.shape.groups, plan.store.nbytes
     if loops.shape.lasts != loops.shape.pitches or loops.backwards:
