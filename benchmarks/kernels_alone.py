@@ -22,7 +22,6 @@ from benchmarks.host_times import with_a_device
 from benchmarks.suite.clocks import CudaClock
 from benchmarks.suite.work import CropWork, Move, Pick, Work, make_work
 from benchmarks.suite.workloads import WORKLOADS, Scale, Workload, workloads_named
-from stridedgpu.devices.cuda.plan import cuda_plan
 from stridedgpu.devices.cuda.policy import policy, using
 
 COLD_BYTES = 256 << 20
@@ -118,13 +117,11 @@ def swept(scale: Scale, repeats: int, only: tuple[str, ...] = ()) -> dict[str, d
         section = getattr(policy(), part)
         for value in (getattr(section, knob), *values):
             with using(replace(policy(), **{part: replace(section, **{knob: value})})):
-                cuda_plan.cache_clear()
                 try:
                     figures = measured(workloads, scale, repeats)
                 except sg.StridedGpuError as error:
                     figures = {"refused": {"why": str(error)}}
                 found |= {f"{part}.{knob}={value}: {name}": each for name, each in figures.items()}
-    cuda_plan.cache_clear()
     return found
 
 

@@ -1,7 +1,7 @@
 """The one cache of launches: by device, problem, and the settings of the process that a launch depends on.
 
 An operation that is called with small tensors remembers its launches by its own arguments, with `cached_launches`.
-A verbose line, the number of threads and a temporary policy are part of the key. A call after `set_verbose` or
+Verbose lines, the number of threads and temporary policies are part of the key. A call after `set_verbose` or
 `set_num_threads` has a launch of its own, and nothing is cleared.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
-from .cpu.policy import TEMPORARY
 from .cpu.thread_count import SHARED
 from .interface import (
     DirectCheck,
@@ -23,7 +22,7 @@ from .interface import (
     MoveLaunch,
     RelayoutLaunch,
 )
-from .verbose import SWITCH
+from .settings import SETTINGS
 
 if TYPE_CHECKING:
     from stridedgpu.problems.index_rule import IndexRule
@@ -45,12 +44,12 @@ class CachedLaunches:
 
     def launch_for(self: Device, problem: Hashable) -> Any:
         """The launch of a problem under the current settings; `interface` has its arguments."""
-        return _launch(self, problem, SWITCH.is_on, SHARED.several, TEMPORARY.policy)
+        return _launch(self, problem, SETTINGS.verbose, SHARED.several, SETTINGS.cpu_policy, SETTINGS.cuda_policy)
 
 
 def settings() -> tuple[Hashable, ...]:
     """The settings that launches depend on."""
-    return SWITCH.is_on, SHARED.several, TEMPORARY.policy
+    return SETTINGS.verbose, SHARED.several, SETTINGS.cpu_policy, SETTINGS.cuda_policy
 
 
 def forget_launches() -> None:

@@ -12,7 +12,6 @@ A device wraps a launch when it prepares it; without verbose output the launch i
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -22,25 +21,12 @@ from stridedgpu.problems.device_plan import DevicePlan, Width
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["SWITCH", "VARIABLE", "Ran", "copy_line", "is_verbose", "set_verbose", "verbose_line", "with_verbose_line"]
+from .settings import SETTINGS
 
-VARIABLE: Final = "STRIDEDGPU_VERBOSE"
-"""The environment variable that turns verbose lines on with "1"."""
+__all__ = ["Ran", "copy_line", "is_verbose", "set_verbose", "verbose_line", "with_verbose_line"]
 
 _SIDES: Final = ("source", "indexed", "dense", "index", "target")
 """The attributes of problems that are tensors."""
-
-
-class _Switch:
-    """Whether launches prepared from now on print verbose lines."""
-
-    __slots__ = ("is_on",)
-
-    def __init__(self) -> None:
-        self.is_on = os.environ.get(VARIABLE, "0") not in ("", "0")
-
-
-SWITCH: Final = _Switch()
 
 
 class Ran(Protocol):
@@ -61,7 +47,7 @@ class Ran(Protocol):
 
 def is_verbose() -> bool:
     """True if launches prepared from now on print verbose lines."""
-    return SWITCH.is_on
+    return SETTINGS.verbose
 
 
 def set_verbose(on: bool = True) -> None:
@@ -80,7 +66,7 @@ def set_verbose(on: bool = True) -> None:
     """
     if not isinstance(on, bool):
         raise LayoutError(f"on={on!r} is not a bool.")
-    SWITCH.is_on = on
+    SETTINGS.verbose = on
 
 
 def with_verbose_line(

@@ -12,6 +12,7 @@ from harness.fake_cupy import FakeCuda
 from stridedgpu.devices import selection
 from stridedgpu.devices.cuda import plan as cuda_plan, sources as kernel_sources
 from stridedgpu.devices.cuda.status import CudaStatus
+from stridedgpu.devices.launch_cache import forget_launches
 from stridedgpu.operations import move
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 
@@ -20,8 +21,8 @@ RUNTIME = Path(selection.__file__).parent / "cuda" / "runtime"
 
 def forget():
     """Nothing that was planned or made ready for other devices is used."""
-    for cache in (move.zero_bytes, cuda_plan.cuda_plan):
-        cache.cache_clear()
+    move.zero_bytes.cache_clear()
+    forget_launches()
 
 
 @contextmanager

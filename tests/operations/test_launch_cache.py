@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from harness.compiled_loops import policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
 from stridedgpu.devices.cpu.device import CpuDevice
+from stridedgpu.devices.cuda import policy as cuda_policy
 from stridedgpu.devices.launch_cache import forget_launches
 from stridedgpu.devices.selection import CPU
 from stridedgpu.problems.channel_matrix_problem import moving_problem
 from stridedgpu.values.conversion import conversion
 
+OTHER_CUDA = replace(cuda_policy.Policy(), transpose=replace(cuda_policy.Policy().transpose, threads=128))
 SIDES = sg.zeros((3, 4, 5), "uint8", device="cpu"), sg.zeros((3, 4, 5), "float32", device="cpu")
 
 
@@ -35,6 +39,9 @@ def other_settings(name, monkeypatch):
     if name == "policy":
         with policy_with(promotion={"calls": 3}):
             return CPU.launch_for(problem())
+    if name == "policy of CUDA":
+        with cuda_policy.using(OTHER_CUDA):
+            return CPU.launch_for(problem())
     sg.set_verbose()
     try:
         return CPU.launch_for(problem())
@@ -42,11 +49,25 @@ def other_settings(name, monkeypatch):
         sg.set_verbose(False)
 
 
-@pytest.mark.parametrize("name", ["threads", "policy", "verbose lines"])
+@pytest.mark.parametrize("name", ["threads", "policy", "policy of CUDA", "verbose lines"])
 def test_other_settings_have_a_launch_of_their_own(name, monkeypatch):
     before = CPU.launch_for(problem())
     assert other_settings(name, monkeypatch) is not before
     assert CPU.launch_for(problem()) is before
+
+
+def test_a_plan_for_cuda_obeys_a_policy_at_once():
+    data = sg.zeros((64, 64), "uint8", device="cpu")
+
+    def launch():
+        return sg.plan_relayout(
+            data, sg.empty((64, 64), "uint8", device="cpu").permute((1, 0)), device="cuda"
+        ).plan.launch
+
+    before = launch()
+    with cuda_policy.using(OTHER_CUDA):
+        assert launch().block == (128, 1, 1) != before.block
+    assert launch() == before
 
 
 def operations():

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from stridedgpu.devices.settings import SETTINGS
+
 from .target import Target
 
 __all__ = [
-    "TEMPORARY",
     "CropsPolicy",
     "GatherPolicy",
     "IndexCheckPolicy",
@@ -415,29 +416,17 @@ _MEASURED_BYTES: Final = 32 * _MB
 
 def policy() -> Policy:
     """The current policy: this processor's, unless a `using` block has another."""
-    return TEMPORARY.policy or _own or _of_this_processor()
-
-
-class _Temporary:
-    """The policy of a `using` block, whose launches are not those of calls after it; None outside of any."""
-
-    __slots__ = ("policy",)
-
-    def __init__(self) -> None:
-        self.policy: Policy | None = None
-
-
-TEMPORARY: Final = _Temporary()
+    return SETTINGS.cpu_policy or _own or _of_this_processor()
 
 
 @contextmanager
 def using(chosen: Policy) -> Iterator[None]:
     """Plan by another policy inside the block, for any target; plans whose loops are planned keep them."""
-    before, TEMPORARY.policy = TEMPORARY.policy, chosen
+    before, SETTINGS.cpu_policy = SETTINGS.cpu_policy, chosen
     try:
         yield
     finally:
-        TEMPORARY.policy = before
+        SETTINGS.cpu_policy = before
 
 
 def _of_this_processor() -> Policy:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -132,7 +131,6 @@ _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
 """The choice of a kernel and of its launch, by problem type; types without a row run only on the CPU."""
 
 
-@lru_cache(maxsize=4096)
 def cuda_plan(problem: Problem, device: str, gpu: GpuProperties) -> CudaPlan:
     """The plan of a problem for a GPU with the name `device`, "cuda:N".
 

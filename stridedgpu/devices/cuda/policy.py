@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from stridedgpu.devices.settings import SETTINGS
+
 _KB: Final = 1024
 
 
@@ -332,9 +334,9 @@ class ResizePolicy:
     """Threads of a block."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """All thresholds of CUDA, by the choice that they affect."""
+    """All thresholds of CUDA, by the choice that they affect. Launches are cached by the object."""
 
     family: FamilyPolicy = field(default_factory=FamilyPolicy)
     run_steps: RunStepsPolicy = field(default_factory=RunStepsPolicy)
@@ -356,7 +358,7 @@ class Policy:
 
 def policy() -> Policy:
     """The current policy."""
-    return _chosen
+    return SETTINGS.cuda_policy or _DEFAULT
 
 
 @contextmanager
@@ -369,12 +371,11 @@ def using(chosen: Policy) -> Iterator[None]:
     ...     policy().rows.most_chunks
     2
     """
-    global _chosen  # noqa: PLW0603
-    before, _chosen = _chosen, chosen
+    before, SETTINGS.cuda_policy = SETTINGS.cuda_policy, chosen
     try:
         yield
     finally:
-        _chosen = before
+        SETTINGS.cuda_policy = before
 
 
-_chosen: Policy = Policy()
+_DEFAULT: Final = Policy()

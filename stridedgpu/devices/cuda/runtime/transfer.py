@@ -13,10 +13,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from ctypes import memmove
-from functools import lru_cache
 from itertools import accumulate, product
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
@@ -29,6 +28,7 @@ from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.interface import Launch
+from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.verbose import copy_line, is_verbose
 from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.problems.relayout_problem import relayout_problem
@@ -416,12 +416,12 @@ def _fill(target: Buffer, target_start: int, source: Buffer, source_start: int, 
     if runs.height == 1 and runs.width < policy().memory.filled_alone_bytes:
         memmove(target.address + target_start, source.address + source_start, runs.width)
         return
-    pack = _packing(runs.width, runs.height, runs.source_pitch)
+    pack = _packing(runs.width, runs.height, runs.source_pitch, settings())
     pack(source, source_start, target, target_start, None)
 
 
-@lru_cache(maxsize=256)
-def _packing(width: int, height: int, pitch: int) -> Launch:
+@cached_launches
+def _packing(width: int, height: int, pitch: int, *_settings: Hashable) -> Launch:
     """The launch of the CPU's loops that pack runs of bytes, by its worker pool."""
     byte = ELEMENT_TYPES["uint8"]
     pitched = Layout((width,)) if height == 1 else Layout((height, width), (pitch, 1))
