@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .operations.scatter import PlannedScatter
     from .preprocess.loader import Loader, load
     from .preprocess.prefetch import prefetch
+    from .preprocess.provenance import which
     from .preprocess.step import Preprocess
     from .values.descriptor import Binding, BufferTensorDesc, check_bindings
     from .values.dtypes import DataType
@@ -114,6 +115,7 @@ __all__ = [
     "unpack_raw",
     "view",
     "warmup",
+    "which",
     "zeros",
 ]
 
@@ -184,6 +186,7 @@ _MODULES: Final = {
     "typing": "typing",
     "view": "api.relayout",
     "warmup": "api.warmup",
+    "which": "preprocess.provenance",
     "zeros": "api.creation",
 }
 """The module of each public name."""

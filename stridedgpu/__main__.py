@@ -1,4 +1,4 @@
-"""The command line: `python -m stridedgpu` and one of `preprocess`, `show`, `size`, `explain` and `info`.
+"""The command line: `python -m stridedgpu` and one of `preprocess`, `which`, `show`, `size`, `explain` and `info`.
 
 Bad arguments and bad input end in one line on stderr and exit code 2. No partial file is left behind.
 """
@@ -24,7 +24,14 @@ from .values.errors import StridedGpuError
 
 _PROGRAM: Final = "stridedgpu"
 
-_MODULES: Final = {"preprocess": "preprocess", "show": "show", "size": "show", "explain": "explain", "info": "info"}
+_MODULES: Final = {
+    "preprocess": "preprocess",
+    "which": "which",
+    "show": "show",
+    "size": "show",
+    "explain": "explain",
+    "info": "info",
+}
 """Each command's module in `commands`, whose function `add_NAME` makes its parser. Only a given command is imported."""
 
 REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 1
@@ -51,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser = build_parser(named or _MODULES)
         chosen = parser.parse_args(words)
         if chosen.run is None:
-            parser.error("give a command: preprocess, show, size, explain or info; --help says what they do")
+            parser.error("give a command: preprocess, which, show, size, explain or info; --help says what they do")
         with _termination_unwinds(), _output_goes_somewhere(), _warnings_are_lines():
             chosen.run(chosen)
             sys.stdout.flush()

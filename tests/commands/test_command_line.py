@@ -349,7 +349,9 @@ def test_pictures_are_compared_while_the_batch_is_written(folder, monkeypatch, c
     assert len(np.load("o.npy", allow_pickle=False)) == 70
 
 
-@pytest.mark.parametrize("command", [(), ("preprocess",), ("explain",), ("info",), ("show",), ("size",)], ids=str)
+@pytest.mark.parametrize(
+    "command", [(), ("preprocess",), ("explain",), ("info",), ("show",), ("size",), ("which",)], ids=str
+)
 def test_options_are_not_abbreviated(command, capsys):
     with pytest.raises(SystemExit, match="2"):
         main([*command, "--hel"])
@@ -416,7 +418,7 @@ def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
 PICTURE = ("preprocess", "a.png", "--size", "32")
 TO = ("--out", "o.npy")
 REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
-    "no command": ((), "give a command: preprocess, show, size, explain or info"),
+    "no command": ((), "give a command: preprocess, which, show, size, explain or info"),
     "benchmarks": (("bench", "--quick"), "benchmarks run from a checkout of the repository: python -m benchmarks"),
     "a value with a minus": (("show", "--sizes", "-1,3"), "given as --name=-1"),
     "unknown command": (("convert",), "invalid choice: 'convert'"),
