@@ -53,10 +53,8 @@ class FrameSurface:
     def window(self, height: int, width: int) -> FrameProblem:
         """The problem of a window as packed RGB pixels of the samples' type."""
         element = self.samples.element
-        target, conversion = (
-            TensorSpec(packed_pixels(height, width), element, element.itemsize),
-            Conversion(element, element),
-        )
+        target = TensorSpec(packed_pixels(height, width), element, element.itemsize)
+        conversion = Conversion(element, element)
         return FrameProblem(self.samples, self.sizes, self.plane_strides, self.matrix, self.chroma, target, conversion)
 
     def __str__(self) -> str:
@@ -70,18 +68,12 @@ def packed_pixels(height: int, width: int) -> Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameProblem:
-    """One window of frames of one format and layout.
+class FrameProblem(FrameSurface):
+    """One window of the frames of one surface.
 
-    `sizes` are the frame's height and width in pixels, `plane_strides` the strides of each plane in elements of the
-    format. `target` has the axes C, H, W, H and W being the window's; `conversion` is from RGB to its elements.
+    `target` has the axes C, H, W, H and W being the window's; `conversion` is from RGB to its elements.
     """
 
-    samples: PixelFormat
-    sizes: tuple[int, int]
-    plane_strides: tuple[tuple[int, ...], ...]
-    matrix: ColourMatrix
-    chroma: str
     target: TensorSpec
     conversion: Conversion
 

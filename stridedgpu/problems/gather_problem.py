@@ -7,7 +7,6 @@ the indices: a gather's data, or a scatter's result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import ClassVar, Final
@@ -16,7 +15,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .index_rule import IndexRule, Mode
-from .loop_nest import LoopNest, simplify
+from .loop_nest import simplify
 
 __all__ = ["GatherProblem", "IndexedAxis", "elements_problem", "gather_problem", "tuples_problem"]
 
@@ -214,7 +213,7 @@ def _problem(
         *(Layout(sizes, strides, side.layout.offset) for side, strides in (indexed, index)),
         Layout(sizes, _positions(sizes, index[1], index_axes)),
     ]
-    nest = _in_order(layouts) if scatters else simplify(layouts)
+    nest = simplify(layouts, in_order=scatters)
     dense_strides, indexed_strides, index_strides, position_strides = nest.strides
     start, indexed_start, index_start, position_start = nest.offsets
     return GatherProblem(
@@ -243,21 +242,3 @@ def _positions(sizes: tuple[int, ...], index_strides: tuple[int, ...], axes: ran
         strides[axis] = pitch if index_strides[axis] else 0
         pitch *= sizes[axis]
     return tuple(strides)
-
-
-def _in_order(layouts: Sequence[Layout]) -> LoopNest:
-    """The loops of `simplify`, in coordinate order and all running forwards."""
-    loops: list[tuple[int, tuple[int, ...]]] = []
-    for size, *strides in zip(layouts[0].sizes, *(layout.strides for layout in layouts), strict=True):
-        steps = tuple(strides)
-        if size == 1:
-            continue
-        if loops and all(outer == size * inner for outer, inner in zip(loops[-1][1], steps, strict=True)):
-            loops[-1] = (loops[-1][0] * size, steps)
-        else:
-            loops.append((size, steps))
-    return LoopNest(
-        tuple(size for size, _ in loops),
-        tuple(tuple(steps[operand] for _, steps in loops) for operand in range(len(layouts))),
-        tuple(layout.offset for layout in layouts),
-    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from stridedgpu.values.layout import Layout
 
-__all__ = ["LoopNest", "simplify"]
+__all__ = ["LoopNest", "innermost_box", "simplify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,27 @@ class LoopNest:
     kept: int | None = None
 
 
-def simplify(layouts: Sequence[Layout], keep: int | None = None) -> LoopNest:
+def innermost_box(sizes: tuple[int, ...], elements: int) -> tuple[int, ...]:
+    """A box of up to `elements` that fills the inner loops first: all of some, part of one, 1 along the outer loops.
+
+    >>> innermost_box((8, 100, 3), 30)
+    (1, 10, 3)
+    """
+    extents: list[int] = []
+    for size in reversed(sizes):
+        extents.append(max(1, min(size, elements)))
+        elements //= extents[-1]
+    return tuple(reversed(extents))
+
+
+def simplify(layouts: Sequence[Layout], keep: int | None = None, *, in_order: bool = False) -> LoopNest:
     """The simplest loops that visit corresponding elements of `layouts`, which have equal sizes.
 
     The first layout, the destination, leads. Axes of size 1 are dropped. An axis along which the leader runs backwards
     is flipped for all layouts. Axes are ordered by the leader's stride, then by the other layouts'. Neighbours are
     merged if, for **every** operand, the outer stride is the inner size times the inner stride (0 and 0 included);
-    sizes alone never justify a merge. The axis numbered `keep` is not merged.
+    sizes alone never justify a merge. The axis numbered `keep` is not merged. With `in_order` the loops keep the order
+    and the direction of the coordinates.
 
     >>> nchw, nhwc = Layout((2, 3, 4, 5)), Layout((2, 3, 4, 5), (60, 1, 15, 3))
     >>> simplify([nhwc, nchw])
@@ -46,11 +60,12 @@ def simplify(layouts: Sequence[Layout], keep: int | None = None) -> LoopNest:
             continue
         steps = tuple(layout.strides[axis] for layout in layouts)
         backwards = next((step < 0 for step in steps if step != 0), False)
-        if backwards and size > 0:
+        if backwards and size > 0 and not in_order:
             offsets = [offset + (size - 1) * step for offset, step in zip(offsets, steps, strict=True)]
             steps = tuple(-step for step in steps)
         axes.append((size, steps, axis == keep))
-    axes.sort(key=lambda entry: tuple(abs(step) for step in entry[1]), reverse=True)
+    if not in_order:
+        axes.sort(key=lambda entry: tuple(abs(step) for step in entry[1]), reverse=True)
 
     merged: list[tuple[int, tuple[int, ...], bool]] = []
     for size, steps, kept in axes:

@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.relayout import families
 from stridedgpu.devices.cuda.relayout.choice import pixel_axes, unit_axis
-from stridedgpu.devices.cuda.relayout.turned_pixels import turned_pixels_of
+from stridedgpu.devices.cuda.relayout.transpose import turned_pixels_of
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.layout import Layout

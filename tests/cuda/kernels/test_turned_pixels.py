@@ -12,7 +12,7 @@ from harness.emulator.tiled_cases import wavefronts
 from harness.emulator.tiled_tests import Fault, TiledTests
 
 from stridedgpu.devices.cuda.relayout.choice import Family
-from stridedgpu.devices.cuda.relayout.turned_pixels import turned_pixels_of
+from stridedgpu.devices.cuda.relayout.transpose import turned_pixels_of
 from stridedgpu.values.layout import Layout
 
 NAMES = {itemsize: name for itemsize, name in WORDS.items() if itemsize <= 4}

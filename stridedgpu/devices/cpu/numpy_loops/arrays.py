@@ -14,7 +14,7 @@ from stridedgpu.values.strides import byte_strides
 
 from .conversion import Array, storage_dtype
 
-__all__ = ["block_extents", "blocks", "operand_array", "strided"]
+__all__ = ["blocks", "operand_array", "strided"]
 
 
 def strided(
@@ -29,19 +29,6 @@ def operand_array(operand: Operand) -> NDArray[Any]:
     layout = operand.layout
     dtype = storage_dtype(operand.element, opaque=False)
     return strided(operand.buffer.bytes, dtype, layout.sizes, layout.strides, layout.offset if layout.span else 0)
-
-
-def block_extents(sizes: tuple[int, ...], elements: int) -> tuple[int, ...]:
-    """The extent of a block of up to `elements`: all of the inner axes, part of one, 1 along the outer axes.
-
-    >>> block_extents((8, 100, 3), 30)
-    (1, 10, 3)
-    """
-    extents: list[int] = []
-    for size in reversed(sizes):
-        extents.append(max(1, min(size, elements)))
-        elements //= extents[-1]
-    return tuple(reversed(extents))
 
 
 def blocks(sizes: tuple[int, ...], extents: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:

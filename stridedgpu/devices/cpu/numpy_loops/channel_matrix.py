@@ -10,9 +10,10 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.problems.loop_nest import innermost_box
 from stridedgpu.values.conversion import Conversion
 
-from .arrays import block_extents, blocks, strided
+from .arrays import blocks, strided
 from .conversion import Array, constants, convert_block, storage_dtype
 
 __all__ = ["mix_channels", "mixed", "numpy_channel_matrix_kernel"]
@@ -51,7 +52,7 @@ def mix_channels(
             ),
         )
     )
-    for place in blocks(problem.sizes, block_extents(problem.sizes, policy().numpy.block_pixels)):
+    for place in blocks(problem.sizes, innermost_box(problem.sizes, policy().numpy.block_pixels)):
         # The dots make an array of a single pixel.
         block = [read[(channel, *place, ...)] for channel in range(columns)]
         for channel, numbers in enumerate(mixed(block, problem.conversion)):

@@ -11,9 +11,10 @@ from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule, Mode
+from stridedgpu.problems.loop_nest import innermost_box
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arrays import block_extents, blocks, strided
+from .arrays import blocks, strided
 from .conversion import Array, storage_dtype
 
 __all__ = ["NumpyGather", "check_indices", "numpy_gather_kernel", "resolved"]
@@ -62,7 +63,7 @@ class NumpyGather:
         self._lowest = sum(reach for reach in reaches if reach < 0)
         self._unit = row if self._joined and not any(step % row for step in steps) else 1
         self._starts = 1 + sum(abs(reach) for reach in reaches) // self._unit
-        self._extents = block_extents(self._indexed_sizes, max(1, limits.gathered_elements // max(row, 1)))
+        self._extents = innermost_box(self._indexed_sizes, max(1, limits.gathered_elements // max(row, 1)))
 
     @property
     def _indexed_sizes(self) -> tuple[int, ...]:

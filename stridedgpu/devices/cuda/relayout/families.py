@@ -19,12 +19,10 @@ from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.errors import LayoutError
 
 from .choice import Family, RelayoutChoice, itemsizes_of, owns_gaps, pixel_axes, unit_axis
-from .generic import generic_launch
 from .packed_tile import packed_tile_launch, packed_tiles
 from .pixels import Pixels, channels_launch, pixels_launch, pixels_of, shifted_channels_launch, whole_pixels_of
-from .rows import flat_launch, rows_launch, shifted_rows_launch
-from .transpose import transpose_launch
-from .turned_pixels import turned_pixels_launch, turned_pixels_of
+from .rows import flat_launch, generic_launch, rows_launch, shifted_rows_launch
+from .transpose import transpose_launch, turned_pixels_launch, turned_pixels_of
 
 
 def choose_family(problem: RelayoutProblem) -> Family:

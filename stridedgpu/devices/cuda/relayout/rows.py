@@ -1,6 +1,7 @@
-"""Launches of runs that are contiguous on both sides: flat, in rows, and in rows that begin inside a word.
+"""Launches in the target's order: of flat runs, of rows, of rows that begin inside a word, and of any strides.
 
-The kernels are `flat.cu`, `rows.cu` and `shifted_rows.cu`; `RunSteps` is the counterpart of `run_steps.cuh`.
+The kernels are `flat.cu`, `rows.cu`, `shifted_rows.cu` and `generic.cu`; `RunSteps` is the counterpart of
+`run_steps.cuh`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from stridedgpu.devices.cuda.parameters import (
     rank_of,
 )
 from stridedgpu.devices.cuda.policy import policy
+from stridedgpu.problems.loop_nest import innermost_box
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.strides import round_up
 
@@ -283,3 +285,58 @@ def _row_axes(
         axes = [axis for axis in axes if axis.source_stride != 0 or axis.is_channel]
     added = rank_of(max(len(axes) + len(repeated) + 1, _FEWEST_AXES)) - len(axes) - len(repeated) - 1
     return [NO_LOOP] * added + [*axes, chunks, *repeated], added + len(axes)
+
+
+def generic_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan with any strides."""
+    problem, bits, conversion = plan.problem, plan.index_bits, plan.problem.conversion
+    sizes, channel_axis = list(problem.sizes), problem.channel_axis
+    source_strides, target_strides = list(problem.source_strides), list(problem.target_strides)
+    inner = len(sizes) - 1
+    itemsizes = itemsizes_of(problem)
+    # The innermost axis is cut into stores; into single elements if adjacent ones have different channels.
+    store_bytes = itemsizes[1] if channel_axis == inner else plan.store.nbytes
+    length = store_bytes // itemsizes[1]
+    vectors = -(-problem.written_sizes[inner] // length)
+    limits = policy().generic
+    most = min(limits.most_items, limits.most_elements // length, limits.most_bytes // (length * max(itemsizes)))
+    items = _items(vectors, prod(sizes[:inner]), max(most, 1), gpu)
+
+    block = ParameterBlock(bits)
+    affines = block.add_affines(conversion)
+    order = block.add_order(conversion, 0 if channel_axis is None else source_strides[channel_axis])
+    if channel_axis is not None and conversion.channels is not None:
+        source_strides[channel_axis] = 0  # the offsets come from the table
+    source_step, target_step = source_strides[inner], target_strides[inner]
+    sizes[inner] = -(-vectors // items)
+    source_strides[inner] *= length
+    target_strides[inner] *= length
+    rank = block.add_axes(sizes, source_strides, target_strides)
+    threads, distance = prod(sizes), sizes[inner] * length
+    counts = (problem.sizes[inner], problem.written_sizes[inner])
+    block.add_indices(problem.source_offset, source_step, target_step, threads, distance, *counts)
+    block.add_int32(-1 if channel_axis is None else rank - len(sizes) + channel_axis)
+    name = instantiation(
+        "copy_generic",
+        (conversion_argument(conversion), index_argument(bits)),
+        "GenericPolicy",
+        store_bytes=store_bytes,
+        items=items,
+        fills=problem.filler > 0,
+        rank=rank,
+        affines=affines,
+        order=order,
+    )
+    tile = innermost_box(problem.sizes, THREADS * length)
+    return block.launch("generic.cu", name, -(-threads // THREADS), tile=tile)
+
+
+def _items(vectors: int, runs: int, most: int, gpu: GpuProperties) -> int:
+    """Vectors of a run for one thread: as many as leave few of them empty, and all multiprocessors busy."""
+    items, well_filled = most, policy().generic.well_filled
+    while items > 1:
+        threads = -(-vectors // items)
+        if vectors >= well_filled * threads * items and runs * threads >= gpu.multiprocessors * THREADS:
+            return items
+        items //= 2
+    return 1
