@@ -2,24 +2,13 @@
 
 `device.launch_for(problem)` is every operation on every device: `device.prepare(device.plan(problem))`, cached by
 `launch_cache`. A device has one table from the type of a problem to its planner and its runner, so a new operation is
-one line in each table. The arguments of a prepared launch depend on the type of the problem alone. The types of these
-arguments are imported for type checkers only:
-
-    RelayoutProblem  launch(source: Buffer, source_start, target: Buffer, target_start, stream)    `RelayoutLaunch`
-    ChannelMatrixProblem, RawProblem    as RelayoutProblem
-    GatherProblem   launch(dense: Buffer, dense_start, indexed: Buffer, indexed_start,
-                           indices: Buffer, indices_start, stream)                           `GatherLaunch`
-    CropProblem     launch(crops: Crops, sources: Sequence[Located], target: Located, stream)       `CropsLaunch`
-    FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`
-    ResizeProblem   launch(windows, sources: Sequence[ResizeSource], target: Located, stream)       `ResizeLaunch`
-    SamplesProblem  launch(colours: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
+one line in each table. The arguments of a prepared launch depend on the type of the problem alone, as the overloads of
+`launch_for` state: those of relayouts, gathers and scatters take buffers where they are prepared (`RelayoutLaunch`,
+`GatherLaunch`), and operands where they are looked up (`MoveLaunch`, `IndexedLaunch`).
 
 A start is the byte offset of an operand's lowest element in its buffer. A launch keeps no allocation. It returns None,
 or a `DirectLaunch` for later calls without a stream, if there is one: the same work, from the addresses of the lowest
 elements alone, in the same order. That of windows is a `DirectCrops`.
-
-`launch_for` gives launches of relayouts, gathers and scatters that take operands: `MoveLaunch` and `IndexedLaunch`.
-For an `IndexRule` it gives the check of indices, an `IndexCheck`.
 """
 
 from __future__ import annotations
@@ -29,7 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import repeat
 from operator import add, attrgetter, mul
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +26,16 @@ from numpy.typing import NDArray
 from .buffer import Buffer
 
 if TYPE_CHECKING:
-    from stridedgpu.problems.crop_windows import Crops
-    from stridedgpu.problems.device_plan import DevicePlan
+    from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
+    from stridedgpu.problems.crop_windows import CropProblem, Crops
+    from stridedgpu.problems.device_plan import DevicePlan, Problem
+    from stridedgpu.problems.frame_problem import FrameProblem, SamplesProblem
+    from stridedgpu.problems.gather_problem import GatherProblem
     from stridedgpu.problems.index_rule import IndexRule
     from stridedgpu.problems.pitched_copy import Runs
-    from stridedgpu.problems.resize_problem import ResizeWindow
+    from stridedgpu.problems.raw_problem import RawProblem
+    from stridedgpu.problems.relayout_problem import RelayoutProblem
+    from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 
     from .frame_operand import FrameOperand
     from .operand import Operand
@@ -145,9 +139,6 @@ def addresses_of(sources: Sequence[Located]) -> NDArray[np.int64]:
 _BUFFER: Final = attrgetter("buffer")
 _START: Final = attrgetter("start_bytes")
 
-Launch = Callable[..., Any]
-"""A plan prepared by a device; the table above has the arguments for each type of problem."""
-
 DirectLaunch = Callable[..., None]
 """`direct(source, target)` or `direct(dense, indexed, indices)`, with addresses; the caller keeps the memory alive."""
 
@@ -192,6 +183,9 @@ ResizeLaunch: TypeAlias = "Callable[[Sequence[ResizeWindow], Sequence[ResizeSour
 SamplesLaunch: TypeAlias = "Callable[[Sequence[Operand], Sequence[Operand], object], None]"
 """`launch(colours, planes, stream)`; `colours` are red, green and blue."""
 
+Launch = Callable[..., object]
+"""A plan prepared by a device: one of the launches above, by the type of the plan's problem."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
@@ -222,7 +216,7 @@ class Planner(Protocol):
     def mixes_windows(self) -> bool:
         """True if a resize or crop with a matrix is one plan; if not, callers mix its channels in a second step."""
 
-    def plan(self, problem: Any) -> DevicePlan:
+    def plan(self, problem: Problem) -> DevicePlan:
         """The plan of a `RelayoutProblem`, `GatherProblem`, `CropProblem`, …: a value with all choices of this device.
 
         Raises `LayoutError` for a problem that the device cannot do, such as elements that it cannot address, and
@@ -236,6 +230,22 @@ class Device(Planner, Protocol):
     def prepare(self, plan: DevicePlan) -> Launch:
         """Prepare a plan: compile its kernels and pack its parameters, so that each run is only the launch."""
 
+    @overload
+    def launch_for(self, problem: RelayoutProblem | ChannelMatrixProblem) -> MoveLaunch: ...
+    @overload
+    def launch_for(self, problem: GatherProblem) -> IndexedLaunch: ...
+    @overload
+    def launch_for(self, problem: IndexRule) -> IndexCheck: ...
+    @overload
+    def launch_for(self, problem: CropProblem) -> CropsLaunch: ...
+    @overload
+    def launch_for(self, problem: FrameProblem) -> FrameLaunch: ...
+    @overload
+    def launch_for(self, problem: SamplesProblem) -> SamplesLaunch: ...
+    @overload
+    def launch_for(self, problem: ResizeProblem) -> ResizeLaunch: ...
+    @overload
+    def launch_for(self, problem: RawProblem) -> RelayoutLaunch: ...
     def launch_for(self, problem: Hashable) -> Any:
         """The launch of a problem, planned and prepared once for the settings of the process."""
 

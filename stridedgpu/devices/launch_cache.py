@@ -25,6 +25,7 @@ from .interface import (
 from .settings import SETTINGS
 
 if TYPE_CHECKING:
+    from stridedgpu.problems.device_plan import Problem
     from stridedgpu.problems.index_rule import IndexRule
 
     from .interface import Device
@@ -42,7 +43,7 @@ _forgetting: Final[list[Callable[[], None]]] = []
 class CachedLaunches:
     """The base of devices: the launch of each problem, planned and prepared once."""
 
-    def launch_for(self: Device, problem: Hashable) -> Any:
+    def launch_for(self: Device, problem: Problem | IndexRule) -> Any:
         """The launch of a problem under the current settings; `interface` has its arguments."""
         return _launch(self, problem, SETTINGS.verbose, SHARED.several, SETTINGS.cpu_policy, SETTINGS.cuda_policy)
 
@@ -66,13 +67,15 @@ def cached_launches(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 @cached_launches
-def _launch(device: Device, problem: Any, *_settings: Hashable) -> Launch:
+def _launch(device: Device, problem: Problem | IndexRule, *_settings: Hashable) -> Launch:
     """Plan and prepare a problem, on operands where the device's launch takes addresses."""
     count = getattr(problem, "operand_count", 0)
     if count == 1:
-        return _check(device, problem)
-    launch = device.prepare(device.plan(problem))
-    return _gather(launch) if count == 3 else _move(launch) if count == 2 else launch
+        return _check(device, cast("IndexRule", problem))
+    launch = device.prepare(device.plan(cast("Problem", problem)))
+    if count == 3:
+        return _gather(cast("GatherLaunch", launch))
+    return _move(cast("RelayoutLaunch", launch)) if count == 2 else launch
 
 
 def _move(launch: RelayoutLaunch) -> MoveLaunch:

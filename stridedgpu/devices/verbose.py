@@ -70,7 +70,7 @@ def set_verbose(on: bool = True) -> None:
 
 
 def with_verbose_line(
-    plan: DevicePlan, launch: Callable[..., None], ran: Callable[[], tuple[str, Ran]], processor: str = ""
+    plan: DevicePlan, launch: Callable[..., object], ran: Callable[[], tuple[str, Ran]], processor: str = ""
 ) -> Callable[..., None]:
     """Wrap a launch to print its verbose line after it returns; `ran` returns the name and kernel of the last call.
 

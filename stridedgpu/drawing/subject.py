@@ -140,6 +140,12 @@ def plan_of(thing: object) -> DevicePlan | None:
     return plan if isinstance(getattr(plan, "problem", None), RelayoutProblem) else None
 
 
+def relayout_of(plan: DevicePlan) -> RelayoutProblem:
+    """The problem of a plan that `plan_of` returned."""
+    assert isinstance(plan.problem, RelayoutProblem), "plan_of returns no other plans"
+    return plan.problem
+
+
 @dataclass(frozen=True)
 class Side:
     """A subject with what is drawn of it; the source or the target of a plan has a heading and more.
@@ -180,7 +186,8 @@ def sides_of(
     if plan is None:
         return [Side(subject_of(thing, dims=dims, dtype=dtype, buffer_elements=buffer_elements), labels)], None
     tile = PlanMap(plan)
-    source, target = (_side_subject(side, dims) for side in (plan.problem.source, plan.problem.target))
+    problem = relayout_of(plan)
+    source, target = (_side_subject(side, dims) for side in (problem.source, problem.target))
     return [
         Side(source, labels, "source", plan.load.nbytes, tile.read.__contains__),
         Side(
@@ -206,9 +213,9 @@ class PlanMap:
     """The source element of each target element of a plan, and what one tile moves: all as offsets from the lowest."""
 
     def __init__(self, plan: DevicePlan) -> None:
-        self._problem: RelayoutProblem = plan.problem
-        self._target = Layout(plan.problem.sizes, plan.problem.target_strides)
-        self.tile: tuple[int, ...] = plan.problem.sizes if plan.problem.is_empty else plan.tile
+        problem = self._problem = relayout_of(plan)
+        self._target = Layout(problem.sizes, problem.target_strides)
+        self.tile = problem.sizes if problem.is_empty else plan.tile
 
     def source_of(self, target_offset: int) -> int | None:
         """The offset in the source of the element at an offset of the target; None for padding."""

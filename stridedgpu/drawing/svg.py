@@ -14,7 +14,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat
 
 from .cells import Coordinates, Gap, LabelKind, Place, joined, natural_run
-from .subject import COLOURS, PlanMap, Side, plan_of, sides_of, tile_words
+from .subject import COLOURS, PlanMap, Side, plan_of, relayout_of, sides_of, tile_words
 
 ALIGNMENT_BYTES: Final = 16
 """Memory is ruled at the addresses where a 16-byte vector may start."""
@@ -130,11 +130,11 @@ def _beside_plan(side: Side, plan: object) -> Side:
     """A tensor's side with the accesses of a plan of which it is one side. Raises `LayoutError` if it is neither."""
     shown, subject = plan_of(plan), side.subject
     assert shown is not None, "the caller looked"
-    lowest, tile = subject.layout.first_offset, PlanMap(shown)
+    lowest, tile, problem = subject.layout.first_offset, PlanMap(shown), relayout_of(shown)
     own = (subject.layout.shifted(-lowest), subject.element)
-    if own == (shown.problem.source.layout, shown.problem.source.element):
+    if own == (problem.source.layout, problem.source.element):
         return replace(side, vector_bytes=shown.load.nbytes, touched=lambda offset: offset - lowest in tile.read)
-    if own == (shown.problem.target.layout, shown.problem.target.element):
+    if own == (problem.target.layout, problem.target.element):
         return replace(side, vector_bytes=shown.store.nbytes, touched=lambda offset: tile.is_written(offset - lowest))
     raise LayoutError(f"{subject.layout} of {subject.element} is neither the source nor the target of {shown.kernel}.")
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.interface import CropsLaunch, Device, DirectCrops, FrameLaunch, Located
+from stridedgpu.devices.interface import CropsLaunch, Device, DirectCrops, Located
 from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named, planner_named
@@ -233,8 +233,7 @@ def _launch(
     key: Hashable,  # noqa: ARG001 - of the cache: the settings
 ) -> CropsLaunch:
     """Crops into targets of this spec, ready to run; cached, since to make a problem takes a small call a tenth."""
-    launch: CropsLaunch = device.launch_for(CropProblem(target, steps, conversion, fill))
-    return launch
+    return device.launch_for(CropProblem(target, steps, conversion, fill))
 
 
 def window_size(size: ImageSize) -> tuple[int, int]:
@@ -442,7 +441,7 @@ def write_frame_window(
         move_elements(window, target, conversion, 0, stream)
         return
     device = device_named(frame.device)
-    launch: FrameLaunch = device.launch_for(frame_problem(frame, target.spec, conversion))
+    launch = device.launch_for(frame_problem(frame, target.spec, conversion))
     launch(frame.planes, origin, target, stream)
 
 
@@ -521,7 +520,8 @@ class PlannedCrops(Plan):
             starts, flips = origins_of(origins, len(read)), flips_of(flip, len(read))
             write_frame_crops(read, starts, flips, request.conversion, request.fill, target, stream)
             return
-        problem: CropProblem = self.plan.problem
+        problem = self.plan.problem
+        assert isinstance(problem, CropProblem), "plans of crops have no other"
         images = _planned_images(sources)
         count = problem.target.layout.sizes[0]
         if len(images.places) != count:

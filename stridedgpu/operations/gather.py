@@ -72,7 +72,7 @@ class _Gathering:
 
     def prepared(self, device: Device) -> IndexedLaunch:
         """The launch, kept for the calls after this one."""
-        launch: IndexedLaunch = device.launch_for(self.problem)
+        launch = device.launch_for(self.problem)
         self.launch = launch
         return launch
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import MoveLaunch, RemoteDevice
+from stridedgpu.devices.interface import RemoteDevice
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import CPU, device_named, remote_device_named
 from stridedgpu.problems.channel_matrix_problem import moving_problem
@@ -56,7 +56,7 @@ def move_elements(
     there = target.buffer.device
     if source.buffer.device == there:
         problem = moving_problem(source.spec, target.spec, conversion, channel_axis, filler)
-        launch: MoveLaunch = (CPU if there == "cpu" else device_named(there)).launch_for(problem)
+        launch = (CPU if there == "cpu" else device_named(there)).launch_for(problem)
         launch(source, target, stream)
     elif target.layout.element_count:
         _transfer(source, target, conversion, channel_axis, stream)

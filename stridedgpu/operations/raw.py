@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stridedgpu.devices.interface import RelayoutLaunch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
 from stridedgpu.problems.raw_problem import RawProblem
@@ -52,7 +51,7 @@ def unpack_operand(
     if height and width:
         alignment = memory.spec.alignment
         problem = RawProblem(samples, step, alignment, target.spec)
-        launch: RelayoutLaunch = device.launch_for(problem)
+        launch = device.launch_for(problem)
         launch(memory.buffer, start, target.buffer, target.start_bytes, stream)
     return target
 

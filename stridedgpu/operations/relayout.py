@@ -129,8 +129,7 @@ def _launch_into(
     if target.element != conversion.target:
         raise LayoutError(f"dtype={conversion.target} is not what out holds, {target.element}.")
     _check_layout(target.layout, result_sizes(source.layout.sizes, conversion, channel_axis), "out")
-    launch: MoveLaunch = device.launch_for(moving_problem(source, target, conversion, channel_axis))
-    return launch
+    return device.launch_for(moving_problem(source, target, conversion, channel_axis))
 
 
 def _conversion(

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.interface import EvenlyLocated, ResizeLaunch, ResizeSource
+from stridedgpu.devices.interface import EvenlyLocated, ResizeSource
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.exchange.array_like import operand_of
@@ -301,7 +301,7 @@ def write_resized(
     channels = len(fill) // conversion.source.itemsize
     problem = ResizeProblem(target.spec, conversion, rule, channels, steps, fill, shared, reads_frames)
     device = device_named(target.buffer.device)
-    launch: ResizeLaunch = device.launch_for(problem)
+    launch = device.launch_for(problem)
     launch(windows, read, (target.buffer, target.start_bytes), stream)
 
 
@@ -423,7 +423,8 @@ class PlannedResize(Plan):
     def heading(self) -> list[str]:
         """The steps, and a line for each window where they differ."""
         windows, _ = self.options
-        alike = self.plan.problem.window is not None
+        problem = self.plan.problem
+        alike = isinstance(problem, ResizeProblem) and problem.window is not None
         lines = [] if alike else [f"{number}: {window.describe()}" for number, window in enumerate(windows)]
         return [*super().heading, *lines]
 
@@ -544,7 +545,9 @@ def whole_images_resized(
     allocation, plan = planned
     target = allocation.allocate(device, stream)
     (images, _), (windows, _) = plan.sides, plan.options
-    launch: ResizeLaunch = device.launch_for(plan.plan.problem)
+    problem = plan.plan.problem
+    assert isinstance(problem, ResizeProblem), "plans of resizes have no other"
+    launch = device.launch_for(problem)
     launch(windows, images.places_in(source), (target.buffer, target.start_bytes), stream)
     return target
 

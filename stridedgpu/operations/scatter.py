@@ -62,13 +62,13 @@ class _Scattering:
 
     def prepared_copy(self) -> MoveLaunch:
         """The launch of the copy, kept for the calls after this one."""
-        launch: MoveLaunch = self.device.launch_for(self.copy)
+        launch = self.device.launch_for(self.copy)
         self.copying = launch
         return launch
 
     def prepared_updates(self) -> IndexedLaunch:
         """The launch of the updates, kept likewise."""
-        launch: IndexedLaunch = self.device.launch_for(self.updates)
+        launch = self.device.launch_for(self.updates)
         self.updating = launch
         return launch
 
@@ -96,7 +96,7 @@ def _scattering(
         check_output_layout(target.layout, target.element, sizes, element)
     copy = moving_problem(data, target, conversion(element, element), None)
     problem = access.problem(target, updates, scatters=True)
-    check: IndexCheck = device.launch_for(access.rule)
+    check = device.launch_for(access.rule)
     return _Scattering(check, copy, problem, allocation, out is not None and out.layout == data.layout, device)
 
 
@@ -229,7 +229,8 @@ class PlannedScatter(Plan):
                     copied(read, start)
                 moved(written, start, named)
                 return
-        checked = device_named(self.device).launch_for(rule)(index, stream)
+        check_indices: IndexCheck = device_named(self.device).launch_for(rule)
+        checked = check_indices(index, stream)
         copied = None if replaces else copy(source, target, stream)
         moved = write(new, target, index, stream)
         if checked is not None and moved is not None:

@@ -7,9 +7,9 @@ benchmark's tables, `explain()` and the verbose line read it and derive nothing 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, TypeVar
 
-__all__ = ["DevicePlan", "KernelFacts", "Width", "describe_access", "index_bits"]
+__all__ = ["DevicePlan", "KernelFacts", "P", "P_co", "Problem", "Width", "describe_access", "index_bits"]
 
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
@@ -22,11 +22,33 @@ class Width:
     limit: str = ""
 
 
+class Problem(Protocol):
+    """An operation as loops: what every plan needs of it."""
+
+    def __hash__(self) -> int:
+        """Equal for equal problems."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to move."""
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+
+    def describe(self) -> list[str]:
+        """The lines that `explain()` prints for the problem."""
+
+
+P = TypeVar("P", bound=Problem)
+P_co = TypeVar("P_co", bound=Problem, covariant=True)
+
+
 class KernelFacts(Protocol):
     """The kernel of a problem, and its widths: what a choice of kernel says, and a plan besides."""
 
     @property
-    def problem(self) -> Any:
+    def problem(self) -> Problem:
         """The operation as loops: `RelayoutProblem`, `GatherProblem`, `CropProblem` or another."""
 
     @property

@@ -11,7 +11,7 @@ from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.interface import DeviceInfo, DirectCheck, Launch, Located
 from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.verbose import is_verbose, with_verbose_line
-from stridedgpu.problems.device_plan import DevicePlan
+from stridedgpu.problems.device_plan import DevicePlan, P
 from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import why_unavailable
@@ -46,7 +46,7 @@ class CpuDevice(CachedLaunches):
     mixes_windows = True
     _new_bytes: Callable[..., Any] = staticmethod(np.empty)
 
-    def plan(self, problem: Any) -> CpuPlan:
+    def plan(self, problem: P) -> CpuPlan[P]:
         """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
         return cpu_plan(problem)
 

@@ -61,14 +61,14 @@ def _refuse(rule: IndexRule, indices: int) -> None:
     check_indices(rule, Buffer.trusted(indices, nbytes, None, readonly=True).bytes)
 
 
-def checked_compiled_loops(plan: CpuPlan) -> DirectLaunch | None:
+def checked_compiled_loops(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
     """The compiled loops of a plan, behind the check of their indices where the mode refuses any."""
     from .compiled.gather import compiled_gather
 
     move, problem = compiled_gather(plan), plan.problem
     if move is None or not problem.refuses_indices:
         return move
-    rule: IndexRule = problem.rule
+    rule = problem.rule
     quick = _quick_check(rule, settings())
 
     def checked(dense: int, indexed: int, indices: int) -> None:

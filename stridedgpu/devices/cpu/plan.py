@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Generic
 
-from stridedgpu.problems.device_plan import Width, describe_access
+from stridedgpu.problems.device_plan import P, P_co, Problem, Width, describe_access
 
 from .compiled.jit import why_unavailable
 from .policy import policy
 from .promotion import compiled_from
 from .thread_count import get_num_threads
 
-__all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan", "numpy_kernel"]
+__all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan", "function_named", "numpy_kernel"]
 
 NUMPY_DECIDES = "NumPy's own loops decide how many at once"
 """The reason given for NumPy's unknown access widths."""
@@ -81,20 +81,20 @@ class CpuOperation:
     at_once: str = "at_once_bytes"
     tells_why: bool = True
 
-    def numpy_loops(self, problem: Any) -> Callable[..., Any]:
+    def numpy_loops(self, problem: Problem) -> Callable[..., Any]:
         """NumPy's loops for a problem."""
-        run = _function(self.run_numpy)
+        run = function_named(self.run_numpy)
         loops: Callable[..., Any] = run(problem) if self.by_address else partial(run, problem)
         return loops
 
-    def compiled_loops(self, plan: CpuPlan) -> Callable[..., Any] | None:
+    def compiled_loops(self, plan: CpuPlan[Problem]) -> Callable[..., Any] | None:
         """The compiled loops of a plan; None where this processor cannot run them."""
-        loops: Callable[..., Any] | None = _function(self.run_compiled)(plan)
+        loops: Callable[..., Any] | None = function_named(self.run_compiled)(plan)
         return loops
 
 
-def _function(name: str) -> Callable[..., Any]:
-    """A function of the CPU's packages; what moves tensors imports nothing of resizes."""
+def function_named(name: str) -> Callable[..., Any]:
+    """A function of the CPU's packages, whose module is imported: what moves tensors imports nothing of resizes."""
     module, _, name = name.rpartition(".")
     function: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), name)
     return function
@@ -170,7 +170,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class CpuPlan:
+class CpuPlan(Generic[P_co]):
     """The plan of a problem on this CPU.
 
     Calls from number `compiled_from` on run compiled loops: 1 for all calls, None for none. The compiled loops are
@@ -178,7 +178,7 @@ class CpuPlan:
     more into the caches than one does.
     """
 
-    problem: Any
+    problem: P_co
     compiled_from: int | None
     shared: bool
     _kernels: list[CpuKernel | str | None] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -200,7 +200,7 @@ class CpuPlan:
     @property
     def numpy(self) -> CpuKernel:
         """NumPy's loops."""
-        kernel: CpuKernel = _function(self.operation.numpy)(self.problem)
+        kernel: CpuKernel = function_named(self.operation.numpy)(self.problem)
         return kernel
 
     @property
@@ -209,7 +209,7 @@ class CpuPlan:
         if self.compiled_from is None:
             return None
         if not self._kernels:
-            self._kernels.append(_function(self.operation.compiled)(self.problem))
+            self._kernels.append(function_named(self.operation.compiled)(self.problem))
         kernel = self._kernels[0]
         return None if isinstance(kernel, str) else kernel
 
@@ -256,8 +256,7 @@ class CpuPlan:
     @property
     def bytes_moved(self) -> int:
         """The bytes that must be read and written, each element once."""
-        moved: int = self.problem.bytes_moved
-        return moved
+        return self.problem.bytes_moved
 
     def explain(self) -> str:
         """The plan in plain words: loops, the call that they run from, widths and their limits, tile and threads."""
@@ -273,7 +272,7 @@ class CpuPlan:
         return "\n  ".join(lines)
 
 
-def cpu_plan(problem: Any) -> CpuPlan:
+def cpu_plan(problem: P) -> CpuPlan[P]:
     """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
     at_once: int = getattr(policy().promotion, _OPERATIONS[type(problem).__name__].at_once)
     return CpuPlan(problem, compiled_from(problem.bytes_moved, at_once), get_num_threads() > 1)

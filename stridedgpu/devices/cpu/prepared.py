@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from stridedgpu.devices.interface import DirectCrops, DirectLaunch, Launch
+from stridedgpu.problems.device_plan import Problem
 from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import LoopError
-from .plan import CpuPlan
+from .plan import CpuPlan, function_named
 from .promotion import Promotion
 
 __all__ = ["check_stream", "prepared"]
@@ -20,9 +21,11 @@ def check_stream(stream: object) -> None:
         raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
 
 
-def prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
+def prepared(plan: CpuPlan[Problem]) -> tuple[Launch, Promotion]:
     """The plan's launch, and the promotion that says which loops run."""
     operation = plan.operation
+    if operation.by_address:
+        function_named(operation.run_numpy)  # imported here: a small call after a warm-up of large ones begins on NumPy
     moves = Promotion(
         plan.compiled_from, lambda: operation.numpy_loops(plan.problem), lambda: operation.compiled_loops(plan)
     )

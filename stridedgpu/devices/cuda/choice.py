@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import gcd
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Self
 
-from stridedgpu.problems.device_plan import Width, describe_access
+from stridedgpu.problems.device_plan import P_co, Width, describe_access
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -17,27 +17,6 @@ from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS, TensorSpec
 
 from .gpu import LONGEST_ROW
-
-
-class Problem(Protocol):
-    """An operation as loops: what every plan needs of it."""
-
-    def __hash__(self) -> int:
-        """Equal for equal problems."""
-
-    @property
-    def is_empty(self) -> bool:
-        """True if there is nothing to move."""
-
-    @property
-    def bytes_moved(self) -> int:
-        """The bytes that must be read and written, each element once."""
-
-    def describe(self) -> list[str]:
-        """The lines that `explain()` prints for the problem."""
-
-
-P_co = TypeVar("P_co", bound=Problem, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from stridedgpu.devices.cuda.relayout.families import choose_relayout, relayout_launch
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.problems.crop_windows import CropProblem
-from stridedgpu.problems.device_plan import Width
+from stridedgpu.problems.device_plan import Problem, Width
 from stridedgpu.problems.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.raw_problem import RawProblem
@@ -20,7 +20,7 @@ from stridedgpu.problems.resize_taps import WindowTaps
 from stridedgpu.values.errors import DeviceError
 
 from .channel_matrix import channel_matrix_launch, choose_channel_matrix
-from .choice import KernelChoice, Problem
+from .choice import KernelChoice
 from .crops import choose_crops, crops_launch
 from .frames import choose_frame, choose_frame_encode, frame_encode_launch, frames_launch
 from .gather import choose_gather, gather_launch

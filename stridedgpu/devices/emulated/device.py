@@ -11,7 +11,6 @@ from typing import Any, Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.plan import CpuPlan
-from stridedgpu.devices.cuda.choice import Problem
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
 from stridedgpu.devices.cuda.policy import policy
@@ -20,7 +19,7 @@ from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Locate
 from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.operand import Operand
 from stridedgpu.problems.crop_windows import Crops
-from stridedgpu.problems.device_plan import DevicePlan, Width
+from stridedgpu.problems.device_plan import DevicePlan, Problem, Width
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.pitched_copy import Runs
@@ -44,7 +43,7 @@ class EmulatedPlan:
     Kernel, widths, tile and threads are those of the loops.
     """
 
-    loops: CpuPlan
+    loops: CpuPlan[Problem]
     on_gpu: CudaPlan
 
     @property

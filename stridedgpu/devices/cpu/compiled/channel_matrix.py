@@ -269,7 +269,7 @@ def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
     return MixingLoop(loop_of(kernel), parameters, prod(outer) * pieces, *offsets)
 
 
-def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
+def compiled_channel_matrix(plan: CpuPlan[ChannelMatrixProblem]) -> Callable[[Buffer, int, Buffer, int], None] | None:
     """A plan's pixels by a compiled loop; None where the problem is left to NumPy."""
     problem: ChannelMatrixProblem = plan.problem
     mixing, limits = mixing_loop(problem), policy().pixels

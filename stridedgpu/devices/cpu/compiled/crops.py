@@ -71,7 +71,9 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
     )
 
 
-def compiled_crops(plan: CpuPlan) -> Callable[[Crops, Sequence[Located], Located], DirectCrops | None] | None:
+def compiled_crops(
+    plan: CpuPlan[CropProblem],
+) -> Callable[[Crops, Sequence[Located], Located], DirectCrops | None] | None:
     """Compile a plan's loops; None where the plan has none."""
     return None if plan.compiled is None else _Crops(plan.problem)
 

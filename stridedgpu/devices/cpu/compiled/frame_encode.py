@@ -171,7 +171,7 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
     )
 
 
-def compiled_samples(plan: CpuPlan) -> Callable[[Sequence[Operand], Sequence[Operand]], None] | None:
+def compiled_samples(plan: CpuPlan[SamplesProblem]) -> Callable[[Sequence[Operand], Sequence[Operand]], None] | None:
     """A plan's samples by a compiled loop; None where the problem is left to NumPy."""
     problem: SamplesProblem = plan.problem
     kernel = _kernel(problem)

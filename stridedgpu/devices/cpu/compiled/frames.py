@@ -424,7 +424,9 @@ def frames_kernel(problem: FrameProblem) -> CpuKernel | str:
     )
 
 
-def compiled_frames(plan: CpuPlan) -> Callable[[Sequence[Operand], tuple[int, int], Operand], None] | None:
+def compiled_frames(
+    plan: CpuPlan[FrameProblem],
+) -> Callable[[Sequence[Operand], tuple[int, int], Operand], None] | None:
     """The compiled loop over a plan's windows, or None for NumPy."""
     problem: FrameProblem = plan.problem
     kernels = [frame_kernel(problem, phase) for phase in range(problem.samples.chroma_step[1])]

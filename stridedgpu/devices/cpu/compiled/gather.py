@@ -118,7 +118,7 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     )
 
 
-def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
+def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
     """Compile or load a plan's kernel; None where the plan has none."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:

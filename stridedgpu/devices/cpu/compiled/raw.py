@@ -104,7 +104,7 @@ def raw_kernel(problem: RawProblem) -> CpuKernel | str:
     )
 
 
-def compiled_raw(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
+def compiled_raw(plan: CpuPlan[RawProblem]) -> Callable[[Buffer, int, Buffer, int], None] | None:
     """A plan's samples by a compiled loop; None where the problem is left to NumPy."""
     problem: RawProblem = plan.problem
     kernel = _kernel(problem)

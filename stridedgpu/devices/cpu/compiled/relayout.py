@@ -132,7 +132,7 @@ def kernel_of(problem: RelayoutProblem, calls: tuple[KernelCall, ...]) -> CpuKer
     )
 
 
-def compiled_relayout(plan: CpuPlan) -> DirectLaunch | None:
+def compiled_relayout(plan: CpuPlan[RelayoutProblem]) -> DirectLaunch | None:
     """Compile or load a plan's kernel; None where the plan has none."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:

@@ -56,7 +56,7 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
     )
 
 
-def compiled_resize(plan: CpuPlan) -> ResizeMove | None:
+def compiled_resize(plan: CpuPlan[ResizeProblem]) -> ResizeMove | None:
     """A plan's windows by compiled loops, the others by NumPy; None where no loop converts its elements."""
     problem: ResizeProblem = plan.problem
     return _Windows(problem) if can_compile(problem.conversion) else None

@@ -10,13 +10,12 @@ from typing import Any, Final
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cuda.choice import Problem
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, bytes_in_flight
 from stridedgpu.devices.cuda.plan import CudaPlan, cuda_plan
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
 from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.verbose import is_verbose, with_verbose_line
-from stridedgpu.problems.device_plan import DevicePlan
+from stridedgpu.problems.device_plan import DevicePlan, Problem
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
