@@ -1,4 +1,4 @@
-// The arithmetic of a resize, bitwise equal to Pillow and OpenCV: one pass along each axis.
+// The arithmetic of a resize, bitwise equal to Pillow, OpenCV and torch: one pass along each axis.
 //
 // A pass starts a sum, adds its taps in order, and finishes it. The constants of each rule are those of
 // values/interpolation.py, which gives their sources. Integer sums fit 32 bits for every supported filter. Float
@@ -9,7 +9,8 @@
 namespace sg {
 
 enum class ResizeArithmetic {
-    pillow_fixed, pillow_double, opencv_linear, opencv_exact, opencv_cubic, opencv_quarter, opencv_mean, opencv_float
+    fixed_point, pillow_double, opencv_linear, opencv_exact, opencv_cubic, opencv_quarter, opencv_mean, opencv_float,
+    torch_float
 };
 
 __device__ __forceinline__ uint8 clamped_byte(int32 x) { return uint8(x < 0 ? 0 : x > 255 ? 255 : x); }
@@ -44,7 +45,7 @@ template <typename From_, typename To_, typename Float> struct FloatPass {
     static constexpr bool saturates = false;
     // A copy keeps negative zero and NaN.
     static constexpr bool keeps_copies = is_same<From, To> && is_floating<To>;
-    // Pillow's sums start with zero, OpenCV's with their first product; -0.0 + product is the product.
+    // Pillow's sums start with zero, those of OpenCV and torch with their first product; -0.0 + product is the product.
     static __device__ __forceinline__ Sum start() { return is_same<Float, float64> ? Float(0) : -Float(0); }
     static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x) {
         return add_rn(sum, multiply_rn(weight, encode<Float, Rounding::nearest, Nan::ignore>(x)));
@@ -83,7 +84,7 @@ template <typename Element> struct OpencvMeanPass : IntegerPass<int32, Element, 
 // The two passes of a rule for pixels of a type.
 template <ResizeArithmetic arithmetic, typename Element> struct ResizePasses;
 
-template <> struct ResizePasses<ResizeArithmetic::pillow_fixed, uint8> {
+template <> struct ResizePasses<ResizeArithmetic::fixed_point, uint8> {
     using First = IntegerPass<uint8, uint8, 1 << 21, 22>;
     using Second = First;
 };
@@ -114,6 +115,10 @@ template <typename Element> struct ResizePasses<ResizeArithmetic::opencv_mean, E
 template <typename Element> struct ResizePasses<ResizeArithmetic::opencv_float, Element> {
     using First = FloatPass<Element, float32, float32>;
     using Second = FloatPass<float32, Element, float32>;
+};
+template <> struct ResizePasses<ResizeArithmetic::torch_float, float32> {
+    using First = FloatPass<float32, float32, float32>;
+    using Second = First;
 };
 
 }  // namespace sg

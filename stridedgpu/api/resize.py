@@ -1,4 +1,4 @@
-"""Resize, letterbox and their plans: images at other sizes with the bits of Pillow or OpenCV, converted as they go."""
+"""Resize, letterbox and their plans: images at other sizes as by Pillow, OpenCV or torch, converted as they go."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def resize(
     stream: StreamLike | None = None,
     **options: Unpack[ResultKeywords],
 ) -> StridedTensor:
-    """An image, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
+    """An image, or each of a batch, at another size, to the bit as Pillow, OpenCV or torch resizes it.
 
     `src` has the axes H and W, and optionally C and N; `dims` is their order ("HWC", "NHWC"), as in `asarray`. A
     `Frame` is an RGB image, and a list of frames of any sizes and formats a batch. The rows of YUV frames are converted
@@ -77,12 +77,15 @@ def resize(
 
     `size` is the height and width of the result, in pixels, or one number for its shorter side: the image keeps its
     shape, as by torchvision's Resize, and the longer side is rounded down. `box` is top, left, bottom and right of the
-    part that is resized, in pixels of the source and fractions of them; None is all.
+    part that is resized, in pixels of the source and fractions of them; None is all. Pillow's filters read pixels
+    beside it; those of OpenCV and torch read the whole pixels that it touches.
 
     `interpolation` is the library and its filter. "pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic",
-    "pillow-lanczos" and "pillow-nearest" widen their filter when the image shrinks. The others are "opencv-linear",
-    "opencv-linear-exact", "opencv-nearest", "opencv-area" and "opencv-cubic". Images are uint8, uint16 (Pillow's
-    "I;16") or float32 (Pillow's "F"); "opencv-linear-exact" takes uint8, and the nearest ones every type. `passes` is
+    "pillow-lanczos" and "pillow-nearest" widen their filter when the image shrinks, and so do "torch-bilinear",
+    "torch-bicubic" and "torch-lanczos", torch's `interpolate(antialias=True)` on the CPU, as torchvision and
+    transformers resize tensors. The others are "opencv-linear", "opencv-linear-exact", "opencv-nearest", "opencv-area"
+    and "opencv-cubic". Images are uint8, uint16 (Pillow's "I;16") or float32 (Pillow's "F"); "opencv-linear-exact"
+    takes uint8, those of torch uint8 and float32, and the nearest ones every type. `passes` is
     the first pass of Pillow's filters: "horizontal" (Pillow up to 12), "vertical" (12.2 and 12.3, for images more than
     100 times as tall as wide), or "pillow-13" (Pillow 13, which goes by the sizes). None is "horizontal", and warns
     once a process where the installed Pillow is 13 or later. `premultiply` weights colours by
@@ -102,7 +105,8 @@ def resize(
     >>> small.sizes, small.numpy()[0].tolist()
     ((3, 2, 2), [[8, 14], [32, 38]])
 
-    Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
+    Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp; torch,
+    aten/src/ATen/native/cpu/UpSampleKernel.cpp.
     """
     written, weighs = output_tensor(out), truth("premultiply", premultiply)
     values, memory = result_options("resize", options, device)

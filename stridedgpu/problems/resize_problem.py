@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple, TypeAlias
 
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.interpolation import Arithmetic, Interpolation, Passes, arithmetic_of
+from stridedgpu.values.interpolation import Interpolation, Passes, arithmetic_of
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -43,8 +44,9 @@ class ResizeWindow(NamedTuple):
     of the resized box in the target, in pixels. Around it the target gets the fill value; the part of it outside the
     target is not computed. `flip` mirrors the resized box left and right. `surface` states that the image's memory is
     a frame of luma and chroma, whose rows are converted as they are read; `layout` is then that of packed RGB pixels.
-    With `cuts`, the box has whole pixels and is cut out before it is resized, as by Pillow's `crop`: taps end at its
-    edges, and the order of passes goes by its sizes. Without, Pillow's taps reach beyond the box, as with its `box=`.
+    With `cuts`, the whole pixels that the box touches are cut out before they are resized, as by Pillow's `crop`: taps
+    end at their edges, and the order of passes goes by their sizes. Without, Pillow's taps reach beyond the box, as
+    with its `box=`.
     """
 
     layout: Layout
@@ -53,20 +55,6 @@ class ResizeWindow(NamedTuple):
     flip: bool = False
     surface: FrameSurface | None = None
     cuts: bool = False
-
-    def resized(self) -> tuple[tuple[int, int], Box, tuple[int, int]]:
-        """Height and width of what is resized, the box in it, and the row and column at which it begins."""
-        (_, height, width), (top, left, bottom, right) = self.layout.sizes, self.box
-        if not self.cuts:
-            return (height, width), self.box, (0, 0)
-        first, begin = int(top), int(left)
-        rows, columns = int(bottom) - first, int(right) - begin
-        return (rows, columns), (0.0, 0.0, float(rows), float(columns)), (first, begin)
-
-    def axes(self) -> tuple[AxisGeometry, AxisGeometry]:
-        """The geometry down the rows, and along them."""
-        (rows, columns), (top, left, bottom, right), _ = self.resized()
-        return AxisGeometry(rows, top, bottom, self.place[2]), AxisGeometry(columns, left, right, self.place[3])
 
     def describe(self) -> str:
         """The image, its box and its place, in one line."""
@@ -174,9 +162,23 @@ class ResizeProblem:
         first, begin = max(top, 0), max(left, 0)
         return first, begin, max(0, min(top + height, rows) - first), max(0, min(left + width, columns) - begin)
 
+    def resized(self, window: ResizeWindow) -> tuple[tuple[int, int], Box, tuple[int, int]]:
+        """Height and width of what is resized, the box in it, and the row and column at which it begins."""
+        (_, height, width), (top, left, bottom, right) = window.layout.sizes, window.box
+        if not (window.cuts or self.rule.interpolation.cuts_boxes):
+            return (height, width), window.box, (0, 0)
+        first, begin = int(top), int(left)
+        sizes = ceil(bottom) - first, ceil(right) - begin
+        return sizes, (top - first, left - begin, bottom - first, right - begin), (first, begin)
+
+    def axes(self, window: ResizeWindow) -> tuple[AxisGeometry, AxisGeometry]:
+        """The geometry of a window down the rows, and along them."""
+        (rows, columns), (top, left, bottom, right), _ = self.resized(window)
+        return AxisGeometry(rows, top, bottom, window.place[2]), AxisGeometry(columns, left, right, window.place[3])
+
     def taps(self, window: ResizeWindow) -> WindowTaps:
         """The taps of the visible part of one image."""
-        (sizes, box, origin), (top, left, *size) = window.resized(), window.place
+        (sizes, box, origin), (top, left, *size) = self.resized(window), window.place
         first, begin, height, width = self.visible(window)
         return window_taps(
             self.rule.interpolation,
@@ -192,10 +194,9 @@ class ResizeProblem:
         )
 
     def taps_of(self, windows: Sequence[ResizeWindow]) -> list[WindowTaps]:
-        """The taps of the visible part of each image; those of Pillow's filters are computed together."""
+        """The taps of the visible part of each image; those of filters are computed together."""
         interpolation, element = self.rule.interpolation, self.conversion.source
         if interpolation.sampling == "filter":
-            axes = [axis for window in windows for axis in window.axes()]
-            fixed = arithmetic_of(interpolation, element) is Arithmetic.PILLOW_FIXED
-            FILTERED_AXES.taps(interpolation, axes, fixed=fixed)
+            axes = [axis for window in windows for axis in self.axes(window)]
+            FILTERED_AXES.taps(interpolation, arithmetic_of(interpolation, element), axes)
         return [self.taps(window) for window in windows]

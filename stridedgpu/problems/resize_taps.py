@@ -4,7 +4,9 @@ The geometry of an axis is its source size, the box's two edges in pixels, and t
 for each geometry, in double precision as the libraries do, and cached.
 
 Sources: Pillow's src/libImaging/Resample.c (`precompute_coeffs`, `normalize_coeffs_8bpc`) and Geometry.c
-(`ImagingScaleAffine`); OpenCV's modules/imgproc/src/resize.cpp (`resize`, `computeResizeAreaTab`, `interpolateCubic`).
+(`ImagingScaleAffine`); OpenCV's modules/imgproc/src/resize.cpp (`resize`, `computeResizeAreaTab`, `interpolateCubic`);
+torch's aten/src/ATen/native/cpu/UpSampleKernel.cpp (`_compute_indices_min_size_weights_aa`,
+`_compute_index_ranges_int16_weights`).
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ __all__ = [
     "WindowTaps",
     "filter_steps",
     "filter_taps",
+    "fraction_bits",
     "pillow_columns_first",
     "window_taps",
 ]
@@ -173,17 +176,14 @@ def window_taps(
     down = AxisGeometry(source[0], top, bottom, target[0])
     along = AxisGeometry(source[1], left, right, target[1])
     arithmetic = arithmetic_of(interpolation, element)
-    if not interpolation.is_pillow:
-        taps = _opencv_window(interpolation, arithmetic, element, channels, down, along)
-    elif interpolation.is_nearest:
+    if interpolation.sampling == "filter":
+        rows, columns = (FILTERED_AXES.taps(interpolation, arithmetic, [axis])[0] for axis in (down, along))
+        taps = WindowTaps(arithmetic, rows, columns, pillow_columns_first(passes, down, along))
+    elif interpolation.is_pillow:
         rows, columns = (_pillow_nearest(axis, adds_up=element.name != "uint16") for axis in (down, along))
         taps = WindowTaps(arithmetic, rows, columns)
     else:
-        rows, columns = (
-            FILTERED_AXES.taps(interpolation, [axis], fixed=arithmetic is Arithmetic.PILLOW_FIXED)[0]
-            for axis in (down, along)
-        )
-        taps = WindowTaps(arithmetic, rows, columns, pillow_columns_first(passes, down, along))
+        taps = _opencv_window(interpolation, arithmetic, element, channels, down, along)
     rows, columns = taps.rows, taps.columns.reversed() if flip else taps.columns
     if any(origin):
         rows, columns = rows.shifted(origin[0]), columns.shifted(origin[1])
@@ -199,7 +199,7 @@ def _copied(starts: Array, first: int, stop: int) -> AxisTaps:
     return AxisTaps(starts, ones[:, 0], ones, first, stop, copies=True)
 
 
-# Pillow
+# Filters of Pillow and torch
 
 
 class FilterSteps(NamedTuple):
@@ -220,12 +220,15 @@ class FilterSteps(NamedTuple):
         return max(int(center - self.support + 0.5), 0), min(int(center + self.support + 0.5), source)
 
 
-def filter_steps(interpolation: Interpolation, geometry: AxisGeometry) -> FilterSteps:
-    """The steps of one of Pillow's filters along an axis. Its boxes have edges of float32."""
-    low, high = np.float32(geometry.low), np.float32(geometry.high)
-    scale = float(high - low) / geometry.target
-    stretch = max(scale, 1.0)
-    return FilterSteps(float(low), scale, interpolation.support * stretch, 1.0 / stretch)
+def filter_steps(
+    interpolation: Interpolation, geometry: AxisGeometry, number: type[np.floating[Any]] = np.float64
+) -> FilterSteps:
+    """The steps of a filter along an axis, each rounded to the type `number`. Pillow's boxes have edges of float32."""
+    edge = np.float32 if interpolation.is_pillow else np.float64
+    low, high = edge(geometry.low), edge(geometry.high)
+    scale = number(high - low) / number(geometry.target)
+    stretch = max(scale, number(1))
+    return FilterSteps(*map(float, (low, scale, number(interpolation.support * stretch), number(1) / stretch)))
 
 
 def pillow_columns_first(passes: Passes, down: AxisGeometry, along: AxisGeometry) -> bool:
@@ -235,33 +238,48 @@ def pillow_columns_first(passes: Passes, down: AxisGeometry, along: AxisGeometry
     return not (passes == "vertical" or (passes == "pillow-13" and thirteen))
 
 
-def filter_taps(interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
-    """The taps of one of Pillow's filters, with weights of 22 fractional bits (`fixed`) or float64.
+def filter_taps(
+    interpolation: Interpolation, arithmetic: Arithmetic, geometries: Sequence[AxisGeometry]
+) -> list[AxisTaps]:
+    """The taps of a filter, with the weights of an arithmetic.
 
     The axes have results of one size and are computed together: boxes of a batch take a fraction of the time.
     """
     filtered = [axis for axis in geometries if not axis.is_whole]
-    computed = iter(_filtered(interpolation, filtered, fixed=fixed) if filtered else ())
+    computed = iter(_filtered(interpolation, arithmetic, filtered) if filtered else ())
     return [
         _copied(np.arange(axis.target, dtype=np.int32), 0, axis.source) if axis.is_whole else next(computed)
         for axis in geometries
     ]
 
 
-def _filtered(interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
-    """The taps of axes that have a pass: arrays have the axes geometry, pixel and tap."""
+def _filtered(
+    interpolation: Interpolation, arithmetic: Arithmetic, geometries: Sequence[AxisGeometry]
+) -> list[AxisTaps]:
+    """The taps of axes that have a pass: arrays have the axes geometry, pixel and tap.
+
+    Weights of float32 are computed in float32, as by torch, and all others in float64.
+    """
+    spec = arithmetic.spec
+    number = np.float32 if spec.weights == "float32" else np.float64
     longest = max(axis.source for axis in geometries)
     if longest >= 2**31:  # taps name pixels in 32 bits
         raise LayoutError(f"a picture has {longest} pixels along an axis; a resize takes up to {2**31 - 1}.")
-    steps = np.array([filter_steps(interpolation, axis) for axis in geometries])
+    steps = np.array([filter_steps(interpolation, axis, number) for axis in geometries])
     low, scale, support, narrowing = np.moveaxis(steps, 1, 0)[:, :, None]
     sources = np.array([[axis.source] for axis in geometries], np.int32)
-    centers = low + (np.arange(geometries[0].target) + 0.5) * scale
+
+    def rounded(numbers: Array) -> Array:
+        """As doubles: torch adds 0.5 in float64, and rounds what else it computes in float32."""
+        return numbers if number is np.float64 else numbers.astype(number).astype(np.float64)
+
+    centers = rounded(low + (np.arange(geometries[0].target) + 0.5) * scale)
     # int() of C rounds towards zero, as astype does.
-    starts = np.maximum((centers - support + 0.5).astype(np.int32), 0)
-    counts = np.minimum((centers + support + 0.5).astype(np.int32), sources) - starts
+    starts = np.maximum((rounded(centers - support) + 0.5).astype(np.int32), 0)
+    counts = np.minimum((rounded(centers + support) + 0.5).astype(np.int32), sources) - starts
     places = np.arange(int(counts.max(initial=1)))
-    distances = (places + starts[:, :, None] - centers[:, :, None] + 0.5) * narrowing[:, :, None]
+    distances = (rounded(places + starts[:, :, None] - centers[:, :, None]) + 0.5) * narrowing[:, :, None]
+    distances = distances.astype(number)
     assert interpolation.filter is not None, "the rule has a filter"
     with np.errstate(invalid="ignore"):  # sin(0) / 0, which is not selected
         weights = interpolation.filter(distances, _NumpyMaths())
@@ -269,15 +287,21 @@ def _filtered(interpolation: Interpolation, geometries: Sequence[AxisGeometry], 
     # The sum is taken in order; NumPy's own sum is pairwise.
     total = np.add.accumulate(weights, axis=2)[:, :, -1:]
     np.divide(weights, total, out=weights, where=total != 0)
-    if fixed:  # rounded half away from zero
-        bits = Arithmetic.PILLOW_FIXED.spec.bits
-        scaled = weights * float(1 << bits)
-        weights = (scaled + np.copysign(0.5, scaled)).astype(np.int32)
+    if spec.bits:  # rounded half away from zero
+        unused = np.array([[[spec.bits - fraction_bits(interpolation, one.max())]] for one in weights])
+        scaled = weights * 2.0 ** (spec.bits - unused)
+        weights = (scaled + np.copysign(0.5, scaled)).astype(np.int32) << unused.astype(np.int32)
     most = counts.max(axis=1, initial=1).tolist()
     return [
         AxisTaps(starts[number], counts[number], np.ascontiguousarray(weights[number, :, :reached]), 0, axis.source)
         for number, (axis, reached) in enumerate(zip(geometries, most, strict=True))
     ]
+
+
+def fraction_bits(interpolation: Interpolation, largest: float) -> int:
+    """The fractional bits of an axis's integer weights, the largest of which is `largest`."""
+    bits, most = Arithmetic.FIXED_POINT.spec.bits, 1 << (interpolation.weight_bits - 1)
+    return next((used for used in range(bits) if int(0.5 + largest * 2.0 ** (used + 1)) >= most), bits)
 
 
 class _NumpyMaths:
@@ -293,34 +317,36 @@ class _NumpyMaths:
 
     def sine(self, x: Array) -> Array:
         """One value at a time: NumPy's vectorised sine rounds otherwise than the C library's."""
-        return np.array([sin(number) for number in x.ravel().tolist()], np.float64).reshape(x.shape)
+        return np.array([sin(number) for number in x.ravel().tolist()], x.dtype).reshape(x.shape)
 
     def cosine(self, x: Array) -> Array:
         """One value at a time, likewise."""
-        return np.array([cos(number) for number in x.ravel().tolist()], np.float64).reshape(x.shape)
+        return np.array([cos(number) for number in x.ravel().tolist()], x.dtype).reshape(x.shape)
 
 
 class FilteredAxes:
-    """Taps by filter, type of the weights and geometry; of more than `most` axes the oldest are given up."""
+    """Taps by filter, arithmetic and geometry; of more than `most` axes the oldest are given up."""
 
     def __init__(self, most: int) -> None:
         """Begin with none."""
         self._most = most
-        self._known: dict[tuple[Interpolation, bool, AxisGeometry], AxisTaps] = {}
+        self._known: dict[tuple[Interpolation, Arithmetic, AxisGeometry], AxisTaps] = {}
         self._evicting = Lock()
 
-    def taps(self, interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
+    def taps(
+        self, interpolation: Interpolation, arithmetic: Arithmetic, geometries: Sequence[AxisGeometry]
+    ) -> list[AxisTaps]:
         """The taps of each geometry; those of one result size are computed together."""
-        taps = {axis: self._known.get((interpolation, fixed, axis)) for axis in geometries}
+        taps = {axis: self._known.get((interpolation, arithmetic, axis)) for axis in geometries}
         missing: dict[int, list[AxisGeometry]] = {}
         for axis, known in taps.items():
             if known is None:
                 missing.setdefault(axis.target, []).append(axis)
         for axes in missing.values():
-            computed = dict(zip(axes, filter_taps(interpolation, axes, fixed=fixed), strict=True))
+            computed = dict(zip(axes, filter_taps(interpolation, arithmetic, axes), strict=True))
             taps |= computed
             with self._evicting:
-                self._known |= {(interpolation, fixed, axis): one for axis, one in computed.items()}
+                self._known |= {(interpolation, arithmetic, axis): one for axis, one in computed.items()}
                 for key in list(self._known)[: -self._most]:
                     del self._known[key]
         return [one for axis in geometries if (one := taps[axis]) is not None]

@@ -42,6 +42,9 @@ InterpolationName: TypeAlias = Literal[
     "opencv-nearest",
     "opencv-area",
     "opencv-cubic",
+    "torch-bilinear",
+    "torch-bicubic",
+    "torch-lanczos",
 ]
 """The library and its filter, of `resize` and its relatives."""
 
@@ -154,7 +157,7 @@ class Arithmetic(StrEnum):
     """How sums of taps become pixels."""
 
     COPY = "copy"
-    PILLOW_FIXED = "pillow-fixed"
+    FIXED_POINT = "fixed-point"
     PILLOW_DOUBLE = "pillow-double"
     OPENCV_LINEAR = "opencv-linear"
     OPENCV_EXACT = "opencv-exact"
@@ -162,6 +165,7 @@ class Arithmetic(StrEnum):
     OPENCV_MEAN = "opencv-mean"
     OPENCV_QUARTER = "opencv-quarter"
     OPENCV_FLOAT = "opencv-float"
+    TORCH_FLOAT = "torch-float"
 
     @property
     def spec(self) -> ArithmeticSpec:
@@ -173,7 +177,7 @@ _SPECS: Final = {
     arithmetic: ArithmeticSpec(weights, bits, Finish(first), Finish(second), shift, words)
     for arithmetic, weights, bits, first, second, shift, words in (
         (Arithmetic.COPY, "int32", 0, "kept", "kept", 0, "each pixel is a copy of one source pixel"),
-        (Arithmetic.PILLOW_FIXED, "int32", 22, "shifted", "shifted", 22,
+        (Arithmetic.FIXED_POINT, "int32", 22, "shifted", "shifted", 22,
          "each pass: (sum of taps + 2^21) >> 22 in 32 bits, clamped to 0..255; 8 bits between"),
         (Arithmetic.PILLOW_DOUBLE, "float64", 0, "half up", "half up", 0,
          "each pass: the sum of taps in float64, in order; the source's type between"),
@@ -189,6 +193,8 @@ _SPECS: Final = {
          "both passes: sums of whole pixels; then (sum + 2) >> 2"),
         (Arithmetic.OPENCV_FLOAT, "float32", 0, "kept", "half even", 0,
          "both passes: sums of taps in float32, in order; integers half to even, saturated"),
+        (Arithmetic.TORCH_FLOAT, "float32", 0, "half even", "half even", 0,
+         "each pass: the sum of taps in float32, in order"),
     )
 }  # fmt: skip
 
@@ -206,7 +212,9 @@ class Interpolation:
 
     `arithmetic_of` has the element types that the rule resizes, apart from integer scale factors. A "filter"
     weights a source pixel by `filter` at its distance, and reads `support` pixels to either side, both counted in
-    pixels of the coarser of the two grids.
+    pixels of the coarser of the two grids. Its integer weights have 22 fractional bits, of which an axis uses as many
+    as leave its largest weight within `weight_bits` bits. With `cuts_boxes` the whole pixels that a box touches are cut
+    out first, and taps end at their edges.
     """
 
     name: InterpolationName
@@ -214,6 +222,8 @@ class Interpolation:
     arithmetic_of: Mapping[str, Arithmetic]
     filter: Filter | None = None
     support: float = 0.0
+    weight_bits: int = 32
+    cuts_boxes: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -235,11 +245,12 @@ class Interpolation:
 
 
 _PILLOW: Final = {
-    "uint8": Arithmetic.PILLOW_FIXED,
+    "uint8": Arithmetic.FIXED_POINT,
     "uint16": Arithmetic.PILLOW_DOUBLE,
     "float32": Arithmetic.PILLOW_DOUBLE,
 }
 _OPENCV: Final = dict.fromkeys(("uint8", "uint16", "float32"), Arithmetic.OPENCV_FLOAT)
+_TORCH: Final = {"uint8": Arithmetic.FIXED_POINT, "float32": Arithmetic.TORCH_FLOAT}
 
 INTERPOLATIONS: Final[Mapping[str, Interpolation]] = {
     rule.name: rule
@@ -255,6 +266,9 @@ INTERPOLATIONS: Final[Mapping[str, Interpolation]] = {
         Interpolation("opencv-nearest", "nearest", {}),
         Interpolation("opencv-area", "area", _OPENCV),
         Interpolation("opencv-cubic", "cubic", {**_OPENCV, "uint8": Arithmetic.OPENCV_CUBIC}),
+        Interpolation("torch-bilinear", "filter", _TORCH, _triangle, 1.0, weight_bits=16, cuts_boxes=True),
+        Interpolation("torch-bicubic", "filter", _TORCH, _cubic, 2.0, weight_bits=16, cuts_boxes=True),
+        Interpolation("torch-lanczos", "filter", _TORCH, _lanczos, 3.0, weight_bits=16, cuts_boxes=True),
     )
 }
 """Every rule by its name."""
@@ -281,7 +295,8 @@ def arithmetic_of(interpolation: Interpolation, element: ElementType) -> Arithme
         return Arithmetic.COPY
     arithmetic = interpolation.arithmetic_of.get(element.name)
     if arithmetic is None:
-        types = "uint8" if len(interpolation.arithmetic_of) == 1 else "uint8, uint16 and float32"
+        *first, last = interpolation.arithmetic_of
+        types = f"{', '.join(first)} and {last}" if first else last
         raise ElementTypeError(
             f"interpolation={str(interpolation)!r} resizes {types}, and the source holds {element}: relayout it with "
             "dtype= first, or take a nearest interpolation, which moves elements of every type."

@@ -22,6 +22,7 @@ from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_re
 from stridedgpu.devices.cpu.compiled.compiler import LoopError
 from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
+from stridedgpu.values.interpolation import interpolation_named
 
 pytestmark = needs_compiler
 
@@ -35,7 +36,16 @@ INTERPOLATIONS = (
     "opencv-linear-exact",
     "opencv-cubic",
     "opencv-nearest",
+    "torch-bilinear",
+    "torch-bicubic",
+    "torch-lanczos",
 )
+
+
+def resizes_type(interpolation: str, element: str) -> bool:
+    """Whether the rule's library resizes this type."""
+    rule = interpolation_named(interpolation)
+    return rule.is_nearest or element in rule.arithmetic_of
 
 
 def on(path: str, case: Resize, source: Array, **arguments: Any) -> Array:
@@ -73,6 +83,7 @@ def test_every_execution_has_the_same_bits(
 @given(case=resizes(120), element=st.sampled_from(["uint16", "float32"]), cast=st.booleans())
 def test_other_elements(interpolation: str, case: Resize, element: str, cast: bool) -> None:
     """uint16 and float32 in float arithmetic, infinities and NaN among the floats."""
+    element = element if resizes_type(interpolation, element) else "float32"
     picture = case.picture(element)
     if element == "float32":
         picture.reshape(-1)[:: max(7, picture.size // 5)] = [np.nan, np.inf, -0.0][case.seed % 3]
@@ -221,7 +232,7 @@ def test_every_rule_is_compiled() -> None:
     for interpolation in INTERPOLATIONS:
         for element in ("uint8", "uint16", "float32"):
             for passes in ("horizontal", "vertical") if interpolation in PILLOW else ("horizontal",):
-                if element != "uint8" and interpolation == "opencv-linear-exact":
+                if not resizes_type(interpolation, element):
                     continue
                 photo = sg.BufferTensorDesc(element, (3, 480, 640), (1, 1920, 3))
                 plan = sg.plan_resize(
@@ -431,7 +442,7 @@ def test_windows_whose_loop_cannot_be_compiled_are_resized_by_numpy(monkeypatch:
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_pictures_without_channels_are_resized_to_none(interpolation: str, dtype: str) -> None:
     """Bands of no pixels have no loop."""
-    if (interpolation, dtype) == ("opencv-linear-exact", "float32"):
+    if not resizes_type(interpolation, dtype):
         pytest.skip("OpenCV resizes uint8 by this rule alone")
     with picking_by("compiled, 2 threads"):
         for shape in ((20, 30, 0), (2, 20, 30, 0)):

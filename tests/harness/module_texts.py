@@ -212,8 +212,9 @@ def _crops(layout: str, dtype: str, origin: tuple[int, int]) -> Texts:
 
 
 def _resizes(rule: str, element: str, channels: int, size: tuple[int, int], layout: str) -> Texts:
-    if element != "uint8" and rule == "opencv-linear-exact":
-        return  # which is for bytes
+    types = INTERPOLATIONS[rule].arithmetic_of
+    if types and element not in types:
+        return
     options = {"dtype": "float16", "scale": 0.5} if size == _HALF else {}
     picture = _picture(element, channels)
     yield from _asked(sg.resize, picture, size, dims="HWC", layout=layout, interpolation=rule, **options)

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-__all__ = ["PILLOW_FILTERS", "Resize", "cv2_resize", "pictures", "pillow_passes", "pillow_resize", "resizes"]
+__all__ = [
+    "PILLOW_FILTERS",
+    "Resize",
+    "cv2_resize",
+    "pictures",
+    "pillow_passes",
+    "pillow_resize",
+    "resizes",
+    "torch_resize",
+]
 
 Array = NDArray[Any]
 
@@ -105,6 +114,26 @@ def cv2_resize(picture: Array, case: Resize, name: str) -> Array:
         picture = picture[top:bottom, left:right]
     height, width = case.target
     return cv2.resize(picture, (width, height), interpolation=filters[name]).reshape(height, width, -1)
+
+
+def torch_resize(picture: Array, case: Resize, name: str) -> Array:
+    """torch's antialiased result of the box's pixels, four channels at a time.
+
+    More than four channels that become one column come out of torch otherwise.
+    """
+    torch = pytest.importorskip("torch", reason="the oracle is torch")
+    if case.box is not None:
+        top, left, bottom, right = (int(edge) for edge in case.box)
+        picture = picture[top:bottom, left:right]
+    tensor = torch.from_numpy(np.ascontiguousarray(np.moveaxis(picture, -1, 0)))[None]
+    try:
+        parts = [
+            torch.nn.functional.interpolate(part, case.target, mode=name, antialias=True)[0].numpy()
+            for part in tensor.split(4, 1)
+        ]
+    except (NotImplementedError, ValueError) as error:
+        pytest.skip(f"this torch has no such filter: {error}")
+    return np.moveaxis(np.concatenate(parts), 0, -1)
 
 
 def pictures(picture: Array) -> list[tuple[Array, str]]:

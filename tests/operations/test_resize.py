@@ -1,11 +1,13 @@
-"""`resize` has the bits of Pillow and OpenCV, in every layout, and converts as `relayout` does."""
+"""`resize` has the bits of Pillow, OpenCV and torch, in every layout, and converts as `relayout` does."""
 
 from __future__ import annotations
 
 import platform
+from hashlib import sha256
 
 import numpy as np
 import pytest
+from harness.cpu_paths import cpu_paths, picking_by
 from harness.profiles import examples
 from harness.resize_cases import (
     PILLOW_FILTERS,
@@ -15,12 +17,14 @@ from harness.resize_cases import (
     pillow_passes,
     pillow_resize,
     resizes,
+    torch_resize,
 )
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 
 ANTIALIASED = sorted(set(PILLOW_FILTERS) - {"nearest"})
+TORCH = ("bilinear", "bicubic", "lanczos")
 OPENCV = ("linear", "linear-exact", "nearest", "area")
 PILLOW_TYPES = ["uint8", "uint8", "uint8"]
 if platform.machine() not in ("aarch64", "arm64"):
@@ -93,6 +97,109 @@ def test_opencv_float32(case: Resize) -> None:
     np.testing.assert_allclose(made, expected, rtol=0, atol=1e-3)
 
 
+@pytest.mark.interop
+@pytest.mark.parametrize("name", TORCH)
+@settings(max_examples=examples(120))
+@given(case=resizes(boxes="whole"), extreme=st.booleans())
+def test_torch(name: str, case: Resize, extreme: bool) -> None:
+    """uint8 has torch's bits; a box is cut out first, as by torchvision's `resized_crop`."""
+    picture = case.picture()
+    picture = (picture > 127).astype(np.uint8) * 255 if extreme else picture
+    made = sg.resize(picture, case.target, dims="HWC", interpolation=f"torch-{name}", box=case.box)
+    np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), torch_resize(picture, case, name))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("name", TORCH)
+@settings(max_examples=examples(60))
+@given(case=resizes(boxes="whole"))
+def test_torch_float32(name: str, case: Resize) -> None:
+    """float32 is near torch's, whose loops for AVX2 fuse products and sums."""
+    torch = pytest.importorskip("torch", reason="the oracle is torch")
+    picture = case.picture("float32")
+    if case.target[1] == 1:
+        return
+    made = sg.resize(picture, case.target, dims="HWC", interpolation=f"torch-{name}", box=case.box, layout="HWC")
+    expected, resized = torch_resize(picture, case, name), np.moveaxis(made.numpy(), 0, -1)
+    np.testing.assert_allclose(resized, expected, rtol=0, atol=3e-6 * np.abs(picture).max())
+    if name != "lanczos" and torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        np.testing.assert_array_equal(resized, expected)
+
+
+FROZEN = {
+    "bilinear": (
+        ((30, 40), (7, 9), "6bf001f1ff95ef3a"),
+        ((7, 9), (30, 40), "1900a5b7c0599a5b"),
+        ((33, 20), (33, 7), "a59c1475af812e24"),
+        ((20, 33), (7, 33), "238fec5223c6ab57"),
+        ((101, 211), (23, 24), "799317292866d09b"),
+        ((5, 160), (160, 5), "5d8551eebded125b"),
+        ((64, 48), (32, 24), "306bd549438b41ad"),
+        ((90, 17), (1, 16), "7c0042ef2d7c447f"),
+        ((17, 90), (50, 50), "23dad7459a76c602"),
+        ((300, 200), (224, 224), "04bbca5856cd0af5"),
+        ((224, 224), (61, 301), "024d0971e7b93226"),
+        ((12, 500), (12, 224), "3fd38bc014dd7cae"),
+    ),
+    "bicubic": (
+        ((30, 40), (7, 9), "49374faa8c53ad8b"),
+        ((7, 9), (30, 40), "4009b13639139f76"),
+        ((33, 20), (33, 7), "0633005489c17933"),
+        ((20, 33), (7, 33), "8e288f93aadc52b8"),
+        ((101, 211), (23, 24), "fb2ae292155b8d11"),
+        ((5, 160), (160, 5), "d1bb2361771f9b87"),
+        ((64, 48), (32, 24), "b1155d6bb6bc68e8"),
+        ((90, 17), (1, 16), "72ece4044380f19a"),
+        ((17, 90), (50, 50), "6f0f64dfffd8eb38"),
+        ((300, 200), (224, 224), "a1caccbd8f15d97b"),
+        ((224, 224), (61, 301), "fd2c81810ccbc66e"),
+        ((12, 500), (12, 224), "19512cca92fc26e7"),
+    ),
+    "lanczos": (
+        ((30, 40), (7, 9), "cc889d0d43b5ae60"),
+        ((7, 9), (30, 40), "d89acb33a9fdb428"),
+        ((33, 20), (33, 7), "3c8ef9551bdc0ed3"),
+        ((20, 33), (7, 33), "91ee5afcebb70c19"),
+        ((101, 211), (23, 24), "3464beacf017f616"),
+        ((5, 160), (160, 5), "fb43082a2b9a7ed9"),
+        ((64, 48), (32, 24), "afc98d505ba35638"),
+        ((90, 17), (1, 16), "593567b6fde5d456"),
+        ((17, 90), (50, 50), "e3a128703f18127b"),
+        ((300, 200), (224, 224), "7a490a417cbcb2ef"),
+        ((224, 224), (61, 301), "137e3fdcdead9d99"),
+        ((12, 500), (12, 224), "e82902cb5377d1d1"),
+    ),
+}  # fmt: skip
+"""Sizes of source and result, and the beginning of the SHA-256 of torch 2.13's bytes, by filter."""
+
+
+@cpu_paths
+@pytest.mark.parametrize("name", TORCH)
+def test_torch_where_it_is_not_installed(name: str, path: str) -> None:
+    """The bytes that torch 2.13 gives for images of a formula: every value within 251, in no order."""
+    with picking_by(path):
+        for source, target, beginning in FROZEN[name]:
+            picture = (np.arange(source[0] * source[1] * 3, dtype=np.uint64) ** 2 * 7 % 251).astype(np.uint8)
+            resized = sg.resize(picture.reshape(*source, 3), target, dims="HWC", interpolation=f"torch-{name}")
+            pixels = np.ascontiguousarray(np.moveaxis(resized.numpy(), 0, -1))
+            assert sha256(pixels).hexdigest().startswith(beginning), (source, target)
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_what_torch_has_no_rule_for(name: str) -> None:
+    """16 bits, another first pass, alpha; a fractional box has no pixels of its neighbours."""
+    picture, rule = Resize((20, 30), (7, 8), None, 4, 1).picture(), {"interpolation": f"torch-{name}", "dims": "HWC"}
+    with pytest.raises(sg.ElementTypeError, match="resizes uint8 and float32, and the source holds uint16"):
+        sg.resize(picture.astype(np.uint16), (7, 8), **rule)
+    with pytest.raises(sg.LayoutError, match="passes='vertical' is Pillow's"):
+        sg.resize(picture, (7, 8), passes="vertical", **rule)
+    with pytest.raises(sg.LayoutError, match="with Pillow's interpolations"):
+        sg.resize(picture, (7, 8), premultiply=True, **rule)
+    part = sg.resize(picture, (7, 8), box=(2.5, 3.25, 14.5, 20.0), **rule).numpy()
+    cut = sg.resize(picture[2:15, 3:20], (7, 8), box=(0.5, 0.25, 12.5, 17.0), **rule).numpy()
+    np.testing.assert_array_equal(part, cut)
+
+
 @pytest.mark.parametrize("name", ANTIALIASED)
 @settings(max_examples=examples(40))
 @given(case=resizes(), clear=st.booleans())
@@ -120,7 +227,7 @@ def test_premultiplied_alpha(name: str, case: Resize, clear: bool) -> None:
 @settings(max_examples=examples(60))
 @given(
     case=resizes(60),
-    interpolation=st.sampled_from(["pillow-bicubic", "opencv-linear", "opencv-area", "pillow-nearest"]),
+    interpolation=st.sampled_from(["pillow-bicubic", "opencv-linear", "pillow-nearest", "torch-bicubic"]),
     dtype=st.sampled_from([None, "float16", "float32", "int16"]),
     swaps=st.booleans(),
     layout=st.sampled_from(["CHW", "HWC"]),

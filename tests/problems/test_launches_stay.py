@@ -81,7 +81,7 @@ DIGESTS = {
     relayouts: "b94e842d1bd6d066",
     gathers: "ae534ed7a2c35362",
     crops: "f044f103efd38696",
-    resizes: "315604bf984de012",
+    resizes: "103dc2ffb559fe5f",
     frames: "7ba92383b49ea1b8",
 }
 

@@ -8,7 +8,8 @@ from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
 from stridedgpu.problems.resize_taps import AxisGeometry, AxisTaps, FilteredAxes, filter_taps
-from stridedgpu.values.interpolation import interpolation_named
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.interpolation import Arithmetic, arithmetic_of, interpolation_named
 
 
 @st.composite
@@ -28,27 +29,29 @@ def same(left: AxisTaps, right: AxisTaps) -> bool:
     )
 
 
-@pytest.mark.parametrize("fixed", [True, False], ids=["22 bits", "float64"])
-@pytest.mark.parametrize("interpolation", ["pillow-box", "pillow-bicubic", "pillow-lanczos"])
+@pytest.mark.parametrize("element", ["uint8", "float32"])
+@pytest.mark.parametrize("interpolation", ["pillow-box", "pillow-bicubic", "pillow-lanczos", "torch-bicubic"])
 @settings(max_examples=examples(30))
 @given(geometries=st.lists(axes(), max_size=8), again=st.lists(axes(), max_size=3), most=st.integers(1, 9))
 def test_axes_are_computed_together_as_alone(
-    interpolation: str, fixed: bool, geometries: list[AxisGeometry], again: list[AxisGeometry], most: int
+    interpolation: str, element: str, geometries: list[AxisGeometry], again: list[AxisGeometry], most: int
 ) -> None:
     """New ones, ones that were seen before, and ones that were given up."""
     rule, known = interpolation_named(interpolation), FilteredAxes(most)
+    arithmetic = arithmetic_of(rule, element_type(element))
     for asked in (geometries, again + geometries[:2], geometries):
-        for axis, taps in zip(asked, known.taps(rule, asked, fixed=fixed), strict=True):
-            assert same(taps, filter_taps(rule, [axis], fixed=fixed)[0])
+        for axis, taps in zip(asked, known.taps(rule, arithmetic, asked), strict=True):
+            assert same(taps, filter_taps(rule, arithmetic, [axis])[0])
 
 
 def test_what_is_known_is_not_computed_again() -> None:
     """The newest axes stay."""
     first, second, third = (AxisGeometry(10, 0.0, 10.0, size) for size in (3, 4, 5))
     known, rule = FilteredAxes(2), interpolation_named("pillow-bilinear")
-    taps = known.taps(rule, [first, second], fixed=True)
-    assert known.taps(rule, [second, first], fixed=True)[0] is taps[1]
-    known.taps(rule, [third], fixed=True)
-    again = known.taps(rule, [first, second], fixed=True)
+    fixed = Arithmetic.FIXED_POINT
+    taps = known.taps(rule, fixed, [first, second])
+    assert known.taps(rule, fixed, [second, first])[0] is taps[1]
+    known.taps(rule, fixed, [third])
+    again = known.taps(rule, fixed, [first, second])
     assert again[0] is not taps[0]
     np.testing.assert_array_equal(again[0].weights, taps[0].weights)

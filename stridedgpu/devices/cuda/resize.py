@@ -382,7 +382,12 @@ def _store_width(problem: ResizeProblem, *, pixels: bool) -> Width:
 _SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 4x")
 """`sg::ResizeSample`, aligned to 16 bytes."""
 
-_COPIED: Final = {Arithmetic.COPY: 1, Arithmetic.PILLOW_FIXED: 1 << 22, Arithmetic.PILLOW_DOUBLE: 1}
+_COPIED: Final = {
+    Arithmetic.COPY: 1,
+    Arithmetic.FIXED_POINT: 1 << 22,
+    Arithmetic.PILLOW_DOUBLE: 1,
+    Arithmetic.TORCH_FLOAT: 1,
+}
 """The weight of the one tap of an axis that has no pass: sums come out as they went in."""
 
 

@@ -16,7 +16,16 @@ import pytest
 from harness.cpu_paths import picking_by
 from harness.emulator.cases import collected
 from harness.emulator.marks import emulated
-from harness.resize_cases import Array, Resize, cv2_resize, pictures, pillow_passes, pillow_resize, resizes
+from harness.resize_cases import (
+    Array,
+    Resize,
+    cv2_resize,
+    pictures,
+    pillow_passes,
+    pillow_resize,
+    resizes,
+    torch_resize,
+)
 from harness.resize_launches import LaunchedResize, check_resizes, program_each
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
@@ -172,7 +181,7 @@ class Draw(LaunchedResize):
     def check_library(self) -> None:
         """The same by the library of the rule."""
         library, name = self.rule.interpolation.name.split("-", 1)
-        oracle = pillow_resize if library == "pillow" else cv2_resize
+        oracle = {"pillow": pillow_resize, "opencv": cv2_resize, "torch": torch_resize}[library]
         channels = list(self.values["channels"] or range(self.cases[0].channels))
         for case, window, made in zip(self.cases, self.windows, self.by_numpy.numpy(), strict=True):
             top, left, height, width = window.place
@@ -211,8 +220,8 @@ class Kind:
 def kinds(draw: st.DrawFn, interpolation: str) -> Kind:
     """Types, conversion, channels, memory order and first pass."""
     named = interpolation_named(interpolation)
-    types = ["uint8", "uint8", "uint8", "uint16", "float32"] + ["int64", "float64"] * named.is_nearest
-    source = "uint8" if interpolation == "opencv-linear-exact" else draw(st.sampled_from(types))
+    types = ["uint8", "uint8", *(named.arithmetic_of or ("uint8", "uint16", "float32", "int64", "float64"))]
+    source = draw(st.sampled_from(types))
     passes = ["horizontal", "vertical", "pillow-13", "pillow-13"] if named.is_pillow else ["horizontal"]
     channels = draw(st.integers(1, 12))
     chosen = draw(st.none() | st.lists(st.integers(0, channels - 1), min_size=1, max_size=channels, unique=True))

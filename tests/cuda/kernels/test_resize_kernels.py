@@ -202,6 +202,7 @@ SOURCES = (
     ("uint16", "opencv-cubic"),
     ("float32", "pillow-lanczos"),
     ("float32", "opencv-linear"),
+    ("float32", "torch-bilinear"),
 )
 
 

@@ -185,7 +185,7 @@ def _filter_kernel(problem: ResizeProblem, shape: RowShape, *, columns_first: bo
     """The kernel of Pillow's filters over bytes, one for all geometries."""
     widest, pairs, _ = instructions()
     copies, element = (False, False), problem.conversion.source
-    passes = passes_of(Arithmetic.PILLOW_FIXED, element, copies, pairs=pairs, widest=widest)
+    passes = passes_of(Arithmetic.FIXED_POINT, element, copies, pairs=pairs, widest=widest)
     return ResizeKernel(*passes, shape.channels, shape.step, columns_first)
 
 

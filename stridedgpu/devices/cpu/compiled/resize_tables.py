@@ -1,6 +1,6 @@
 """The tables of one geometry as a resize's machine code reads them: groups of taps, source rows, scratch memory.
 
-NumPy makes the tables of any rule from `AxisTaps`. Those of Pillow's filters over bytes are made by a compiled loop:
+NumPy makes the tables of any rule from `AxisTaps`. Those of filters over bytes are made by a compiled loop:
 random boxes never recur, and NumPy takes longer than the resize. The loop runs the same operations of float64 in the
 same order as `problems.resize_taps`, none of them fused.
 """
@@ -16,7 +16,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.problems.resize_taps import Array, AxisTaps, FilterSteps, WindowTaps, filter_steps, pillow_columns_first
+from stridedgpu.problems.resize_taps import (
+    Array,
+    AxisTaps,
+    FilterSteps,
+    WindowTaps,
+    filter_steps,
+    fraction_bits,
+    pillow_columns_first,
+)
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Arithmetic, Interpolation, arithmetic_of
 
@@ -179,14 +187,16 @@ def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
 
 
 class FilterAxis(NamedTuple):
-    """One axis of a resize by one of Pillow's filters: source pixels `first` to `first + source` have its taps.
+    """One axis of a resize by a filter: source pixels `first` to `first + source` have its taps.
 
-    `pixels` are the first pixel of the result, the distance to the next, 1 or -1, and their count.
+    `target` is the number of pixels of the whole axis. `pixels` are the first pixel of the result, the distance to the
+    next, 1 or -1, and their count.
     """
 
     steps: FilterSteps
     first: int
     source: int
+    target: int
     pixels: tuple[int, int, int]
 
     @property
@@ -228,18 +238,22 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
         return None
     if problem.conversion.matrix is not None or _sines() is None:
         return None
-    if arithmetic_of(rule.interpolation, problem.conversion.source) is not Arithmetic.PILLOW_FIXED:
+    if arithmetic_of(rule.interpolation, problem.conversion.source) is not Arithmetic.FIXED_POINT:
         return None
-    sizes, _, (row, column) = window.resized()
-    down, along = window.axes()
+    _, _, (row, column) = problem.resized(window)
+    down, along = problem.axes(window)
     above, before, _, width = window.place
     first, begin, seen_height, seen_width = problem.visible(window)
     if down.is_whole or along.is_whole:
         return None
     start, step = (width - 1 - (begin - before), -1) if window.flip else (begin - before, 1)
     return FilterAxes(
-        FilterAxis(filter_steps(rule.interpolation, down), row, sizes[0], (first - above, 1, seen_height)),
-        FilterAxis(filter_steps(rule.interpolation, along), column, sizes[1], (start, step, seen_width)),
+        FilterAxis(
+            filter_steps(rule.interpolation, down), row, down.source, down.target, (first - above, 1, seen_height)
+        ),
+        FilterAxis(
+            filter_steps(rule.interpolation, along), column, along.source, along.target, (start, step, seen_width)
+        ),
         pillow_columns_first(rule.passes, down, along),
     )
 
@@ -247,7 +261,7 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
 def filter_tables(
     interpolation: Interpolation, axes: FilterAxes, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool
 ) -> Tables:
-    """The tables of Pillow's filters: source rows that are read follow each other without a gap."""
+    """The tables of filters: source rows that are read follow each other without a gap."""
     (first, last), step = columns, kernel.step
     step, origin = (-step, (last - 1) * step) if mirrored else (step, -first * step)
     along, columns_memory = filter_table(interpolation, axes.columns, step=step, origin=origin)
@@ -265,13 +279,15 @@ def filter_tables(
 
 
 _STEPS: Final = FilterSteps._fields
-_NUMBERS: Final = ("source", "first", "next", "count", "step", "origin", "mask", "groups")
-_ADDRESSES: Final = ("sine", "cosine", "counts", "firsts", "ends", "indices", "weights", "sums")
+_NUMBERS: Final = ("source", "target", "first", "next", "count", "step", "origin", "mask", "groups")
+_ADDRESSES: Final = ("sine", "cosine", "counts", "firsts", "ends", "indices", "weights", "values")
 
 _PARAMETERS: Final = struct.Struct(f"={len(_STEPS)}d{len(_NUMBERS) + len(_ADDRESSES)}q")
 """The parameters of the loop, in the order of these names."""
 
 _WORD: Final = 8
+
+_BITS: Final = Arithmetic.FIXED_POINT.spec.bits
 
 
 def filter_table(
@@ -284,7 +300,8 @@ def filter_table(
     memory for them.
     """
     (start, ahead, count), groups = axis.pixels, (axis.most_taps + 1) // 2
-    sizes = (_PARAMETERS.size // _WORD, count, count, count, 2 * count * groups, count * groups, 2 * groups + 1)
+    values = (2 * groups + 2) * (axis.target if _has_narrow_weights(interpolation) else 1)
+    sizes = (_PARAMETERS.size // _WORD, count, count, count, 2 * count * groups, count * groups, values)
     try:
         memory = np.empty(sum(sizes), np.int64)
     except MemoryError as error:
@@ -294,7 +311,7 @@ def filter_table(
         places.append(places[-1] + size * _WORD)
     sines = _sines()
     assert sines is not None, "axes have been made"
-    numbers = axis.source, start, ahead, count, step, origin + axis.first * step, mask, groups
+    numbers = axis.source, axis.target, start, ahead, count, step, origin + axis.first * step, mask, groups
     _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *sines, *places[1:])
     loop_of(_TableKernel(interpolation)).alone(0, 0, places[0], 0, 1)
     return {"groups": groups, **dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))}, memory
@@ -370,6 +387,11 @@ class _Maths(NamedTuple):
         return _Number(x.code, x.code.call_for("double", self.cos, x.value))
 
 
+def _has_narrow_weights(interpolation: Interpolation) -> bool:
+    """Whether the fractional bits of an axis's weights depend on the largest of them."""
+    return fraction_bits(interpolation, 1.0) < _BITS
+
+
 @dataclass(frozen=True, slots=True)
 class _TableKernel:
     """The loop: for each pixel its filter's values and their sum, then their shares of it in 22 bits, two by two."""
@@ -378,66 +400,133 @@ class _TableKernel:
 
     def text(self, name: str) -> str:
         """The module with a function of this name."""
-        code = Code()
-        names = (*_STEPS, *_NUMBERS, *_ADDRESSES)
-        words = {
+        return _TableBuilder(self.interpolation).text(name)
+
+
+class _TableBuilder:
+    """One loop under construction.
+
+    The values of a pixel's taps are a row of memory, whose last word is their sum. Narrow weights need the largest
+    share of the whole axis: their loop first writes a row for each pixel of the axis. Others have one row for all.
+    """
+
+    def __init__(self, interpolation: Interpolation) -> None:
+        """Load the parameters."""
+        self._interpolation, self._narrow = interpolation, _has_narrow_weights(interpolation)
+        self._code = code = Code()
+        self._words = words = {
             field: code.load("double" if field in _STEPS else "i64", code.at(Value("ptr", "%parameters"), 8 * n), 8)
-            for n, field in enumerate(names)
+            for n, field in enumerate((*_STEPS, *_NUMBERS, *_ADDRESSES))
         }
-        low, scale, support, narrowing = (_Number(code, words[field]) for field in _STEPS)
-        tables = {field: code.pointer(words[field]) for field in _ADDRESSES}
-        filter_, maths = self.interpolation.filter, _Maths(tables["sine"], tables["cosine"])
-        assert filter_ is not None, "the rule has one"
+        self._low, self._scale, self._support, self._narrowing = (_Number(code, words[field]) for field in _STEPS)
+        self._tables = {field: code.pointer(words[field]) for field in _ADDRESSES}
+        self._maths = _Maths(self._tables["sine"], self._tables["cosine"])
+        self._sum_place = code.add(code.multiply(words["groups"], 2), 1)
 
-        def number(whole: Value) -> _Number:
-            return _Number(code, code.cast("sitofp", whole, "double"))
-
-        def store(value: Value, table: str, place: Value) -> None:
-            code.store(value, code.at(tables[table], code.multiply(place, _WORD)), _WORD)
-
-        with code.loop(0, words["count"]) as pixel:
-            center = low + (number(code.add(words["first"], code.multiply(pixel, words["next"]))) + 0.5) * scale
-            begin, end = (
-                code.cast("fptosi", (edge + 0.5).value, "i64") for edge in (center - support, center + support)
-            )
-            start = code.select(code.compare("icmp sgt", begin, 0), begin, code.full("i64", 0))
-            count = code.binary("sub", code.smaller(end, words["source"]), start)
-            zero = center.of(0.0)
-            with code.fold(count, [zero]) as (tap, total):
-                value = filter_((number(code.add(tap, start)) - center + 0.5) * narrowing, maths)
-                store(value.value, "sums", tap)
-                total[0] = code.binary("fadd", total[0], value.value)
-            store(zero, "sums", count)
-            total_ = _Number(code, total[0])
-            divisor = maths.select(total_.is_zero(), 1.0, total_)
-            pairs = code.binary("lshr", code.add(count, 1), 1)
-            with code.loop(0, pairs) as pair:
-                group = code.add(code.multiply(pixel, words["groups"]), pair)
-                weights = []
-                for half in range(2):
-                    tap = code.add(code.multiply(pair, 2), half)
-                    share = code.load("double", code.at(tables["sums"], code.multiply(tap, _WORD)), _WORD)
-                    weights.append(_fixed_point(_Number(code, share) / divisor))
-                    place = code.add(start, code.smaller(tap, code.add(count, -1)))
-                    index = code.add(code.multiply(place, words["step"]), words["origin"])
-                    store(code.binary("and", index, words["mask"]), "indices", code.add(code.multiply(group, 2), half))
-                parts = code.at(tables["weights"], code.multiply(group, _WORD))
-                uppers = [code.binary("ashr", weight, LOW_BITS) for weight in weights]
-                lowers = [code.binary("and", weight, (1 << LOW_BITS) - 1) for weight in weights]
-                for part, (left, right) in enumerate((uppers, lowers)):
-                    word = code.binary("or", code.binary("and", left, 0xFFFF), code.binary("shl", right, 16))
-                    code.store(word, code.at(parts, 4 * part), 4)
-            first = code.add(start, words["origin"])
-            for entry, table in ((pairs, "counts"), (first, "firsts"), (code.add(first, count), "ends")):
-                store(entry, table, pixel)
+    def text(self, name: str) -> str:
+        """The function."""
+        code, words = self._code, self._words
+        factor, unused = self._constant(float(1 << _BITS)), None
+        if self._narrow:
+            with code.fold(words["target"], [self._constant(0.0).value]) as (pixel, most):
+                most[0] = self._larger(self._filter(pixel), _Number(code, most[0])).value
+            factor, unused = self._precision(_Number(code, most[0]))
+        with code.loop(0, words["count"]) as place:
+            pixel = code.add(words["first"], code.multiply(place, words["next"]))
+            if not self._narrow:
+                self._filter(pixel)
+            self._write(place, pixel, factor, unused)
         return code.text(name)
 
+    def _filter(self, pixel: Value) -> _Number:
+        """Write a pixel's row of values: one more is 0. The result is the largest share of a tap."""
+        code, row, filter_ = self._code, self._row(pixel), self._interpolation.filter
+        center, start, count = self._span(pixel)
+        assert filter_ is not None, "the rule has one"
+        zero = self._constant(0.0).value
+        with code.fold(count, [zero, zero]) as (tap, carried):
+            value = filter_((self._number(code.add(tap, start)) - center + 0.5) * self._narrowing, self._maths)
+            code.store(value.value, code.at(row, code.multiply(tap, _WORD)), _WORD)
+            carried[:] = (_Number(code, carried[0]) + value).value, self._larger(value, _Number(code, carried[1])).value
+        total, most = (_Number(code, number) for number in carried)
+        total = self._maths.select(total.is_zero(), 1.0, total)
+        code.store(zero, code.at(row, code.multiply(count, _WORD)), _WORD)
+        code.store(total.value, code.at(row, code.multiply(self._sum_place, _WORD)), _WORD)
+        return most / total
 
-def _fixed_point(weight: _Number) -> Value:
-    """A weight with 22 fractional bits, rounded half away from zero."""
-    code, scaled = weight.code, weight * float(1 << Arithmetic.PILLOW_FIXED.spec.bits)
-    half = code.call("llvm.copysign.f64", "double", weight.of(0.5), scaled.value)
-    return code.cast("fptosi", (scaled + _Number(code, half)).value, "i32")
+    def _write(self, place: Value, pixel: Value, factor: _Number, unused: Value | None) -> None:
+        """Write the entries of a pixel of the result, `place`: weights are shares times `factor`, shifted left."""
+        code, words, row = self._code, self._words, self._row(pixel)
+        _, start, count = self._span(pixel)
+        total = _Number(code, code.load("double", code.at(row, code.multiply(self._sum_place, _WORD)), _WORD))
+        pairs = code.binary("lshr", code.add(count, 1), 1)
+        with code.loop(0, pairs) as pair:
+            group = code.add(code.multiply(place, words["groups"]), pair)
+            weights = []
+            for half in range(2):
+                tap = code.add(code.multiply(pair, 2), half)
+                value = _Number(code, code.load("double", code.at(row, code.multiply(tap, _WORD)), _WORD))
+                weight = _half_away(value / total * factor)
+                weights.append(weight if unused is None else code.binary("shl", weight, unused))
+                source = code.add(start, code.smaller(tap, code.add(count, -1)))
+                index = code.binary(
+                    "and", code.add(code.multiply(source, words["step"]), words["origin"]), words["mask"]
+                )
+                self._store(index, "indices", code.add(code.multiply(group, 2), half))
+            parts = code.at(self._tables["weights"], code.multiply(group, _WORD))
+            uppers = [code.binary("ashr", weight, LOW_BITS) for weight in weights]
+            lowers = [code.binary("and", weight, (1 << LOW_BITS) - 1) for weight in weights]
+            for part, (left, right) in enumerate((uppers, lowers)):
+                word = code.binary("or", code.binary("and", left, 0xFFFF), code.binary("shl", right, 16))
+                code.store(word, code.at(parts, 4 * part), 4)
+        first = code.add(start, words["origin"])
+        for entry, table in ((pairs, "counts"), (first, "firsts"), (code.add(first, count), "ends")):
+            self._store(entry, table, place)
+
+    def _precision(self, largest: _Number) -> tuple[_Number, Value]:
+        """As `fraction_bits`: two to the power of the bits that are used, and the bits that are not."""
+        code, most = self._code, float(1 << (self._interpolation.weight_bits - 1))
+        first = [(largest * 2.0).value, self._constant(1.0).value, code.full("i32", _BITS)]
+        with code.fold(code.full("i64", _BITS), first) as (_, carried):
+            scaled, factor = (_Number(code, number) for number in carried[:2])
+            fits = scaled + 0.5 < most
+            doubled = self._maths.select(fits, factor * 2.0, factor)
+            left = code.binary("sub", carried[2], code.value("i32", f"zext i1 {fits.value.name} to i32"))
+            carried[:] = (scaled * 2.0).value, doubled.value, left
+        return _Number(code, carried[1]), carried[2]
+
+    def _row(self, pixel: Value) -> Value:
+        """The memory of a pixel's values."""
+        if not self._narrow:
+            return self._tables["values"]
+        words = self._code.multiply(pixel, self._code.add(self._sum_place, 1))
+        return self._code.at(self._tables["values"], self._code.multiply(words, _WORD))
+
+    def _span(self, pixel: Value) -> tuple[_Number, Value, Value]:
+        """The centre of a pixel in the source, its first tap, and the number of its taps."""
+        code, center = self._code, self._low + (self._number(pixel) + 0.5) * self._scale
+        edges = center - self._support, center + self._support
+        begin, end = (code.cast("fptosi", (edge + 0.5).value, "i64") for edge in edges)
+        start = code.select(code.compare("icmp sgt", begin, 0), begin, code.full("i64", 0))
+        return center, start, code.binary("sub", code.smaller(end, self._words["source"]), start)
+
+    def _constant(self, number: float) -> _Number:
+        return _Number(self._code, self._low.of(number))
+
+    def _number(self, whole: Value) -> _Number:
+        return _Number(self._code, self._code.cast("sitofp", whole, "double"))
+
+    def _larger(self, left: _Number, right: _Number) -> _Number:
+        return self._maths.select(left > right, left, right)
+
+    def _store(self, value: Value, table: str, place: Value) -> None:
+        self._code.store(value, self._code.at(self._tables[table], self._code.multiply(place, _WORD)), _WORD)
+
+
+def _half_away(scaled: _Number) -> Value:
+    """A number as an integer of 32 bits, rounded half away from zero."""
+    half = scaled.code.call("llvm.copysign.f64", "double", scaled.of(0.5), scaled.value)
+    return scaled.code.cast("fptosi", (scaled + _Number(scaled.code, half)).value, "i32")
 
 
 # Scratch memory
