@@ -250,9 +250,6 @@ class GatherPolicy(NamedTuple):
     runs_ahead: int = 12
     """Runs between the copied and the prefetched one. With 4: 0.97."""
 
-    unrolled: int = 4
-    """Runs in one iteration of the unrolled loop over a chunk. With 1: 0.96, and 0.75 at worst."""
-
     most_lines_ahead: int = 16
     """The most cache lines of a run that are prefetched; the hardware prefetcher fetches the following ones. With 4:
     0.97, and 0.83 at worst."""
@@ -266,10 +263,6 @@ class GatherPolicy(NamedTuple):
 
     parts_of_run: int = 4
     """Parts of a long scattered run, which threads write independently; one thread takes 0.8 of the time without."""
-
-    short_loop: int = 8
-    """Steps up to which a loop is moved outside a longer one; as the inner loop it would leave vectors partly empty.
-    Without: 0.92 to 1.08, and 0.77 at worst, for two slices of many rows."""
 
     longest_step: int = 256
     """Bytes of one step along a long run: four cache lines. With one: 0.93, and 0.78 at worst."""

@@ -28,8 +28,8 @@ from .worker_pool import share
 
 __all__ = ["GatherCall", "compiled_gather", "gather_kernel", "plan_gather"]
 
-_GROUPED: Final = (1, 2, 4, 8)
-"""Run lengths, in bytes, that are combined into vectors."""
+_WORDS: Final = (1, 2, 4, 8)
+"""Bytes of a run that is one element, loaded or stored by itself."""
 
 _LEAST_STEPS: Final = 4
 """Vectors of a row from which on little of it is gathered twice, where the last vector overlaps the one before it."""
@@ -65,13 +65,6 @@ class _Nest:
         """Whether every step of the loops around `b` addresses different elements of the indexed side."""
         return all(loop.strides[1] for loop in (*self.outer, self.a) if loop.size > 1)
 
-    @property
-    def group(self) -> int:
-        """How many adjacent short runs fill a vector."""
-        if self.run not in _GROUPED or self.m is not _ONCE or self.b.strides[0] != self.run:
-            return 1
-        return power_of_two(min(self.b.size, LINE_BYTES // self.run))
-
 
 @dataclass(frozen=True, slots=True)
 class GatherCall:
@@ -97,8 +90,6 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     kernel, element, run, why = call.kernel, problem.dense.element, call.kernel.run, ""
     if not isinstance(kernel, Gather):
         kind, words = "elements", kernel.words
-    elif kernel.group > 1:
-        kind, words = "grouped_runs", f"{kernel.group} runs of {run} B put together to a vector"
     elif kernel.long:
         kind, words = "long_runs", f"runs in steps of {run} B"
     else:
@@ -211,13 +202,13 @@ def _of_elements(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherCall 
         return None
     if problem.scatters:
         in_turn = nest.items_differ and width is nest.b
-        return _spanning(problem, kind, nest, (width, rows)) if in_turn and nest.run in _GROUPED else None
+        return _spanning(problem, kind, nest, (width, rows)) if in_turn and nest.run in _WORDS else None
     call = None
     if mode != "wrap" and width.strides[1] == 0:
         call = _of_rows(problem, kind, nest, (width, rows)) or _of_long_rows(problem, kind, nest, (width, rows))
-    elif mode != "wrap" and nest.run in _GROUPED and (width.strides[1], rows.strides[1]) == (nest.run, 0):
+    elif mode != "wrap" and nest.run in _WORDS and (width.strides[1], rows.strides[1]) == (nest.run, 0):
         call = _of_columns(problem, kind, nest, (width, rows))
-    if call is None and nest.run in _GROUPED:
+    if call is None and nest.run in _WORDS:
         call = _spanning(problem, kind, nest, (width, rows))
     return call
 
@@ -231,8 +222,8 @@ def _of_rows(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[
     """Rows in registers."""
     (entry,), itemsize, (width, loop) = problem.indexed_axes, problem.dense.element.itemsize, loops
     # An index of a longer run stands for several elements.
-    unit, parts = (nest.run, 1) if nest.run in _GROUPED else (itemsize, nest.run // itemsize)
-    if unit not in _GROUPED or entry.stride * itemsize != nest.run:
+    unit, parts = (nest.run, 1) if nest.run in _WORDS else (itemsize, nest.run // itemsize)
+    if unit not in _WORDS or entry.stride * itemsize != nest.run:
         return None
     dense, indexed, index = loop.strides
     repeated = loop.size > 1 and not index
@@ -254,7 +245,7 @@ def _of_long_rows(
     (entry,), run, (width, rows) = problem.indexed_axes, nest.run, loops
     stride, wanted = entry.stride * problem.dense.element.itemsize, _wanted(problem) // run
     least = _LEAST_STEPS * min(GatherLongRows.lanes, LINE_BYTES // run)
-    if run not in _GROUPED or width.size < least or entry.size > MOST_POSITIONS:
+    if run not in _WORDS or width.size < least or entry.size > MOST_POSITIONS:
         return None
     limits, row_bytes = policy().gather, entry.size * run
     lines, span = -(-row_bytes // LINE_BYTES), problem.indexed.layout.span * problem.dense.element.itemsize
@@ -327,13 +318,8 @@ def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
     """The block of one item along the run (bytes), `m`, `b` and `a`, for about `wanted` bytes."""
     run = min(nest.run, max(wanted, policy().gather.longest_step))
     m = max(1, min(nest.m.size, wanted // run))
-    whole = nest.a.size if nest.a.size < policy().gather.short_loop else 1
-    b = max(1, min(nest.b.size, wanted // (run * m * whole)))
-    if nest.group > 1 and b < nest.b.size:
-        # Whole chunks, so that none is shorter than a group.
-        chunk = policy().gather.chunk_indices
-        b = min(-(-b // chunk) * chunk, nest.b.size)
-    return run, m, b, max(whole, min(nest.a.size, wanted // (run * m * b)))
+    b = max(1, min(nest.b.size, wanted // (run * m)))
+    return run, m, b, max(1, min(nest.a.size, wanted // (run * m * b)))
 
 
 def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
@@ -348,7 +334,6 @@ def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
 def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
     """Choose the kernel of the loops."""
     run, scatters = nest.run, problem.scatters
-    group = 1 if scatters else nest.group
     result_bytes, limits = problem.element_count * problem.dense.element.itemsize, policy().gather
     streamed = limits.streamed_bytes * (limits.streamed_shared if get_num_threads() > 1 else 1)
     return Gather(
@@ -366,11 +351,10 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
         run=power_of_two(min(run, policy().gather.longest_step)),
         long=run & (run - 1) != 0 or run > policy().gather.longest_step,
         packed=nest.b.strides[0] == run,
-        group=group,
         lines_ahead=0
         if scatters
         else _lines_ahead(run, problem.indexed.layout.span * problem.indexed.element.itemsize),
-        streaming=not scatters and result_bytes >= streamed and group * run >= LINE_BYTES,
+        streaming=not scatters and result_bytes >= streamed and run >= LINE_BYTES,
         scatters=scatters,
     )
 
@@ -396,7 +380,5 @@ def _nest_of(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
     if rows and rows[-1].strides[:2] == (itemsize, itemsize):
         run *= rows.pop().size
     m, b, a = (part.pop() if part else _ONCE for part in (rows, followed, followed))
-    if b.size < policy().gather.short_loop <= a.size and not problem.scatters:
-        a, b = b, a
     # The remaining loops of an index's row become the outermost ones. Their elements differ, so the order is kept.
     return _Nest(run, m, b, a, (*rows, *followed))

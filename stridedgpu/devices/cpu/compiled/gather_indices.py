@@ -6,18 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.index_rule import Mode
 
 from .ir import Code, Value, vector_type
 
 __all__ = [
-    "HALVES_ORDER",
     "MOST_POSITIONS",
     "IndexKind",
-    "compares_halves",
-    "halves",
-    "in_order",
     "lanes_of",
     "load_indices",
     "positions_of",
@@ -81,8 +76,6 @@ def resolved(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Value:
 def positions_of(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Value:
     """Resolve one index or a vector of them, as stored, to positions in 32 bits; `size` is at most `MOST_POSITIONS`."""
     lanes = numbers.lanes if numbers.type.startswith("<") else 0
-    if kind.nbytes == 8 and kind.mode == "clip" and lanes % 8 == 0 < lanes and compares_halves():
-        return _clipped_by_halves(code, kind, numbers, size)
     if kind.nbytes == 8 and kind.mode not in {"clip", "wrap"}:
         numbers = code.cast("trunc", numbers, "i32")  # they were checked
     element = numbers.element if lanes else numbers.type
@@ -90,47 +83,6 @@ def positions_of(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Va
         size = code.cast("trunc", size, element)
     places = resolved(code, kind, numbers, code.splat(size, lanes) if lanes else size)
     return places if element == "i32" else code.cast("trunc" if element == "i64" else "zext", places, "i32")
-
-
-def compares_halves() -> bool:
-    """Whether comparing halves takes less than comparing words without a sign, which AVX-512 and NEON do at once."""
-    features = policy().target.features
-    return "avx2" in features and "avx512f" not in features
-
-
-HALVES_ORDER: Final = (0, 1, 4, 5, 2, 3, 6, 7)
-"""The order in which one instruction of AVX2 takes the upper or the lower halves of eight words out of two registers:
-its own inverse."""
-
-
-def halves(code: Code, numbers: Value) -> tuple[Value, Value]:
-    """The lower and the upper halves of a multiple of eight words, each eight in `HALVES_ORDER`."""
-    both = code.recast(numbers, "i32")
-    order = _by_eights(numbers.lanes)
-    low, high = (code.shuffle(both, None, [2 * lane + half for lane in order]) for half in (0, 1))
-    return low, high
-
-
-def in_order(code: Code, numbers: Value) -> Value:
-    """What `halves` took out, or was clipped of it, in the order of the words."""
-    return code.shuffle(numbers, None, _by_eights(numbers.lanes))
-
-
-def _by_eights(lanes: int) -> list[int]:
-    """So many lanes, each eight in `HALVES_ORDER`."""
-    return [first + lane for first in range(0, lanes, len(HALVES_ORDER)) for lane in HALVES_ORDER]
-
-
-def _clipped_by_halves(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Value:
-    """64-bit indices clipped: the upper half of each says whether the lower one counts."""
-    low, high = halves(code, numbers)
-    beyond = code.compare("icmp sgt" if kind.signed else "icmp ne", high, 0)
-    clipped = code.binary("or", low, code.cast("sext", beyond, "i32"))
-    if kind.signed:
-        clipped = code.select(code.compare("icmp slt", high, 0), code.full(clipped.type, 0), clipped)
-    last = code.splat(code.cast("trunc", code.add(size, -1), "i32"), numbers.lanes)
-    clipped = code.select(code.compare("icmp ult", clipped, last), clipped, last)
-    return in_order(code, clipped)
 
 
 def taken_out(code: Code, numbers: Value) -> Iterator[Value]:
