@@ -20,7 +20,7 @@ from harness.compiled_loops import needs_compiler, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count as threads
-from stridedgpu.devices.cpu.compiled import gather as gather_module, jit as machine_code, worker_pool
+from stridedgpu.devices.cpu.compiled import jit as machine_code, worker_pool
 from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.launch_cache import forget_launches
@@ -189,11 +189,9 @@ def test_small_calls_are_shared_where_they_follow_one_another(monkeypatch, opera
     source, out = sg.zeros((100, 5000), "uint8", device="cpu"), sg.empty((100, 5000), "uint8", device="cpu")
     rows = sg.asarray(np.arange(100))
     shared, shares = [], worker_pool.share
-    for module in (worker_pool, gather_module):
-        monkeypatch.setattr(module, "share", lambda *given: (shared.append(given), shares(*given)))
+    monkeypatch.setattr(worker_pool, "share", lambda *given: (shared.append(given), shares(*given)))
     clock = iter(range(10**9, 10**12, 10))  # ten nanoseconds between two looks at it
-    for module in (worker_pool, gather_module):
-        monkeypatch.setattr(module, "perf_counter_ns", lambda: next(clock))
+    monkeypatch.setattr(worker_pool, "perf_counter_ns", lambda: next(clock))
     monkeypatch.setattr(threads.SHARED, "ended", 0)
     forget_launches()
     with policy_with(promotion={"at_once_bytes": 0}, sharing={"waking_gap_ns": 1000, "waking_bytes": 1 << 40}):

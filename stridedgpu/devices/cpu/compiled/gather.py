@@ -6,7 +6,6 @@ import ctypes
 from dataclasses import dataclass
 from math import prod
 from operator import add
-from time import perf_counter_ns
 from typing import Final
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -24,7 +23,7 @@ from .gather_registers import Rows, RowsInRegisters, plan_rows
 from .ir import LINE_BYTES
 from .jit import compiled, moving_function, runs_alone
 from .kernel_call import power_of_two
-from .worker_pool import share
+from .worker_pool import run_shared
 
 __all__ = ["GatherCall", "compiled_gather", "gather_kernel", "plan_gather"]
 
@@ -117,10 +116,8 @@ def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
     call: GatherCall = chosen.walks[0]
     loop = compiled(call.kernel.text)
     items, nbytes, gathers = call.items, plan.bytes_moved, not problem.scatters
-    is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1
-    sharing, shared, clock = policy().sharing, SHARED, perf_counter_ns
-    most = 2 + nbytes // sharing.thread_bytes
-    brief, gap, wakes = nbytes < sharing.brief_bytes, sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
+    is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1 and SHARED.several
+    brief = nbytes < policy().sharing.brief_bytes
     offsets = call.dense_offset, call.indexed_offset, call.index_offset
 
     def with_parameters() -> tuple[_Parameters, DirectLaunch]:
@@ -140,14 +137,12 @@ def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
         except IndexError:  # calls at the same time have parameters of their own
             used = with_parameters()
         parameters, alone = used
-        if is_shared and shared.several and (wakes or clock() - shared.ended < gap):  # as `sharing_function` decides
+        if is_shared:
             dense, indexed, parameters[0] = map(add, (dense, indexed, indices), offsets)
             reads, writes = (indexed, dense) if gathers else (dense, indexed)
-            share(loop, reads, writes, ctypes.addressof(parameters), items, most)
+            run_shared(loop, reads, writes, ctypes.addressof(parameters), items, nbytes=nbytes)
         else:
             alone(dense, indexed, indices)
-            if is_shared:
-                shared.ended = clock()
         unused.append(used)
 
     return move

@@ -10,6 +10,7 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.thread_count import SHARED
 from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
@@ -23,7 +24,7 @@ from .kernel_call import KernelCall, LoopMatch
 from .rows import Rows, Step, match_rows
 from .shuffles import shuffled_bytes, word_bytes
 from .transpose import Transpose, TransposeStrips, match_odd_transpose, match_transpose
-from .worker_pool import sharing_function
+from .worker_pool import run_shared
 
 __all__ = ["compiled_relayout", "kernel_of", "moving", "plan_relayout", "relayout_kernel"]
 
@@ -156,10 +157,13 @@ def moving(call: KernelCall, nbytes: int, shared_bytes: int | None, owner: objec
     Threads share it from `shared_bytes` on, if that is given. The function keeps an `owner` of further memory alive.
     """
     loop = compiled(call.kernel.text)
-    parameters, items = call.packed(), call.items
-    offsets = call.source_offset, call.target_offset
-    place, brief = parameters.address, nbytes < policy().sharing.brief_bytes
-    alone = moving_function(loop, place, items, offsets, owner=(parameters, owner), keeps_lock=brief)
-    if shared_bytes is None or nbytes < shared_bytes:
-        return alone
-    return sharing_function(loop, alone, place, items, offsets, nbytes)
+    parameters, items, read, written = call.packed(), call.items, call.source_offset, call.target_offset
+    place = parameters.address
+    if shared_bytes is None or nbytes < shared_bytes or items < 2 or not SHARED.several:
+        brief = nbytes < policy().sharing.brief_bytes
+        return moving_function(loop, place, items, (read, written), owner=(parameters, owner), keeps_lock=brief)
+
+    def move(source: int, target: int, _owner: object = (parameters, owner)) -> None:
+        run_shared(loop, source + read, target + written, place, items, nbytes=nbytes)
+
+    return move

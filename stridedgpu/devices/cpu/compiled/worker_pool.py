@@ -20,13 +20,12 @@ from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_cores
-from stridedgpu.devices.interface import DirectLaunch
 
 from .ir import LINE_BYTES
 from .jit import CompiledFunction, LoopError, machine_functions, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
-__all__ = ["load_pool", "run_shared", "share", "sharing_function"]
+__all__ = ["load_pool", "run_shared", "share"]
 
 _MOST_THREADS: Final = 64
 """The most threads of a pool on a machine of fewer cores: each has a stack, and more than the cores gain nothing."""
@@ -71,31 +70,6 @@ def share(loop: CompiledFunction, source: int, target: int, parameters: int, ite
     pool.run(loop.address, source, target, parameters, items, job.address, pool.slots.address, threads, spins)
     SHARED.ended = perf_counter_ns()
     jobs.append(job)
-
-
-def sharing_function(
-    loop: CompiledFunction, alone: DirectLaunch, parameters: int, items: int, offsets: tuple[int, int], nbytes: int
-) -> DirectLaunch:
-    """The move `alone` of a source's and a target's address as one whose items are shared as `run_shared` does.
-
-    It decides by itself: after a pause each further function of Python takes some microseconds to come into the caches.
-    """
-    if items < 2:
-        return alone
-    sharing, (read, written) = policy().sharing, offsets
-    gap, wakes = sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
-    shared, clock, most = SHARED, perf_counter_ns, 2 + nbytes // sharing.thread_bytes
-
-    def move(source: int, target: int) -> None:
-        if not shared.several:
-            alone(source, target)
-        elif wakes or clock() - shared.ended < gap:
-            share(loop, source + read, target + written, parameters, items, most)
-        else:
-            alone(source, target)
-            shared.ended = clock()
-
-    return move
 
 
 class _Block:
