@@ -39,7 +39,7 @@ from stridedgpu.typing import (
     SupportsArray,
     TensorLike,
 )
-from stridedgpu.values.axis_labels import Labels, inferred_labels
+from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import ElementTypeError, LayoutError
@@ -271,7 +271,7 @@ def _image_operand(name: str, images: object, dims: str | None) -> tuple[Operand
 
 
 @lru_cache(maxsize=1024)
-def _letters(name: str, layout: Layout, labels: Labels | None, dims: str | None) -> str:
+def _letters(name: str, layout: Layout, labels: str | None, dims: str | None) -> str:
     """The axes of an argument's layout, in canonical order. Raises `LayoutError` for axes that no image has."""
     known = inferred_labels(labels, layout.ndim, "NCHW"[-layout.ndim :] if 2 <= layout.ndim <= 4 else None)
     letters = "".join(label or "?" for label in known)

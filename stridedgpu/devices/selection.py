@@ -16,10 +16,10 @@ from typing import Final
 
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.status import cuda_status
-from stridedgpu.values.environment import variable
 from stridedgpu.values.errors import DeviceError
 
 from .interface import EMULATED, Device, DeviceInfo, Planner, RemoteDevice
+from .settings import variable
 
 __all__ = [
     "CPU",

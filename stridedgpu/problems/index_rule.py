@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import gcd
 from typing import ClassVar, Literal
 
@@ -54,7 +53,9 @@ class IndexRule:
     @property
     def name_pitches(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """`own_pitches` and `axis_pitches` divided by their common factor: a slice named as a whole has one id."""
-        return _reduced(self.own_pitches, self.axis_pitches)
+        unit = gcd(*self.own_pitches, *self.axis_pitches)
+        own, axis = (tuple(pitch // unit for pitch in pitches) for pitches in (self.own_pitches, self.axis_pitches))
+        return own, axis
 
     @property
     def name_count(self) -> int:
@@ -84,13 +85,6 @@ class IndexRule:
             f"{one} = {values[0]} and {other} = {values[1]} name the same element of the result; "
             "unique=True takes each once."
         )
-
-
-@lru_cache(maxsize=1024)
-def _reduced(own: tuple[int, ...], axis: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Pitches divided by the common factor of all; cached, since NumPy's check needs them in every call."""
-    unit = gcd(*own, *axis)
-    return tuple(pitch // unit for pitch in own), tuple(pitch // unit for pitch in axis)
 
 
 def _subscript(position: Sequence[int]) -> str:

@@ -8,7 +8,6 @@ T, Z, Y, X and B are read, as `axis_letters` says, and never kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 from .errors import LayoutError
@@ -33,14 +32,12 @@ def checked_dims(dims: object, ndim: int) -> str | None:
     return axis_letters(dims)
 
 
-@lru_cache(maxsize=256)
 def labels_of(dims: str | None, ndim: int) -> Labels:
     """One label for each axis; None for a plain one."""
     letters = axis_letters(dims or "")
     return (*(None,) * (ndim - len(letters)), *letters)
 
 
-@lru_cache(maxsize=256)
 def dims_of(labels: Labels) -> str | None:
     """The labels as `dims`; None if a plain axis follows a labelled one, since `dims` labels the last axes only."""
     letters = [label for label in labels if label is not None]
@@ -48,7 +45,6 @@ def dims_of(labels: Labels) -> str | None:
     return "".join(letters) or None if all(label is None for label in labels[:plain]) else None
 
 
-@lru_cache(maxsize=256)
 def inferred_labels(dims: str | None, ndim: int, layout: str | None = None) -> Labels:
     """The labels of a tensor; an unlabelled tensor is taken to be in canonical order.
 
@@ -61,7 +57,6 @@ def inferred_labels(dims: str | None, ndim: int, layout: str | None = None) -> L
     return labels_of(dims, ndim)
 
 
-@lru_cache(maxsize=256)
 def memory_axes(layout: str, labels: Labels) -> tuple[int, ...]:
     """The axes from outermost to innermost for an order string: plain axes first, then the letters' axes.
 

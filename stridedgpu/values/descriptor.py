@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Final
 
 from .dtypes import DataType
 from .errors import BindingError, LayoutError
-from .layout import Layout
-from .notebook import Drawn
+from .layout import Drawn, Layout
 from .strides import calc_buffer_tensor_size, check_same_length, directml_sizes, integer, integers, listed
 
 __all__ = ["Binding", "BufferTensorDesc", "DmlBufferTensorDesc", "check_bindings"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib import import_module
 from math import prod
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from .errors import LayoutError
 from .indexing import Index, windowed
-from .notebook import Drawn
 from .overlap import leaves_gaps, self_overlaps
 from .strides import (
     MOST_AXES,
@@ -25,7 +25,22 @@ from .strides import (
     reshaped_strides,
 )
 
-__all__ = ["Layout"]
+__all__ = ["Drawn", "Layout"]
+
+_PICTURES: Final = "stridedgpu.drawing.page"
+"""The module that draws. It is of a higher layer, and loaded when a notebook shows a value."""
+
+
+class Drawn:
+    """A layout or descriptor that draws itself in notebooks."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """The picture: the elements, and the memory under them."""
+        page: Any = import_module(_PICTURES)
+        markup: str = page.fragment(self)
+        return markup
 
 
 class Layout(Drawn):

@@ -20,7 +20,6 @@ _RETURN: Final = {"x86_64": b"\xc3", "aarch64": b"\xc0\x03\x5f\xd6"}
 """A function that returns at once, by the architectures on which machine code of this library has run."""
 
 
-@lru_cache(maxsize=1)
 def architecture() -> str:
     """The processor's architecture as Linux names it: "x86_64", "aarch64" and others."""
     return os.uname().machine if hasattr(os, "uname") else ""
@@ -66,7 +65,6 @@ def fill(address: int, code: bytes | bytearray) -> bool:
     return True
 
 
-@lru_cache(maxsize=1)
 def _library() -> Any:
     """The C library, whose pages, unlike those of Python's `mmap`, outlive every object: a worker runs to the end."""
     library = ctypes.CDLL(None)

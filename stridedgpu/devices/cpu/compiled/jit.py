@@ -23,7 +23,7 @@ from typing import Final, Protocol
 from stridedgpu.devices.cpu.executable_memory import why_refused
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.target import Target
-from stridedgpu.values.environment import variable
+from stridedgpu.devices.settings import variable
 
 from . import kernel_cache
 from .compiler import Compiler, CompilerError, LoopError, library_identity

@@ -108,6 +108,7 @@ def _relocate(
     content: bytes, sections: list[tuple[Any, ...]], image: bytearray, places: dict[int, int], base: int
 ) -> bool:
     """Write addresses into the image, which will lie at `base`; False for what no kernel has."""
+    relocations = _RELOCATIONS[architecture()]
     for _, kind, _, _, offset, size, link, info, _, _ in sections:
         if kind != _RELA or info not in places:
             continue
@@ -115,11 +116,11 @@ def _relocate(
         for at, reference, addend in _RELOCATION.iter_unpack(content[offset : offset + size]):
             number, way = reference >> 32, reference & 0xFFFFFFFF
             _, _, _, section, value, _ = _SYMBOL.unpack_from(content, symbols + number * _SYMBOL.size)
-            if section not in places or way not in _RELOCATIONS[architecture()]:
+            if section not in places or way not in relocations:
                 return False
             place = places[info] + at
             old = int.from_bytes(image[place : place + 8].ljust(8, b"\0"), "little")
-            nbytes, new = _RELOCATIONS[architecture()][way](base + places[section] + value + addend, base + place, old)
+            nbytes, new = relocations[way](base + places[section] + value + addend, base + place, old)
             image[place : place + nbytes] = (new % 2 ** (8 * nbytes)).to_bytes(nbytes, "little")
     return True
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from stridedgpu.values.environment import variable
+from stridedgpu.devices.settings import variable
 
 NAME = "STRIDEDGPU_OF_A_TEST"
 
