@@ -34,12 +34,13 @@ def serve(package: str, seed: int, count: int, families: list[str], *, one_core:
     sys.path[:0] = [str(HERE)]
     import bench_drawn_cpu
     import bench_drawn_more_cpu
+    import bench_drawn_pixels_cpu
 
     if one_core:
         bench_drawn_cpu.use_one_core()
     cases = [
         case
-        for number, chosen in enumerate((None, bench_drawn_more_cpu.FAMILIES))
+        for number, chosen in enumerate((None, bench_drawn_more_cpu.FAMILIES, bench_drawn_pixels_cpu.FAMILIES))
         for case in bench_drawn_cpu.draw(seed + number, count, chosen)
         if not families or case.family in families
     ]
