@@ -67,9 +67,10 @@ class CpuOperation:
     `numpy` plans NumPy's loops for a problem; `run_numpy` takes the problem before its operands. `compiled` plans the
     compiled loops; it returns None, or the reason in words, where a problem is left to NumPy. `run_compiled` takes a
     plan, and returns None where this processor cannot run it. Both ways take so many `arguments`: those of the launch
-    without the stream. With `by_address`, `run_numpy` takes the problem alone and returns loops that are prepared once,
-    and compiled loops take one address in place of each buffer and its start. `at_once` is the name, in the policy's
-    `promotion`, of the bytes from which on work begins on compiled loops. `tells_why`: plans say why there are none.
+    without the stream. With `prepares`, `run_numpy` takes the problem alone and returns loops that are prepared once.
+    With `by_address`, compiled loops take one address in place of each buffer and its start. `at_once` is the name, in
+    the policy's `promotion`, of the bytes from which on work begins on compiled loops. `tells_why`: plans say why there
+    are none.
     """
 
     numpy: str
@@ -77,6 +78,7 @@ class CpuOperation:
     compiled: str
     run_compiled: str
     arguments: int = 3
+    prepares: bool = False
     by_address: bool = False
     at_once: str = "at_once_bytes"
     tells_why: bool = True
@@ -84,7 +86,7 @@ class CpuOperation:
     def numpy_loops(self, problem: Problem) -> Callable[..., Any]:
         """NumPy's loops for a problem."""
         run = function_named(self.run_numpy)
-        loops: Callable[..., Any] = run(problem) if self.by_address else partial(run, problem)
+        loops: Callable[..., Any] = run(problem) if self.prepares else partial(run, problem)
         return loops
 
     def compiled_loops(self, plan: CpuPlan[Problem]) -> Callable[..., Any] | None:
@@ -108,6 +110,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.relayout.relayout_kernel",
             "compiled.relayout.compiled_relayout",
             arguments=4,
+            prepares=True,
             by_address=True,
             tells_why=False,
         ),
@@ -117,6 +120,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.gather.gather_kernel",
             "gather.checked_compiled_loops",
             arguments=6,
+            prepares=True,
             by_address=True,
             tells_why=False,
         ),
@@ -133,6 +137,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.channel_matrix.channel_matrix_kernel",
             "compiled.channel_matrix.compiled_channel_matrix",
             arguments=4,
+            by_address=True,
         ),
         "ResizeProblem": CpuOperation(
             "numpy_loops.resize.numpy_resize_kernel",
@@ -162,6 +167,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.raw.raw_kernel",
             "compiled.raw.compiled_raw",
             arguments=4,
+            by_address=True,
             at_once="frame_bytes",
         ),
     }

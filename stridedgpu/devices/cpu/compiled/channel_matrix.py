@@ -11,36 +11,35 @@ some pixels twice and needs no tail.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 from struct import pack
 from typing import NamedTuple
 
-from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
 
 from .conversion import Affine, can_compile, converted, storage_type
 from .ir import Code, Value, vector_type
-from .jit import CompiledFunction, loop_of
+from .jit import loop_of
 from .shuffles import gathered
-from .worker_pool import run_shared
+from .worker_pool import LoopCall
 
 __all__ = [
     "Constants",
-    "MixingLoop",
     "channel_matrix_kernel",
     "compiled_channel_matrix",
     "constant_fields",
     "kernel_conversion",
     "mixed_vectors",
+    "mixing_call",
     "mixing_kernel",
-    "mixing_loop",
     "store_pixels",
 ]
 
@@ -224,10 +223,9 @@ def mixing_kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:
 
 def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | str:
     """The compiled loops of a problem, or why it is left to NumPy."""
-    kernel = mixing_kernel(problem)
+    kernel, limits, conversion = mixing_kernel(problem), policy().pixels, problem.conversion
     if isinstance(kernel, str):
         return kernel
-    limits, conversion = policy().pixels, problem.conversion
     return CpuKernel(
         kernel.name,
         f"steps of {kernel.lanes} pixels, mixed in registers",
@@ -235,24 +233,12 @@ def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | str:
         Width(kernel.lanes * conversion.target.itemsize),
         items=prod(problem.sizes[:-1]) * -(-problem.sizes[-1] // limits.item_pixels),
         shared_bytes=limits.shared_bytes,
+        walks=(kernel,),
     )
 
 
-class MixingLoop(NamedTuple):
-    """A problem's compiled loop and its parameters, items, and bytes from each side's lowest element to the first."""
-
-    loop: CompiledFunction
-    parameters: ctypes.Array[ctypes.c_int64]
-    items: int
-    source_offset: int
-    target_offset: int
-
-
-def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
-    """The compiled loop of a problem; None where the problem is left to NumPy."""
-    kernel = mixing_kernel(problem)
-    if isinstance(kernel, str):
-        return None
+def mixing_call(problem: ChannelMatrixProblem, kernel: MatrixKernel) -> LoopCall:
+    """The compiled loop of a problem, from each side's lowest element."""
     item_pixels, conversion = policy().pixels.item_pixels, problem.conversion
     read, written = conversion.source.itemsize, conversion.target.itemsize
     across, source_across = problem.channel_strides
@@ -266,25 +252,13 @@ def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
     fields += constant_fields(conversion, kernel.rows)
     parameters = (ctypes.c_int64 * len(fields))(*fields)
     offsets = problem.source_offset * read, problem.target_offset * written
-    return MixingLoop(loop_of(kernel), parameters, prod(outer) * pieces, *offsets)
+    return LoopCall(loop_of(kernel), ctypes.addressof(parameters), prod(outer) * pieces, offsets, parameters)
 
 
-def compiled_channel_matrix(plan: CpuPlan[ChannelMatrixProblem]) -> Callable[[Buffer, int, Buffer, int], None] | None:
+def compiled_channel_matrix(plan: CpuPlan[ChannelMatrixProblem]) -> DirectLaunch | None:
     """A plan's pixels by a compiled loop; None where the problem is left to NumPy."""
-    problem: ChannelMatrixProblem = plan.problem
-    mixing, limits = mixing_loop(problem), policy().pixels
-    if mixing is None:
+    chosen, limits = plan.compiled, policy().pixels
+    if chosen is None:
         return None
-    loop, parameters, items, begins, writes = mixing
-    address = ctypes.addressof(parameters)
-    alone, nbytes = problem.bytes_moved < limits.shared_bytes, problem.bytes_moved * limits.arithmetic
-
-    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
-        first, into = source.address + source_start + begins, target.address + target_start + writes
-        assert parameters, "kept for as long as the loop may run"
-        if alone:
-            loop.alone(first, into, address, 0, items)
-        else:
-            run_shared(loop, first, into, address, items, nbytes=nbytes)
-
-    return move
+    call = mixing_call(plan.problem, chosen.walks[0])
+    return call.launch(plan.bytes_moved * limits.arithmetic, limits.shared_bytes * limits.arithmetic)

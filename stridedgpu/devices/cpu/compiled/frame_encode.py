@@ -29,6 +29,9 @@ from .worker_pool import run_shared
 
 __all__ = ["compiled_samples", "samples_kernel"]
 
+SamplesMove = Callable[[Sequence[Operand], Sequence[Operand]], None]
+"""What writes the planes of a frame from its colours."""
+
 _PLANES_AT: Final = 4
 """The first parameter of the planes, behind the addresses of the colours and the row stride that they share."""
 
@@ -137,9 +140,9 @@ class SamplesKernel:
             code.store(piece, code.at(start, first * itemsize), itemsize)
 
 
-def _kernel(problem: SamplesProblem) -> SamplesKernel | str:
-    """The kernel of a problem, or why there is none."""
-    limits, width = policy().pixels, problem.sizes[1]
+def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
+    """The compiled loops of a problem, or why it is left to NumPy."""
+    limits, (height, width), itemsize = policy().pixels, problem.sizes, problem.samples.element.itemsize
     if width < limits.least_lanes:
         return f"pictures narrower than {limits.least_lanes} pixels are left to NumPy"
     for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
@@ -151,48 +154,35 @@ def _kernel(problem: SamplesProblem) -> SamplesKernel | str:
     right = {layout.strides[1] for layout in problem.colours}
     if len(steps) != 1 or not (right == {1} or (right == {3} and max(places) < 3)):
         return f"pictures with steps of {sorted(steps)} elements along H, W are left to NumPy"
-    lanes = min(limits.step_bytes // problem.samples.element.itemsize, 1 << (width.bit_length() - 1))
-    return SamplesKernel(problem.samples, problem.matrix, places if right == {3} else None, lanes)
-
-
-def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
-    """The compiled loops of a problem, or why it is left to NumPy."""
-    kernel = _kernel(problem)
-    if isinstance(kernel, str):
-        return kernel
-    nbytes = kernel.lanes * problem.samples.element.itemsize
+    lanes = min(limits.step_bytes // itemsize, 1 << (width.bit_length() - 1))
+    kernel = SamplesKernel(problem.samples, problem.matrix, places if right == {3} else None, lanes)
     return CpuKernel(
         kernel.name,
-        f"rows in steps of {kernel.lanes} pixels, from colours to samples in registers",
-        Width(nbytes),
-        Width(nbytes),
-        items=problem.sizes[0] // problem.samples.chroma_step[0],
-        shared_bytes=policy().pixels.shared_bytes,
+        f"rows in steps of {lanes} pixels, from colours to samples in registers",
+        Width(lanes * itemsize),
+        Width(lanes * itemsize),
+        items=height // problem.samples.chroma_step[0],
+        shared_bytes=limits.shared_bytes,
+        walks=(kernel,),
     )
 
 
-def compiled_samples(plan: CpuPlan[SamplesProblem]) -> Callable[[Sequence[Operand], Sequence[Operand]], None] | None:
+def compiled_samples(plan: CpuPlan[SamplesProblem]) -> SamplesMove | None:
     """A plan's samples by a compiled loop; None where the problem is left to NumPy."""
-    problem: SamplesProblem = plan.problem
-    kernel = _kernel(problem)
-    if isinstance(kernel, str):
+    chosen, problem, limits = plan.compiled, plan.problem, policy().pixels
+    if chosen is None:
         return None
-    loop = loop_of(kernel)
-    is_packed, itemsize = kernel.places is not None, problem.samples.element.itemsize
-    items = problem.sizes[0] // problem.samples.chroma_step[0]
-    limits = policy().pixels
-    alone, work = problem.bytes_moved < limits.shared_bytes, limits.arithmetic * problem.bytes_moved
+    kernel: SamplesKernel = chosen.walks[0]
+    loop, items, itemsize, width = loop_of(kernel), chosen.items, problem.samples.element.itemsize, problem.sizes[1]
+    work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
 
     def write(colours: Sequence[Operand], planes: Sequence[Operand]) -> None:
         addresses = [colour.address for colour in colours]
-        fields = [min(addresses)] * 3 if is_packed else addresses
+        fields = addresses if kernel.places is None else [min(addresses)] * 3
         fields.append(colours[0].layout.strides[0] * itemsize)
         for plane in planes:
             fields += [plane.address, plane.layout.strides[0] * itemsize]
-        parameters = (ctypes.c_int64 * (len(fields) + 1))(*fields, problem.sizes[1])
-        if alone:
-            loop.alone(0, 0, ctypes.addressof(parameters), 0, items)
-        else:
-            run_shared(loop, 0, 0, ctypes.addressof(parameters), items, nbytes=work)
+        parameters = (ctypes.c_int64 * (len(fields) + 1))(*fields, width)
+        run_shared(loop, 0, 0, ctypes.addressof(parameters), items, nbytes=work, shared_bytes=shared)
 
     return write

@@ -35,7 +35,7 @@ from .ir import Code, Value, vector_type
 from .jit import CompiledFunction, loop_of
 from .worker_pool import run_shared
 
-__all__ = ["FrameKernel", "RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop"]
+__all__ = ["FrameKernel", "FrameParameters", "RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop"]
 
 _FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
 """Parameters between the planes' addresses and row strides and the constants, in bytes and pixels.
@@ -45,6 +45,9 @@ _FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
 
 _EDGES: Final = ("first_row", "last_row", "last_column")
 """Further parameters for linear chroma: the ends of the frame's chroma, in samples from the window's first one."""
+
+_Place = tuple[Value, int]
+"""Words of 32 bits, and the number of a byte in each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class _Text:
         """Begin the function and load its parameters."""
         self._kernel, self._code = kernel, Code()
         code, planes = self._code, len(kernel.samples.planes)
+        self._samples_of, self._element = kernel.samples.channels, f"i{8 * kernel.samples.element.itemsize}"
         self._number = "i32" if kernel.matrix.most == 255 else "i64"
         self._itemsize = kernel.samples.element.itemsize
         self._planes = [(code.pointer(code.parameter(2 * n)), code.parameter(2 * n + 1)) for n in range(planes)]
@@ -136,11 +140,12 @@ class _Text:
     def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
         """Write `lanes` pixels from a column on; `phase` 1: the first one is the second column of its chroma sample."""
         code, kernel = self._code, self._kernel
-        if self._goes_by_words and not phase:
-            by_words = self._colours_of_words if len(kernel.samples.planes) > 1 else self._colours_of_pairs
-            colours = by_words(rows, at)
+        # Wider targets of planes need one number a lane, which the other path has already.
+        fits = kernel.conversion.target.itemsize == 1 or len(kernel.samples.planes) == 1
+        if fits and self._itemsize == 1 and not phase and not kernel.linear:
+            colours = self._colours_of_words(rows, at)
         else:
-            colours = self._colours(self._luma(rows, at), *self._chromas(rows, at, phase))
+            colours = self._colours(self._luma(rows, at), *self._chromas(rows, self._chroma_column(at), phase))
         if kernel.conversion.matrix is not None:
             pixels = mixed_vectors(code, colours, kernel.conversion, self._constants)
         else:
@@ -154,60 +159,53 @@ class _Text:
             at, step = code.add(at, kernel.lanes - 1), -step
         store_pixels(code, pixels, code.at(target, code.multiply(at, step)), kernel.pixel, self._target_channel)
 
+    # Samples, in the type of memory
+
+    def _samples(self, row: Value, place: Value, samples: Samples, count: int) -> Value:
+        """`count` samples of one kind from a column of theirs on; a single one is loaded without those beside it."""
+        code, step = self._code, samples.step
+        first = samples.first % step  # the luma of packed pixels is in one column of each
+        start = code.multiply(place, step)
+        if count == 1:
+            step, start, first = 1, code.add(start, first), 0
+        address = code.at(row, code.multiply(start, self._itemsize))
+        vector = code.load(vector_type(count * step, self._element), address, 1)
+        return vector if step == 1 else code.shuffle(vector, None, range(first, count * step, step))
+
     def _luma(self, rows: Sequence[Value], at: Value) -> Value:
-        """Samples of luma above black, in 32 or 64 bits."""
-        code, lanes = self._code, self._kernel.lanes
-        luma = self._kernel.samples.channels[0]
-        # In packed pixels the load begins at the first byte of a pixel, and ends at the last byte of one.
-        address = code.at(rows[luma.plane], code.multiply(self._whole_column(at, luma.step), self._itemsize))
-        vector = code.load(vector_type(lanes * luma.step, self._element), address, 1)
-        if luma.step > 1:
-            vector = code.shuffle(vector, None, [luma.step * n + luma.first % luma.step for n in range(lanes)])
-        floor = self._kernel.matrix.luma_floor
-        if floor:  # in the narrow type, of which a vector has more lanes
-            name = f"llvm.usub.sat.v{vector.lanes}{vector.element}"
-            vector = code.call(name, vector.type, vector, code.full(vector.type, floor))
-        return code.cast("zext", vector, self._number)
+        """Luma above black."""
+        luma = self._samples_of[0]
+        # The address of packed pixels is that of a whole pair.
+        column = at if luma.step == 1 else self._code.add(at, self._phase)
+        vector = self._samples(rows[luma.plane], column, luma, self._kernel.lanes)
+        return self._above(vector, self._code.full(vector.type, self._kernel.matrix.luma_floor))
 
-    def _whole_column(self, at: Value, step: int) -> Value:
-        """The distance in elements from the address of a row to the luma of a column."""
+    def _above(self, samples: Value, floors: Value) -> Value:
+        """How far samples are above others, at least 0, in their narrow type: a vector has more of its lanes."""
+        return self._code.call(f"llvm.usub.sat.v{samples.lanes}{samples.element}", samples.type, samples, floors)
+
+    def _chroma_column(self, at: Value) -> Value:
+        return self._code.binary("lshr", self._code.add(at, self._phase), 1)
+
+    # Chroma as signed numbers, in 32 or 64 bits
+
+    def _chromas(self, rows: Sequence[Value], place: Value, phase: int) -> list[list[Value]]:
+        """Blue and red difference of the first columns of chroma samples and, if they differ, of the second columns."""
         code = self._code
-        if step == 1:
-            # The plane's address is already that of the window's first pixel.
-            return at
-        return code.multiply(code.add(at, self._phase), step)
-
-    @property
-    def _element(self) -> str:
-        return f"i{8 * self._itemsize}"
-
-    def _chromas(self, rows: Sequence[Value], at: Value, phase: int) -> list[tuple[Value, Value]]:
-        """Blue and red difference for the first columns of chroma samples and, if they differ, the second columns."""
-        code = self._code
-        place = code.binary("lshr", code.add(at, self._phase), 1)
         if self._kernel.linear:
-            (first_blue, second_blue), (first_red, second_red) = (
-                self._linear_chroma(rows, place, samples, phase) for samples in self._kernel.samples.channels[1:]
-            )
-            return [(first_blue, first_red), (second_blue, second_red)]
-        first = self._chroma(rows, place)
-        return [first, self._chroma(rows, code.add(place, 1)) if phase else first]
-
-    def _chroma(self, rows: Sequence[Value], place: Value) -> tuple[Value, Value]:
-        """Samples of both kinds from a chroma column on, one for two pixels, with the centre subtracted."""
-        code, kernel = self._code, self._kernel
-        chroma = [
-            code.binary(
-                "sub",
-                self._samples(rows[samples.plane], place, samples, kernel.lanes // 2),
-                kernel.matrix.chroma_centre,
-            )
-            for samples in kernel.samples.channels[1:]
+            blue, red = (self._linear_chroma(rows, place, samples, phase) for samples in self._samples_of[1:])
+            return [list(pair) for pair in zip(blue, red, strict=True)]
+        half, columns = self._kernel.lanes // 2, (place, code.add(place, 1)) if phase else (place,)
+        return [
+            [
+                self._centred(self._wide(self._samples(rows[samples.plane], column, samples, half)))
+                for samples in self._samples_of[1:]
+            ]
+            for column in columns
         ]
-        return chroma[0], chroma[1]
 
     def _linear_chroma(self, rows: Sequence[Value], place: Value, samples: Samples, phase: int) -> list[Value]:
-        """One kind of chroma for the first and the second of every two pixels, with the centre subtracted.
+        """One kind of chroma for the first and the second of every two pixels.
 
         From column p of chroma on, where s(p + half) is the last column of the frame if that is further left:
 
@@ -220,33 +218,16 @@ class _Text:
         far = code.shuffle(near, code.splat(code.extract(behind, 0), half), range(1, half + 1))
         own, mean = far if phase else near, code.add(near, far)
         values = [code.binary("lshr", code.add(own, 2), 2), code.binary("lshr", code.add(mean, 4), 3)]
-        return [
-            code.binary("sub", value, self._kernel.matrix.chroma_centre)
-            for value in (values[::-1] if phase else values)
-        ]
+        return [self._centred(value) for value in (values[::-1] if phase else values)]
 
     def _sums(self, rows: Sequence[Value], place: Value, samples: Samples, count: int) -> Value:
         """Four times `count` samples from a chroma column on, between two rows if these share samples."""
         code, planes = self._code, len(self._kernel.samples.planes)
-        own = self._samples(rows[samples.plane], place, samples, count)
+        own = self._wide(self._samples(rows[samples.plane], place, samples, count))
         if len(rows) == planes:
             return code.binary("shl", own, 2)
-        return code.add(code.binary("mul", own, 3), self._samples(rows[planes + samples.plane], place, samples, count))
-
-    def _samples(self, row: Value, place: Value, samples: Samples, count: int) -> Value:
-        """Samples of one kind from a chroma column on; a single one is loaded without those beside it."""
-        code = self._code
-        if count == 1:
-            address = code.at(
-                row, code.multiply(code.add(code.multiply(place, samples.step), samples.first), self._itemsize)
-            )
-            vector = code.load(vector_type(1, self._element), address, 1)
-        else:
-            address = code.at(row, code.multiply(place, samples.step * self._itemsize))
-            vector = code.load(vector_type(count * samples.step, self._element), address, 1)
-            if samples.step > 1:
-                vector = code.shuffle(vector, None, [samples.step * n + samples.first for n in range(count)])
-        return code.cast("zext", vector, self._number)
+        beside = self._wide(self._samples(rows[planes + samples.plane], place, samples, count))
+        return code.add(code.binary("mul", own, 3), beside)
 
     def _clamped(self, row: Value) -> Value:
         """A row of chroma inside the frame: its first or last row in place of those beyond."""
@@ -254,10 +235,18 @@ class _Text:
         inside = code.smaller(row, last)
         return code.select(code.compare("icmp slt", inside, first), first, inside)
 
-    def _colours(self, luma: Value, *chromas: tuple[Value, Value]) -> list[Value]:
-        """Red, green and blue, clamped."""
+    def _wide(self, vector: Value) -> Value:
+        return self._code.cast("zext", vector, self._number)
+
+    def _centred(self, vector: Value) -> Value:
+        return self._code.binary("sub", vector, self._kernel.matrix.chroma_centre)
+
+    # Colours, clamped, in the type of samples
+
+    def _colours(self, luma: Value, *chromas: Sequence[Value]) -> list[Value]:
+        """Red, green and blue, one number a lane."""
         code, matrix, lanes = self._code, self._kernel.matrix, self._kernel.lanes
-        y = code.binary("mul", luma, matrix.luma)
+        y = code.binary("mul", self._wide(luma), matrix.luma)
         products = [self._products(*chroma) for chroma in chromas]
         even, odd = products[0], products[-1]
         places = [lane // 2 + (lane % 2) * (lanes // 2) for lane in range(lanes)]
@@ -269,85 +258,54 @@ class _Text:
             colours.append(code.cast("trunc", clamped, self._element))
         return colours
 
-    @property
-    def _goes_by_words(self) -> bool:
-        """True if adjacent 8-bit samples are extracted from words: four of luma and two of chroma, or a pair's four.
-
-        Wider targets of planes need one number a lane, which the other path has already.
-        """
-        kernel = self._kernel
-        fits = len(kernel.samples.planes) == 1 or kernel.conversion.target.itemsize == 1
-        return fits and self._itemsize == 1 and not kernel.linear
-
     def _colours_of_words(self, rows: Sequence[Value], at: Value) -> list[Value]:
-        """Red, green and blue from words of four pixels; vector k has pixel k of every word.
-
-        Shifts extract samples from words and insert colours into words, without a shuffle:
-
-            luma     y0 y1 y2 y3 | y4 y5 y6 y7 | ...      four vectors of 32-bit numbers
-            chroma   u0 v0 u2 v2 | u4 v4 u6 v6 | ...      two of each kind
-        """
-        code, kernel = self._code, self._kernel
-        luma = code.load(vector_type(kernel.lanes, "i8"), code.at(rows[0], at), 1)
-        if kernel.matrix.luma_floor:
-            name = f"llvm.usub.sat.v{kernel.lanes}i8"
-            luma = code.call(name, luma.type, luma, code.full(luma.type, kernel.matrix.luma_floor))
-        words = code.recast(luma, "i32")
-        shifted = [words if not k else code.binary("lshr", words, 8 * k) for k in range(4)]
+        """Red, green and blue of 8 bits, from words of 32 bits: shifts take the place of shuffles."""
+        code, factor = self._code, self._kernel.matrix.luma
+        lumas, kinds = self._words(rows, at)
         bright = [
-            code.binary("mul", code.binary("and", word, 255) if k < 3 else word, kernel.matrix.luma)
-            for k, word in enumerate(shifted)
+            code.binary("mul", code.binary("and", code.binary("lshr", words, 8 * byte), 255), factor)
+            for words, byte in lumas
         ]
-        blue, red = (self._signed_chroma(rows, at, samples) for samples in kernel.samples.channels[1:])
-        products = [self._products(*pair) for pair in zip(blue, red, strict=True)]
-        return [
-            self._in_words([code.add(bright[k], products[k // 2][colour]) for k in range(4)]) for colour in range(3)
-        ]
-
-    def _colours_of_pairs(self, rows: Sequence[Value], at: Value) -> list[Value]:
-        """Red, green and blue from words of a pair of packed pixels, y0 u y1 v in any order."""
-        code, kernel, half = self._code, self._kernel, self._kernel.lanes // 2
-        luma, *chroma = kernel.samples.channels
-        loaded = code.load(vector_type(4 * half, "i8"), code.at(rows[0], self._whole_column(at, luma.step)), 1)
-        places = (luma.first, luma.first + luma.step)
-        if kernel.matrix.luma_floor:
-            floors = sum(kernel.matrix.luma_floor << 8 * place for place in places)
-            name = f"llvm.usub.sat.v{loaded.lanes}i8"
-            loaded = code.call(
-                name, loaded.type, loaded, code.recast(code.full(vector_type(half, "i32"), floors), "i8")
-            )
-        words = code.recast(loaded, "i32")
-        signed = []
-        for samples in chroma:
+        products = []
+        for pair in zip(*kinds, strict=True):
             # x - 128 is x with the highest bit inverted, as a signed number.
-            left = code.binary("shl", words, 24 - 8 * samples.first)
-            signed.append(code.binary("ashr", code.binary("xor", left, -(2**31)), 24))
-        products = self._products(*signed)
-        bright = [
-            code.binary("mul", code.binary("and", code.binary("lshr", words, 8 * place), 255), kernel.matrix.luma)
-            for place in places
-        ]
+            left = [code.binary("shl", words, 24 - 8 * byte) for words, byte in pair]
+            products.append(self._products(*(code.binary("ashr", code.binary("xor", x, -(2**31)), 24) for x in left)))
         return [
-            code.cast("trunc", self._in_halves(*(code.add(value, product) for value in bright)), "i8")
-            for product in products
+            self._in_words([code.add(y, products[number // 2][colour]) for number, y in enumerate(bright)])
+            for colour in range(3)
         ]
 
-    def _signed_chroma(self, rows: Sequence[Value], at: Value, samples: Samples) -> list[Value]:
-        """One kind of chroma for pixels 0 and 1 and for pixels 2 and 3 of every four, with the centre subtracted."""
-        code, lanes = self._code, self._kernel.lanes
-        place = code.binary("lshr", code.add(at, self._phase), 1)
-        address = code.at(rows[samples.plane], code.multiply(place, samples.step))
-        loaded = code.load(vector_type(lanes * samples.step // 2, "i8"), address, 1)
-        # x - 128 is x with the highest bit inverted, as a signed number.
-        turned = code.recast(code.binary("xor", loaded, -128), f"i{16 * samples.step}")
-        words = turned if samples.step == 2 else code.cast("zext", turned, "i32")
-        places = [samples.first + samples.step * number for number in range(2)]
-        left = [code.binary("shl", words, 24 - 8 * place) if place < 3 else words for place in places]
-        return [code.binary("ashr", word, 24) for word in left]
+    def _words(self, rows: Sequence[Value], at: Value) -> tuple[list[_Place], list[list[_Place]]]:
+        """Where luma lies in words of four pixels or of a packed pair, and both kinds of chroma of each two pixels.
 
-    def _in_words(self, totals: list[Value]) -> Value:
-        """Sums of pixels 0, 1, 2 and 3 of every four: shifted, clamped, and in the order of the pixels."""
+        planes   y0 y1 y2 y3, with u0 v0 u2 v2 or u0 u2 . . and v0 v2 . .      pairs   y0 u0 y1 v0 in any order
+        """
+        code, lanes = self._code, self._kernel.lanes
+        luma, *kinds = self._samples_of
+        if luma.step == 2:
+            address = code.at(rows[0], code.multiply(code.add(at, self._phase), 2))
+            pairs, places = code.load(vector_type(2 * lanes, "i8"), address, 1), (luma.first, luma.first + 2)
+            floors = code.full(
+                vector_type(lanes // 2, "i32"), sum(self._kernel.matrix.luma_floor << 8 * n for n in places)
+            )
+            words = code.recast(self._above(pairs, code.recast(floors, "i8")), "i32")
+            return [(words, place) for place in places], [[(words, samples.first)] for samples in kinds]
+        words, column = code.recast(self._luma(rows, at), "i32"), self._chroma_column(at)
+        chroma = []
+        for samples in kinds:
+            address = code.at(rows[samples.plane], code.multiply(column, samples.step))
+            loaded = code.load(vector_type(lanes * samples.step // 2, "i8"), address, 1)
+            twos = code.recast(loaded, f"i{16 * samples.step}")
+            twos = twos if samples.step == 2 else code.cast("zext", twos, "i32")
+            chroma.append([(twos, samples.first), (twos, samples.first + samples.step)])
+        return [(words, pixel) for pixel in range(4)], chroma
+
+    def _in_words(self, totals: Sequence[Value]) -> Value:
+        """Sums of the pixels of each word, two or four: shifted, clamped, and in the order of the pixels."""
         code = self._code
+        if len(totals) == 2:
+            return code.cast("trunc", self._in_halves(*totals), "i8")
         even, odd = self._in_halves(totals[0], totals[2]), self._in_halves(totals[1], totals[3])
         return code.recast(code.binary("or", even, code.binary("shl", odd, 8)), "i8")
 
@@ -410,8 +368,9 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
 
 
 def frames_kernel(problem: FrameProblem) -> CpuKernel | str:
-    """The compiled loops of a problem, or why it is left to NumPy."""
-    kernel = frame_kernel(problem)
+    """The compiled loops of a problem, one for windows from each column of a chroma sample, or why there are none."""
+    kernels = [frame_kernel(problem, phase) for phase in range(problem.samples.chroma_step[1])]
+    kernel = kernels[0]
     if isinstance(kernel, str):
         return kernel
     return CpuKernel(
@@ -421,35 +380,47 @@ def frames_kernel(problem: FrameProblem) -> CpuKernel | str:
         Width(kernel.lanes * problem.target.element.itemsize),
         items=problem.target.layout.sizes[1],
         shared_bytes=policy().pixels.shared_bytes,
+        walks=tuple(kernels),
     )
 
 
-def compiled_frames(
-    plan: CpuPlan[FrameProblem],
-) -> Callable[[Sequence[Operand], tuple[int, int], Operand], None] | None:
+FrameMove = Callable[[Sequence[Operand], tuple[int, int], Operand], None]
+"""What writes the window of a frame's planes that begins at a pixel."""
+
+
+def compiled_frames(plan: CpuPlan[FrameProblem]) -> FrameMove | None:
     """The compiled loop over a plan's windows, or None for NumPy."""
-    problem: FrameProblem = plan.problem
-    kernels = [frame_kernel(problem, phase) for phase in range(problem.samples.chroma_step[1])]
-    compilable = [kernel for kernel in kernels if not isinstance(kernel, str)]
-    return _Windows(problem, [loop_of(kernel) for kernel in compilable]) if len(compilable) == len(kernels) else None
+    chosen, problem, limits = plan.compiled, plan.problem, policy().pixels
+    if chosen is None:
+        return None
+    loops, pack = [loop_of(kernel) for kernel in chosen.walks], FrameParameters(problem)
+    work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
+
+    def write(planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
+        parameters = pack(planes, origin)
+        loop, address = loops[origin[1] % len(loops)], ctypes.addressof(parameters)
+        height = target.layout.sizes[1]
+        run_shared(loop, 0, target.address, address, height, nbytes=work, shared_bytes=shared)
+
+    return write
 
 
 @dataclass(frozen=True, slots=True)
 class RowLoop:
     """The compiled loop that other loops call for single rows of a frame, as packed RGB pixels of the samples' type.
 
-    Columns begin at an even `left`. `parameters` are the loop's for the planes of a frame. The item number of the loop
-    is the number of a row; consecutive rows are written `pitch` bytes apart.
+    Columns begin at an even `left`. The item number of the loop is the number of a row; consecutive rows are written
+    `pitch` bytes apart.
     """
 
     loop: CompiledFunction
     left: int
     pitch: int
-    windows: _Windows
+    pack: FrameParameters
 
     def parameters(self, planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
-        """The parameters of the loop; the caller keeps them alive while it runs."""
-        return self.windows.parameters(planes, (0, self.left))
+        """The parameters of the loop for a frame; the caller keeps them alive while it runs."""
+        return self.pack(planes, (0, self.left))
 
 
 def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
@@ -459,38 +430,24 @@ def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
     kernel = frame_kernel(problem)
     if isinstance(kernel, str):
         return None
-    loop = loop_of(kernel)
-    itemsize = surface.samples.element.itemsize
-    return RowLoop(loop, left, problem.target.layout.strides[1] * itemsize, _Windows(problem, [loop]))
+    pitch = problem.target.layout.strides[1] * surface.samples.element.itemsize
+    return RowLoop(loop_of(kernel), left, pitch, FrameParameters(problem))
 
 
-class _Windows:
-    """A problem with its kernels: one for windows that begin at an even column, and one for an odd column."""
+class FrameParameters:
+    """The parameters of a problem's loops for a window: those that all windows share are computed once."""
 
-    def __init__(self, problem: FrameProblem, loops: list[CompiledFunction]) -> None:
-        """Pack the parameters that all windows share."""
-        self._problem, self._loops = problem, loops
+    def __init__(self, problem: FrameProblem) -> None:
+        """Compute what all windows share."""
+        self._samples, self._sizes, self._linear = problem.samples, problem.sizes, problem.chroma == "linear"
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
         across, down, _ = layout.strides
         self._steps = (down * itemsize, across * itemsize, layout.sizes[2])
         self._constants = constant_fields(problem.conversion, layout.sizes[0])
-        limits = policy().pixels
-        self._alone = problem.bytes_moved < limits.shared_bytes
-        self._work = limits.arithmetic * problem.bytes_moved
 
-    def __call__(self, planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
-        """Write one window."""
-        parameters = self.parameters(planes, origin)
-        loop = self._loops[origin[1] % self._problem.samples.chroma_step[1]]
-        height = target.layout.sizes[1]
-        if self._alone:
-            loop.alone(0, target.address, ctypes.addressof(parameters), 0, height)
-        else:
-            run_shared(loop, 0, target.address, ctypes.addressof(parameters), height, nbytes=self._work)
-
-    def parameters(self, planes: Sequence[Operand], origin: tuple[int, int]) -> ctypes.Array[ctypes.c_int64]:
-        """The parameters of the loop for a window that begins at a pixel of a frame."""
-        samples, (top, left) = self._problem.samples, origin
+    def __call__(self, planes: Sequence[Operand], origin: tuple[int, int]) -> ctypes.Array[ctypes.c_int64]:
+        """The parameters for a window that begins at a pixel of a frame."""
+        samples, (top, left) = self._samples, origin
         itemsize = samples.element.itemsize
         fields = []
         for plane, operand in zip(samples.planes, planes, strict=True):
@@ -499,8 +456,8 @@ class _Windows:
             fields += [operand.address + place * itemsize, down * itemsize]
         rows_of_chroma, columns_of_chroma = samples.chroma_step
         fields += [*self._steps, top % rows_of_chroma, left % columns_of_chroma]
-        if self._problem.chroma == "linear":
-            (height, width), above, before = self._problem.sizes, top // rows_of_chroma, left // columns_of_chroma
+        if self._linear:
+            (height, width), above, before = self._sizes, top // rows_of_chroma, left // columns_of_chroma
             fields += [-above, height // rows_of_chroma - 1 - above, width // columns_of_chroma - 1 - before]
         fields += self._constants
         return (ctypes.c_int64 * len(fields))(*fields)

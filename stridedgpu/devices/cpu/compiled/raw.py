@@ -11,19 +11,19 @@ An item of the work is one row. The last step of a row is moved back to end with
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RawFormat
 
 from .ir import Code, Value, vector_type
 from .jit import loop_of
-from .worker_pool import run_shared
+from .worker_pool import LoopCall
 
 __all__ = ["compiled_raw", "raw_kernel"]
 
@@ -77,53 +77,34 @@ def _lanes(numbers: Sequence[int]) -> Value:
     return Value(vector_type(len(numbers), "i16"), "<" + ", ".join(f"i16 {number}" for number in numbers) + ">")
 
 
-def _kernel(problem: RawProblem) -> RawKernel | str:
-    """The kernel of a problem, or why there is none."""
-    samples = problem.samples
-    groups = max(1, policy().pixels.step_bytes // 2 // samples.count)
+def raw_kernel(problem: RawProblem) -> CpuKernel | str:
+    """The compiled loops of a problem, or why it is left to NumPy."""
+    samples, limits = problem.samples, policy().pixels
+    groups = max(1, limits.step_bytes // 2 // samples.count)
+    step = groups * samples.count
     if problem.target.layout.strides[1] != 1:
         return f"targets with steps of {problem.target.layout.strides} elements along H, W are left to NumPy"
     if problem.is_empty or problem.groups < groups:
-        return f"rows of less than {groups * samples.count} samples are left to NumPy"
-    return RawKernel(samples, groups)
-
-
-def raw_kernel(problem: RawProblem) -> CpuKernel | str:
-    """The compiled loops of a problem, or why it is left to NumPy."""
-    kernel = _kernel(problem)
-    if isinstance(kernel, str):
-        return kernel
-    step = kernel.groups * problem.samples.count
+        return f"rows of less than {step} samples are left to NumPy"
+    kernel = RawKernel(samples, groups)
     return CpuKernel(
         kernel.name,
         f"rows in steps of {step} samples, shifted and joined in registers",
-        Width(kernel.groups * problem.samples.nbytes),
+        Width(groups * samples.nbytes),
         Width(2 * step),
         items=problem.target.layout.sizes[0],
-        shared_bytes=policy().pixels.shared_bytes,
+        shared_bytes=limits.shared_bytes,
+        walks=(kernel,),
     )
 
 
-def compiled_raw(plan: CpuPlan[RawProblem]) -> Callable[[Buffer, int, Buffer, int], None] | None:
+def compiled_raw(plan: CpuPlan[RawProblem]) -> DirectLaunch | None:
     """A plan's samples by a compiled loop; None where the problem is left to NumPy."""
-    problem: RawProblem = plan.problem
-    kernel = _kernel(problem)
-    if isinstance(kernel, str):
+    chosen, problem = plan.compiled, plan.problem
+    if chosen is None:
         return None
-    loop = loop_of(kernel)
-    layout, nbytes = problem.target.layout, problem.bytes_moved
+    layout = problem.target.layout
     parameters = (ctypes.c_int64 * 3)(problem.pitch, 2 * layout.strides[0], problem.groups)
-    alone, height, begins = nbytes < policy().pixels.shared_bytes, layout.sizes[0], 2 * layout.offset
-
-    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
-        read, written, fields = (
-            source.address + source_start,
-            target.address + target_start + begins,
-            ctypes.addressof(parameters),
-        )
-        if alone:
-            loop.alone(read, written, fields, 0, height)
-        else:
-            run_shared(loop, read, written, fields, height, nbytes=nbytes)
-
-    return move
+    begins = 2 * layout.offset
+    call = LoopCall(loop_of(chosen.walks[0]), ctypes.addressof(parameters), chosen.items, (0, begins), parameters)
+    return call.launch(plan.bytes_moved, chosen.shared_bytes)

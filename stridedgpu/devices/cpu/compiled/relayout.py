@@ -10,7 +10,6 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.thread_count import SHARED
 from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
@@ -19,14 +18,14 @@ from .blocks import match_blocks
 from .channels import Channels, match_channels, match_subsampled
 from .conversion import can_compile
 from .ir import LANE_BYTES, LINE_BYTES
-from .jit import compiled, moving_function
+from .jit import compiled
 from .kernel_call import KernelCall, LoopMatch
 from .rows import Rows, Step, match_rows
 from .shuffles import shuffled_bytes, word_bytes
 from .transpose import Transpose, TransposeStrips, match_odd_transpose, match_transpose
-from .worker_pool import run_shared
+from .worker_pool import LoopCall
 
-__all__ = ["compiled_relayout", "kernel_of", "moving", "plan_relayout", "relayout_kernel"]
+__all__ = ["compiled_relayout", "kernel_of", "loop_call", "moving", "plan_relayout", "relayout_kernel"]
 
 _ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
 """The source of filler zeros."""
@@ -151,19 +150,15 @@ def compiled_relayout(plan: CpuPlan[RelayoutProblem]) -> DirectLaunch | None:
     return move
 
 
+def loop_call(call: KernelCall, owner: object = None) -> LoopCall:
+    """A kernel's call with its loop compiled and its parameters packed; it keeps an `owner` of further memory alive."""
+    parameters, offsets = call.packed(), (call.source_offset, call.target_offset)
+    return LoopCall(compiled(call.kernel.text), parameters.address, call.items, offsets, (parameters, owner))
+
+
 def moving(call: KernelCall, nbytes: int, shared_bytes: int | None, owner: object = None) -> DirectLaunch:
     """A kernel's call as a function of two addresses, one of the calls that move `nbytes` in all.
 
     Threads share it from `shared_bytes` on, if that is given. The function keeps an `owner` of further memory alive.
     """
-    loop = compiled(call.kernel.text)
-    parameters, items, read, written = call.packed(), call.items, call.source_offset, call.target_offset
-    place = parameters.address
-    if shared_bytes is None or nbytes < shared_bytes or items < 2 or not SHARED.several:
-        brief = nbytes < policy().sharing.brief_bytes
-        return moving_function(loop, place, items, (read, written), owner=(parameters, owner), keeps_lock=brief)
-
-    def move(source: int, target: int, _owner: object = (parameters, owner)) -> None:
-        run_shared(loop, source + read, target + written, place, items, nbytes=nbytes)
-
-    return move
+    return loop_call(call, owner).launch(nbytes, shared_bytes)

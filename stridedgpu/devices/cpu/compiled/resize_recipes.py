@@ -21,11 +21,11 @@ from stridedgpu.values.interpolation import Arithmetic, Finish
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .channel_matrix import mixing_kernel, mixing_loop
+from .channel_matrix import mixing_call, mixing_kernel
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
-from .jit import CompiledFunction, LoopError, compiled, loop_of
-from .relayout import plan_relayout
+from .jit import CompiledFunction, LoopError, loop_of
+from .relayout import loop_call, plan_relayout
 from .resize_kernel import BAND_ROWS, GEOMETRY, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, PairRows, WordRows
@@ -248,16 +248,16 @@ def _band_move(problem: ResizeProblem, kind: str, rows: int, width: int, step: i
     band = _band_problem(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
     first = _placed(problem, rows, width).first_offset * problem.conversion.target.itemsize
     if isinstance(band, ChannelMatrixProblem):
-        mixing = mixing_loop(band)
-        assert mixing is not None, "bands that no compiled loop mixes are left to NumPy"
-        address = ctypes.addressof(mixing.parameters)
-        numbers = mixing.loop.address, address, mixing.items, mixing.source_offset, first + mixing.target_offset
-        return _BandMove(dict(zip(names, numbers, strict=True)), (mixing,))
-    call = plan_relayout(band)
-    assert call is not None, "the conversion can be compiled, and there are pixels"
-    loop, parameters = compiled(call.kernel.text), call.packed()
-    numbers = loop.address, parameters.address, call.items, call.source_offset, first + call.target_offset
-    return _BandMove(dict(zip(names, numbers, strict=True)), (parameters, loop))
+        kernel = mixing_kernel(band)
+        assert not isinstance(kernel, str), "bands that no compiled loop mixes are left to NumPy"
+        call = mixing_call(band, kernel)
+    else:
+        move = plan_relayout(band)
+        assert move is not None, "the conversion can be compiled, and there are pixels"
+        call = loop_call(move)
+    source, target = call.offsets
+    numbers = call.loop.address, call.parameters, call.items, source, first + target
+    return _BandMove(dict(zip(names, numbers, strict=True)), (call,))
 
 
 def _band_problem(

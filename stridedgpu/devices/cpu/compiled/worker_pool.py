@@ -20,26 +20,68 @@ from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_cores
+from stridedgpu.devices.interface import DirectLaunch
 
 from .ir import LINE_BYTES
-from .jit import CompiledFunction, LoopError, machine_functions, python_function
+from .jit import CompiledFunction, LoopError, machine_functions, moving_function, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
-__all__ = ["load_pool", "run_shared", "share"]
+__all__ = ["LoopCall", "load_pool", "run_shared", "share"]
 
 _MOST_THREADS: Final = 64
 """The most threads of a pool on a machine of fewer cores: each has a stack, and more than the cores gain nothing."""
 
 
-def run_shared(loop: CompiledFunction, source: int, target: int, parameters: int, items: int, *, nbytes: int) -> None:
+class LoopCall(NamedTuple):
+    """A compiled loop with all its arguments but two addresses, to which `offsets` (source, target) are added.
+
+    `parameters` is the address of memory that the `owner` keeps alive.
+    """
+
+    loop: CompiledFunction
+    parameters: int
+    items: int
+    offsets: tuple[int, int]
+    owner: object
+
+    def launch(self, nbytes: int, shared_bytes: int | None) -> DirectLaunch:
+        """The loop as a function of two addresses, in calls that move `nbytes`.
+
+        Threads share the items from `shared_bytes` on, if that is not None.
+        """
+        loop, parameters, items, (read, written), owner = self
+        if shared_bytes is None or nbytes < shared_bytes or items < 2 or not SHARED.several:
+            brief = nbytes < policy().sharing.brief_bytes
+            return moving_function(loop, parameters, items, self.offsets, owner=owner, keeps_lock=brief)
+
+        def move(source: int, target: int, _owner: object = owner) -> None:
+            run_shared(loop, source + read, target + written, parameters, items, nbytes=nbytes)
+
+        return move
+
+
+def run_shared(
+    loop: CompiledFunction,
+    source: int,
+    target: int,
+    parameters: int,
+    items: int,
+    *,
+    nbytes: int,
+    shared_bytes: int = 0,
+) -> None:
     """Run a compiled loop's items, which move `nbytes`, and return when all are done; on several threads if they gain.
 
-    Python's lock is released. The caller keeps the memory at the three addresses alive.
+    Calls that move less than `shared_bytes` run on this thread. Python's lock is released. The caller keeps the memory
+    at the three addresses alive.
 
     Waking a parked worker takes 50 to 150 us. A small call shares its items only if the previous call was so recent
     that workers are still spinning, or will be at the next one; otherwise the caller runs all items alone, and starts
     and looks for no worker.
     """
+    if nbytes < shared_bytes:
+        loop.alone(source, target, parameters, 0, items)
+        return
     sharing = policy().sharing
     recent = nbytes >= sharing.waking_bytes or perf_counter_ns() - SHARED.ended < sharing.waking_gap_ns
     if recent and SHARED.several:
