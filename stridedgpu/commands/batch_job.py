@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.preprocess.decoding import Decoder, silent_decoders
 from stridedgpu.preprocess.files import ImageFile, sample_keys, write_elements, write_header
-from stridedgpu.preprocess.loader import PART_SAMPLES, BatchMaker
+from stridedgpu.preprocess.images import Pixels
+from stridedgpu.preprocess.loader import PART_SAMPLES
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import calculate_strides
 
-from .comparison import Sample, check_bits, sample_of
-from .job_images import JobImages
+from .comparison import NumpyStep
+from .job_images import AHEAD, JobImages
 
 _WRITTEN: Final = PART_SAMPLES
 """Images that are written together on the CPU: what one thread has just made is still in a cache."""
 
 _UPLOADED: Final = 32
 """Images that are converted and downloaded together on a GPU."""
-
-_AHEAD: Final = 2
-"""Batches that are begun while one is written, besides those that the threads work on."""
 
 _TIMED_WINDOW_BYTES: Final = 5 << 17
 """The first images are compared with NumPy and timed, while their windows stay below this: 4 of 224x224.
@@ -45,15 +43,13 @@ Summary = list[tuple[str, str]]
 class BatchJob:
     """What is made of which images. All results of `step` have one size, its window.
 
-    `compares_all` is whether every image is compared with NumPy, and not only the first ones. `deep` is whether
-    images have 16 bits a sample.
+    `compares_all` is whether every image is compared with NumPy, and not only the first ones.
     """
 
     images: Sequence[ImageFile]
     step: Preprocess[Any]
-    decoder: str = "pillow"
+    decoder: Decoder
     compares_all: bool = False
-    deep: bool = False
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -65,16 +61,6 @@ class BatchJob:
     def written_together(self) -> int:
         """Images that are handed on together."""
         return _WRITTEN if self.step._worker.device == "cpu" else _UPLOADED
-
-
-class Target(Protocol):
-    """Where batches go, in order."""
-
-    def take(self, images: StridedTensor) -> None:
-        """Store the next images."""
-
-    def summary(self) -> Summary:
-        """Strides, and what was in memory."""
 
 
 class BatchFile:
@@ -93,7 +79,7 @@ class BatchFile:
         """Strides of the batch, and how many images were in memory."""
         job, together = self._job, self._job.written_together
         count, *_ = job.sizes
-        most = min(count, usable_cores() * PART_SAMPLES + (1 + _AHEAD) * together)
+        most = min(count, usable_cores() * PART_SAMPLES + (1 + AHEAD) * together)
         return [
             _strides(calculate_strides(job.step.layout, job.sizes)),
             ("memory", f"written {min(together, count)} images at a time, up to {most} in memory"),
@@ -132,39 +118,38 @@ def _strides(strides: Sequence[int]) -> tuple[str, str]:
     return "strides", "N={} C={} H={} W={} elements".format(*strides)
 
 
-def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple[list[Sample], int]:
+def make_batch(
+    job: BatchJob, target: BatchFile | BatchMemory, by_numpy: NumpyStep, done: Callable[[], None]
+) -> tuple[list[Pixels], int]:
     """Decode the images on all cores and hand batches on, while the next ones are made.
 
-    Returns the samples to time, which are the first images, and the number of images that were compared with NumPy.
+    Returns the images to time, which are the first ones, and the number of images that were compared with NumPy.
     `done` is called for each image. Raises `StridedGpuError` where a bit differs from NumPy's.
     """
     step, (count, _, height, width) = job.step, job.sizes
     timed = min(count, max(1, _TIMED_WINDOW_BYTES // (3 * height * width)))
-    keys = list(sample_keys(image.name for image in job.images))
     source = JobImages(
         [image.path for image in job.images],
-        keys,
+        list(sample_keys(image.name for image in job.images)),
         step,
+        job.decoder,
         keeps=count if job.compares_all else timed,
         most_bytes=2**63 if job.compares_all else _TIMED_IMAGE_BYTES,
     )
-    maker = BatchMaker(step, source, Decoder.of(job.decoder, step, deep=job.deep), _raised)
-    samples: list[Sample] = []
+    first: list[Pixels] = []
     compared = 0
-    threads = usable_cores()
     with silent_decoders():
-        for _, images, rows in maker.batches(range(count), job.written_together, threads, _AHEAD, step.epoch):
+        for _, images, rows in source.batches(job.written_together, _raised):
             target.take(images)
             for place, row in enumerate(rows):
                 pixels = source.kept.pop(row.number, None)
                 if pixels is not None and (job.compares_all or compared == row.number):
-                    sample = sample_of(pixels, keys[row.number], step)
-                    check_bits(images[place].permute("HWC").numpy(), sample, step, row.number)
+                    by_numpy.check_bits(images[place], pixels, source.keys[row.number], row.number)
                     compared += 1
-                    if len(samples) == row.number < timed:
-                        samples.append(sample)
+                    if len(first) == row.number < timed:
+                        first.append(pixels)
                 done()
-    return samples, compared
+    return first, compared
 
 
 def _raised(_number: int, _key: object, problem: StridedGpuError) -> None:

@@ -20,10 +20,8 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from stridedgpu import __version__
-from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.preprocess.decoding import Decoder, silent_decoders
 from stridedgpu.preprocess.files import image_names, opened_file, replacement
-from stridedgpu.preprocess.loader import BatchMaker
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
@@ -32,9 +30,6 @@ from .shard_formats import SUFFIXES, Row, shard_writer
 
 _BATCH: Final = 32
 """Images that are written together."""
-
-_AHEAD: Final = 2
-"""Batches that are begun while one is written."""
 
 
 class FolderJobError(StridedGpuError):
@@ -150,16 +145,14 @@ def write_shard(
     decoder = Decoder.of(job.decoder, job.step, deep=job.deep)
     classes = _check_manifest(job, {"decoder": decoder.version})["classes"]
     step, names = job.step, _names(job, shard)
-    source = JobImages([job.folder / name for name in names], names, step)
+    source = JobImages([job.folder / name for name in names], names, step, decoder)
     kept: list[Row] = []
     failures: dict[int, str] = {}
 
     def failed(number: int, _key: object, problem: StridedGpuError) -> None:
         failures[number] = str(problem)
 
-    maker = BatchMaker(step, source, decoder, failed)
-    threads = usable_cores() if threads is None else threads
-    batches = maker.batches(range(len(names)), _BATCH, threads, _AHEAD, step.epoch)
+    batches = source.batches(_BATCH, failed, threads)
     assert step.window is not None, "the command line declares --size"
     sizes = dict(zip("CHW", (step.channel_count or 3, *step.window), strict=True))
     shape = tuple(sizes[letter] for letter in step.layout[1:])

@@ -1,22 +1,28 @@
-"""The images of a job as the source of `sg.load`'s machinery: checked against the window before a thread cuts it."""
+"""The images of a job, in batches by `sg.load`'s machinery: each checked against the window before it is cut."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from stridedgpu.preprocess.declaration import Declaration
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.preprocess.decoding import Decoder
 from stridedgpu.preprocess.files import ImageError, ImageFile
 from stridedgpu.preprocess.geometry import resized_sizes
 from stridedgpu.preprocess.images import Pixels
+from stridedgpu.preprocess.loader import BatchMaker, Refuse
 from stridedgpu.preprocess.samples import Form, Sample
+from stridedgpu.preprocess.step import Preprocess
+
+AHEAD: Final = 2
+"""Batches that are begun while one is written, besides those that the threads work on."""
 
 SAMPLES: Final = (
     "astronaut.png",
@@ -45,15 +51,25 @@ def sample_images() -> list[ImageFile]:
 
 
 class JobImages:
-    """Files with their keys. The pixels of those below `keeps` stay in `kept`, up to `most_bytes` together."""
+    """Files with their keys, as the samples of a step. The pixels of those below `keeps` stay in `kept`.
+
+    These take up to `most_bytes` together.
+    """
 
     form = Form(None)
     is_encoded = True
 
     def __init__(
-        self, paths: Sequence[Path], keys: Sequence[str], step: Declaration, *, keeps: int = 0, most_bytes: int = 0
+        self,
+        paths: Sequence[Path],
+        keys: Sequence[str],
+        step: Preprocess[Any],
+        decoder: Decoder,
+        *,
+        keeps: int = 0,
+        most_bytes: int = 0,
     ) -> None:
-        self._paths, self._keys, self._step = paths, keys, step
+        self.keys, self._paths, self._step, self._decoder = keys, paths, step, decoder
         self._keeps, self._room, self._lock = keeps, most_bytes, Lock()
         self.kept: dict[int, Pixels] = {}
 
@@ -61,7 +77,14 @@ class JobImages:
         return len(self._paths)
 
     def __getitem__(self, number: int) -> Sample:
-        return _JobImage(number, self._keys[number], self._paths[number], (), self)
+        return _JobImage(number, self.keys[number], self._paths[number], (), self)
+
+    def batches(
+        self, size: int, refuse: Refuse, threads: int | None = None
+    ) -> Generator[tuple[int, StridedTensor, list[Sample]]]:
+        """Batches of up to `size` images, as `BatchMaker.batches` gives them; by default one thread for each core."""
+        maker = BatchMaker(self._step, self, self._decoder, refuse)
+        return maker.batches(range(len(self)), size, threads or usable_cores(), AHEAD, self._step.epoch)
 
     def decoded(self, number: int, path: Path, decoder: Decoder) -> Pixels:
         """The pixels of an image. Raises `ImageError` for one that has no such window."""
@@ -70,13 +93,34 @@ class JobImages:
             raise ImageError(
                 f"{str(path)!r} holds samples of {pixels.dtype}; with --deep all pictures have 16 bits (uint16)."
             )
-        _check_window(self._step, pixels, path)
+        self._check_window(pixels, path)
         if number < self._keeps:
             with self._lock:
                 self._room -= pixels.nbytes
                 if self._room > 0 or not number:
                     self.kept[number] = pixels
         return pixels
+
+    def _check_window(self, pixels: Pixels, path: Path) -> None:
+        """Raise `ImageError`, in the command's words, for an image below its window, or too large when resized."""
+        step = self._step
+        height, width = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
+        if step.resize is not None:
+            from PIL import Image
+
+            if Image.MAX_IMAGE_PIXELS is not None and width * height > Image.MAX_IMAGE_PIXELS:
+                raise ImageError(
+                    f"{str(path)!r} scaled to {width} x {height} by --resize {step.resize[0]} "
+                    f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
+                )
+        if step.crop is None or step.random_resized_crop is not None or step.pad is not None:
+            return
+        rows, columns = step.crop
+        if rows > height or columns > width:
+            raise ImageError(
+                f"{str(path)!r} is {height} x {width} (height x width), smaller than --size {rows}x{columns}: "
+                "give a smaller --size, or scale pictures first with --resize."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +131,3 @@ class _JobImage(Sample):
 
     def pixels(self, decoder: Decoder) -> Pixels:
         return self.job.decoded(self.number, self.image, decoder)
-
-
-def _check_window(step: Declaration, pixels: Pixels, path: Path) -> None:
-    """Raise `ImageError` if the image is smaller than its window, or too large when resized: in the command's words."""
-    height, width = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
-    if step.resize is not None:
-        from PIL import Image
-
-        if Image.MAX_IMAGE_PIXELS is not None and width * height > Image.MAX_IMAGE_PIXELS:
-            raise ImageError(
-                f"{str(path)!r} scaled to {width} x {height} by --resize {step.resize[0]} "
-                f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
-            )
-    if step.crop is None or step.random_resized_crop is not None or step.pad is not None:
-        return
-    rows, columns = step.crop
-    if rows > height or columns > width:
-        raise ImageError(
-            f"{str(path)!r} is {height} x {width} (height x width), smaller than --size {rows}x{columns}: "
-            "give a smaller --size, or scale pictures first with --resize."
-        )

@@ -9,13 +9,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from stridedgpu.preprocess.decoding import DECODERS
+from stridedgpu.preprocess.decoding import DECODERS, Decoder
 from stridedgpu.preprocess.files import ImageFile, check_writable, find_images, replacement, write_array, write_elements
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
 from .batch_job import BatchFile, BatchJob, BatchMemory, make_batch
-from .comparison import compared_times, counted
+from .comparison import NumpyStep, counted
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
 from .job_images import sample_images
@@ -93,17 +93,18 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> None:
     if not images:
         raise StridedGpuError("no pictures: a batch holds at least one.")
     _check_outputs(chosen, images)
-    job = BatchJob(images, step, chosen.decoder, chosen.compare == "all", chosen.deep)
+    job = BatchJob(images, step, Decoder.of(chosen.decoder, step, deep=chosen.deep), chosen.compare == "all")
+    by_numpy = NumpyStep(step)
     is_streamed = step.layout.startswith("N") and chosen.raw is None and step.row_pitch_bytes is None
     with ExitStack() as files, progress(len(images), "images") as done:
         file = files.enter_context(replacement(chosen.out))
         target = BatchFile(file, job) if is_streamed else BatchMemory(job)
-        samples, compared = make_batch(job, target, done)
+        first, compared = make_batch(job, target, by_numpy, done)
         if isinstance(target, BatchMemory):
             write_array(file, target.tensor.permute(step.layout).numpy())
             if chosen.raw is not None:
                 write_elements(files.enter_context(replacement(chosen.raw)), target.memory.numpy())
-        *times, (label, ratio) = compared_times(samples, step)
+        *times, (label, ratio) = by_numpy.compared_times(first)
     written = " and ".join(repr(str(path)) for path in (chosen.out, chosen.raw) if path is not None)
     every = "every bit" if compared == len(images) else f"every bit of the first {compared}"
     print(f"wrote {written}: {counted(len(images), 'image')}")

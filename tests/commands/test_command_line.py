@@ -17,9 +17,11 @@ import pytest
 from harness.compiled_loops import needs_compiler
 
 import stridedgpu
+import stridedgpu as sg
 from stridedgpu.__main__ import main
 from stridedgpu.commands import job_images
 from stridedgpu.commands.batch_job import BatchFile
+from stridedgpu.commands.comparison import NumpyStep
 from stridedgpu.commands.console import progress
 from stridedgpu.preprocess.epochs import Chance
 
@@ -382,17 +384,33 @@ def test_the_summary_says_how_much_faster_or_slower_numpy_was(
     assert words in re.sub(r"\s+", " ", capsys.readouterr().out)
 
 
-def test_a_wrong_picture_anywhere_is_found_where_all_are_compared(folder, monkeypatch, capsys):
+@pytest.mark.parametrize("compared, wrong", [("some", 0), ("all", 1)])
+def test_a_wrong_picture_that_is_compared_is_not_written(folder, monkeypatch, compared, wrong, capsys):
     take = BatchFile.take
 
     def spoilt(target, images):
-        images[1, 0, 3, 3] = 99
+        images[wrong, 0, 3, 3] = 99
         take(target, images)
 
     monkeypatch.setattr(BatchFile, "take", spoilt)
-    assert run("preprocess", *["a.png"] * 9, "--size", "8", "--compare", "all", "--out", "o.npy") == 2
-    assert "picture 1 of the batch differs from NumPy's" in capsys.readouterr().err
+    monkeypatch.setattr("stridedgpu.commands.batch_job._TIMED_WINDOW_BYTES", 1)
+    assert run("preprocess", *["a.png"] * 9, "--size", "8", "--compare", compared, "--out", "o.npy") == 2
+    assert f"picture {wrong} of the batch differs from NumPy's" in capsys.readouterr().err
     assert not Path("o.npy").exists()
+
+
+def test_pictures_are_compared_with_numpys_loops_alone(capfd):
+    step = sg.Preprocess(dtype="float16", resize=300, crop=280, flip=True, normalize="clip", passes="horizontal")
+    pixels = np.random.default_rng(0).integers(0, 256, (320, 300, 3), np.uint8)
+    tensor = sg.asarray(step(pixels[None])[0], dims="CHW")
+    sg.set_verbose(True)
+    try:
+        NumpyStep(step).check_bits(tensor, pixels, "a", 0)
+    finally:
+        sg.set_verbose(False)
+    kernels = [line.split(",")[3] for line in capfd.readouterr().err.splitlines() if line.startswith("stridedgpu,")]
+    assert kernels
+    assert all(kernel.startswith("numpy_") for kernel in kernels)
 
 
 @pytest.mark.parametrize("decoder", ["simplejpeg", "pillow-draft"])
@@ -403,13 +421,6 @@ def test_other_decoders_are_had_by_name(folder, decoder, capsys):
     options = ("--resize", "30", "--size", "24", "--dtype", "uint8", "--decoder", decoder)
     assert run("preprocess", "large.jpg", "a.png", *options, "--out", "o.npy") == 0
     assert (np.load("o.npy", allow_pickle=False)[0] == 77).all()
-
-
-def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
-    monkeypatch.setattr("stridedgpu.commands.comparison.write_with_numpy", lambda _sample, slot, _step: slot.fill(1))
-    assert run("preprocess", "a.png", "--size", "8", "--out", "o.npy") == 2
-    assert "differs from NumPy's" in capsys.readouterr().err
-    assert not Path("o.npy").exists()
 
 
 # ---- refusals
