@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, overload
 
+import numpy as np
+
 from stridedgpu.devices.cpu.promotion import promoted_at_once
+from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device, default_device
+from stridedgpu.operations.gather import PlannedGather
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
+from stridedgpu.operations.plans import Plan, Requirement
+from stridedgpu.operations.relayout import RelayoutPlan
+from stridedgpu.operations.resize import PlannedResize
 from stridedgpu.typing import DeviceLike, PerChannel, Rounding
 from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import calculate_strides
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .creation import zeros
 from .crops import gather_crops
@@ -62,8 +71,15 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
 
     `warmup(call, *arguments, **options)` calls an operation, a plan or a `Preprocess` step once with these arguments,
     and compiles every loop that the call uses before it runs, also where small work would begin on NumPy. The result is
-    dropped; an `out=` is written. Kernels depend on types, layouts and options, and those of a resize on sizes too:
-    images of zeros with the sizes to come will do. A process warms up its own kernels, and threads share them.
+    dropped; an `out=` is written. In place of images, sizes will do: `warmup(resize, (1080, 1920, 3), 224, dims="HWC")`
+    calls `resize` with bytes of zeros. Several sizes, `[(1080, 1920, 3), (480, 640, 3)]`, are a list of images. A
+    descriptor is a tensor of its type and layout. Kernels depend on types, layouts and options; those of a resize also on
+    how far an image shrinks or grows, and those of a relayout on its sizes. A process warms up its own kernels, and
+    threads share them.
+
+    `warmup(step)` calls a `Preprocess` step with RGB bytes: with batches and lists of images that are larger than its
+    result, and also of its size and smaller where it resizes. Name the sizes of other images, and where nothing is
+    resized. `warmup(plan)` runs a plan of a relayout, a resize or a gather on zeros; other plans need their arguments.
 
     `warmup(src, dst)` prepares `relayout(src, out=dst)`, and runs nothing; the options are those of `plan_relayout`.
     Without arguments, the most common relayouts of image pipelines are prepared (uint8 NHWC to float32 and float16 NCHW
@@ -78,15 +94,48 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
     >>> pixels = BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))
     >>> warmup(pixels, planes) == (plan_relayout(pixels, planes).kernel,)
     True
-    >>> warmup(letterbox, zeros((3, 720, 1280), "uint8", layout="HWC"), 640, dtype="float16", scale=1 / 255)
+    >>> warmup(letterbox, (720, 1280, 3), 640, dims="HWC", dtype="float16", scale=1 / 255)
     ()
     """
     if arguments and callable(arguments[0]):
         call, *given = arguments
         with promoted_at_once():
-            call(*given, **options)
+            if given:
+                call(_images_like(given[0]), *given[1:], **options)
+            elif isinstance(call, Plan):
+                _run(call)
+            else:
+                getattr(call, "rehearse", call)(**options)
         return ()
     return _relayouts(*arguments, **options)
+
+
+def _images_like(images: Any) -> Any:
+    """Images of zeros in place of sizes and descriptors; anything else itself."""
+    if isinstance(images, BufferTensorDesc):
+        spec = TensorSpec.of(images.layout, element_type(images.data_type), base_alignment=DEFAULT_ALIGNMENT)
+        return _zeros_like(spec, "cpu")
+    if isinstance(images, list):
+        return [_images_like(image) for image in images]
+    is_sizes = isinstance(images, tuple) and len(images) > 1 and all(type(size) is int for size in images)
+    return np.zeros(images, np.uint8) if is_sizes else images
+
+
+def _run(plan: Any) -> None:
+    """Run a plan on zeros. Raises `LayoutError` for a plan that does not say what it runs on."""
+    required = [getattr(side, "required", side) for side in plan.sides]
+    is_exact = isinstance(plan, (RelayoutPlan, PlannedResize, PlannedGather))
+    if not is_exact or not all(isinstance(side, Requirement) for side in required):
+        raise LayoutError(f"{plan!r} does not say what it runs on: warmup(plan, ...) takes the arguments of a call.")
+    plan.check_runnable()
+    plan(*[_zeros_like(side.spec, side.device) for side in required])
+
+
+def _zeros_like(spec: TensorSpec, device: str) -> StridedTensor:
+    """A tensor of zeros like one of a spec."""
+    nbytes = spec.layout.span * spec.element.itemsize + spec.slack_bytes
+    memory = zeros((nbytes,), "uint8", alignment=max(spec.alignment, DEFAULT_ALIGNMENT), device=device)
+    return StridedTensor.over(Operand(memory.buffer, spec.layout, spec.element, spec.owns_padding))
 
 
 def _relayouts(

@@ -33,6 +33,15 @@ def check(call, *arguments, **options):
         call(*arguments, **options)
     assert loaded() == (kernels, modules)
 
+def count(warm, call, *arguments, **options):
+    # warmed up by other arguments than those of the calls
+    assert sg.warmup(*warm) == ()
+    kernels, modules = loaded()
+    assert kernels
+    for _ in range(40):
+        call(*arguments, **options)
+    assert loaded() == (kernels, modules)
+
 photo = np.zeros((480, 640, 3), np.uint8)
 ragged = [photo, np.zeros((300, 200, 3), np.uint8)]
 planes = dict(dims="HWC", dtype="float32", scale=1 / 255)
@@ -57,6 +66,41 @@ CALLS: Final = {
     "a plan of a resize": "sg.plan_resize(large, whole, passes='horizontal'), large, whole",
 }
 
+BY_SIZES: Final = {
+    "an operation by sizes": "count((boxes, SIZES[0], 320), sg.letterbox, photo, 320, **planes)",
+    "sizes of a list": "count((boxes, SIZES, 320), sg.letterbox, ragged, 320, **planes)",
+    "a descriptor": "count((sg.resize, deep.desc, (9, 9)), sg.resize, deep, (9, 9))",
+    "a plan of a relayout": "count((plan,), plan, small, batch)",
+    "a plan of a resize": "count((shrink,), shrink, large, whole)",
+    "a plan of a gather": "count((pick,), pick, sg.asarray(table), sg.asarray(rows), sg.zeros((9, 64), 'float32'))",
+    "a step": "count((step,), step, ragged)",
+    "a step, of batches": "count((step,), step, np.ones((3, 500, 333, 3), np.uint8))",
+    "a step that draws": "count((drawn,), drawn, ragged, [1, 2])",
+    "a letterbox step": "count((boxed,), boxed, [*ragged, photo[:90, :70]])",
+    "a step of sizes": "count((boxed, SIZES), boxed, ragged)",
+    "a step of planes": "count((planar,), planar, np.ones((2, 9, 70, 80), np.uint8))",
+}
+"""What is warmed up by something else than the arguments of its later calls."""
+
+SIZED: Final = """
+from functools import partial
+
+boxes = partial(sg.letterbox, **planes)
+SIZES = [(480, 640, 3), (300, 200, 3)]
+deep = sg.zeros((1, 1, 70, 80), "uint16")
+plan = sg.plan_relayout(small, batch, scale=0.5)
+shrink = sg.plan_resize(large, whole, passes="horizontal")
+pick = sg.plan_gather(sg.asarray(table), sg.asarray(rows))
+step = sg.Preprocess(resize=256, crop=224, passes="horizontal", normalize="imagenet", device="cpu")
+drawn = sg.Preprocess(
+    random_resized_crop=True, crop=64, flip=True, seed=1, key="key", passes="horizontal", normalize="clip", device="cpu"
+)
+boxed = sg.Preprocess(letterbox=320, normalize="0..1", device="cpu")
+planar = sg.Preprocess(
+    dims="NCHW", channels=(8, 0), scale=0.5, resize=(32, 33), interpolation="opencv-linear", device="cpu"
+)
+"""
+
 COMMON: Final = """
 sg.warmup()
 kernels, modules = loaded()
@@ -78,6 +122,31 @@ def run(lines: str) -> None:
 def test_a_warm_call_compiles_and_loads_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRIDEDGPU_CACHE_DIR", str(tmp_path))
     run(f"check({CALLS[name]})")
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", BY_SIZES)
+def test_sizes_a_plan_or_a_step_alone_warm_up_the_calls_to_come(name, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("STRIDEDGPU_CACHE_DIR", str(tmp_path))
+    run(SIZED + BY_SIZES[name])
+
+
+def test_the_epochs_of_a_step_are_not_begun() -> None:
+    step = sg.Preprocess(crop=8, seed=1, device="cpu", errors="skip")
+    sg.warmup(step)
+    assert (step.epoch, step.skipped) == (0, 0)
+    assert step.begin_epoch() == 0
+
+
+def test_a_plan_that_does_not_say_what_it_runs_on_needs_arguments() -> None:
+    photo = sg.zeros((3, 8, 8), "uint8", dims="CHW", device="cpu")
+    frame = sg.Frame.over("nv12", bytes(96), (8, 8))
+    for plan in (
+        sg.plan_gather_crops([photo], (4, 4)),
+        sg.plan_resize(frame, sg.zeros((3, 4, 4), "uint8", dims="CHW", device="cpu"), passes="horizontal"),
+    ):
+        with pytest.raises(sg.LayoutError, match=r"does not say what it runs on: warmup\(plan, ...\) takes the arg"):
+            sg.warmup(plan)
 
 
 @needs_compiler
