@@ -5,21 +5,15 @@ its pixels. The random words are a BLAKE2 hash of seed, epoch and key. They are 
 order, on every machine and with every version of NumPy.
 
 PyTorch's persistent workers have a copy of the step from before the first epoch, and a plain number in it would never
-change. The epoch is therefore in shared memory: a forked worker inherits the mapping, and a spawned one attaches by the
-path in its pickle. Any other pickle has only the number. Equal steps then have equal pickles, by which Hugging Face
-datasets finds its cached results; such a copy has its own counter, which begins at that number.
+change. The epoch is therefore in memory that `multiprocessing` shares with forked and spawned processes. Any other
+pickle has only the number. Equal steps then have equal pickles, by which Hugging Face datasets finds its cached
+results; such a copy has its own counter, which begins at that number.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
-import secrets
-import sys
 import warnings
-import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -40,10 +34,10 @@ _SAMPLED_ROWS: Final = 32
 Measured: 41 us for 500 x 375 pixels and 51 us for 3000 x 2000, by processor time of one thread of a virtual machine.
 """
 
-_TOKEN, _EPOCH, _PASSES, _STATED, _FIRST, _WARNED = range(6)
+_WORDS: Final = 5
+_EPOCH, _PASSES, _STATED, _FIRST, _WARNED = range(_WORDS)
 """The words of the shared memory, each of 64 bits."""
 
-_SHARED_BYTES: Final = 6 * 8
 _EPOCHS: Final = range(2**63)
 
 
@@ -135,58 +129,30 @@ def checked_epoch(epoch: object) -> int:
     return number
 
 
-class Handle(NamedTuple):
-    """A pickled counter: the path of its memory if shared, the token that identifies it, and its epoch at that time."""
-
-    path: str | None
-    token: int
-    epoch: int
-
-
 class EpochCounter:
-    """The epoch of a step and of its copies in other processes; `Handle` attaches to an existing one.
+    """The epoch of a step and of its copies in processes that this one forks or spawns.
 
     Writes of a word are atomic, and only the process that begins an epoch writes the epoch.
     """
 
-    def __init__(self, handle: Handle | None = None) -> None:
-        memory = None if handle is None else _attached(handle)
-        if handle is not None and memory is not None:
-            self._path = handle.path
-            self._words = memoryview(memory).cast("Q")
-            return
-        self._words = memoryview(self._created()).cast("Q")
-        self._words[_TOKEN] = secrets.randbits(63)
-        self._words[_EPOCH] = 0 if handle is None else handle.epoch
+    def __init__(self, epoch: int = 0) -> None:
+        from multiprocessing.sharedctypes import RawArray  # only steps with a seed need it
 
-    def _created(self) -> mmap.mmap:
-        """New memory; where the system has no anonymous files, only forked processes share it."""
-        self._path = None
-        if not hasattr(os, "memfd_create"):
-            return mmap.mmap(-1, _SHARED_BYTES)
-        file = os.memfd_create("stridedgpu epoch")
-        os.ftruncate(file, _SHARED_BYTES)
-        # The descriptor stays open for as long as the counter: other processes attach through it.
-        weakref.finalize(self, os.close, file)
-        self._path = f"/proc/{os.getpid()}/fd/{file}"
-        return mmap.mmap(file, _SHARED_BYTES)
+        self._words = RawArray("Q", _WORDS)
+        self._words[_EPOCH] = epoch
 
     @property
-    def handle(self) -> Handle:
-        """The counter as a value that a process of this machine attaches to."""
-        return Handle(self._path, self._words[_TOKEN], self.epoch)
+    def pickled(self) -> EpochCounter | int:
+        """The counter for a pickle: itself if a process is being spawned, else its epoch alone."""
+        from multiprocessing.context import get_spawning_popen
 
-    @property
-    def pickled(self) -> Handle:
-        """The counter for a pickle: its memory if a process is being spawned, else only its epoch."""
-        context = sys.modules.get("multiprocessing.context")
-        is_spawning = context is not None and context.get_spawning_popen() is not None
-        return self.handle if is_spawning else Handle(None, 0, self.epoch)
+        return self.epoch if get_spawning_popen() is None else self
 
     @property
     def epoch(self) -> int:
         """The current epoch."""
-        return self._words[_EPOCH]
+        number: int = self._words[_EPOCH]
+        return number
 
     def set(self, epoch: int) -> None:
         """Set the epoch, in every process that shares the counter."""
@@ -220,18 +186,3 @@ class EpochCounter:
                 "says that the repetition is meant.",
                 stacklevel=2,
             )
-
-
-def _attached(handle: Handle) -> mmap.mmap | None:
-    """The memory of a handle, or None if it is not on this machine or is gone."""
-    if handle.path is None:
-        return None
-    with suppress(OSError, ValueError):
-        file = os.open(handle.path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            memory = mmap.mmap(file, _SHARED_BYTES)
-        finally:
-            os.close(file)
-        if memoryview(memory).cast("Q")[_TOKEN] == handle.token:
-            return memory
-    return None

@@ -180,8 +180,9 @@ class Preprocess(Declaration, Generic[Output]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Continue at the epoch of the pickled step; a pickle from before epochs existed begins at 0."""
         self.__dict__.update(state)
-        if self.seed is not None:
-            self.__dict__["_epochs"] = EpochCounter(state.get("_epochs"))
+        epoch = state.get("_epochs", 0)
+        if self.seed is not None and not isinstance(epoch, EpochCounter):
+            self.__dict__["_epochs"] = EpochCounter(epoch)
 
     @property
     def _counter(self) -> EpochCounter | None:
