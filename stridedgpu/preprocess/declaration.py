@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
 from math import isfinite
 from numbers import Real
 from operator import index
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NoReturn, Self
 
 import numpy as np
 
@@ -63,21 +62,6 @@ _CHOICES: Final = {
 }
 """The values of each field that chooses among a few."""
 
-_REALS: Final = ("mean", "std", "scale", "bias", "clip", "fill", "gain", "offset")
-_PIXELS: Final = "a height and a width in pixels, or one for both"
-_WHOLE: Final = {
-    "channels": "such as (2, 1, 0)",
-    "resize": "a height and a width in pixels, or one for the shorter side",
-    "crop": _PIXELS,
-    "letterbox": _PIXELS,
-}
-"""The fields that are integers, and what they are."""
-
-_PAIRS: Final = {
-    "clip": "the least and the largest value that are kept, such as (-1000, 400)",
-    "gain": "the range of a factor, such as (0.8, 1.2)",
-    "offset": "the range of an addend in units of 0..1, such as (-0.1, 0.1)",
-}
 _USUAL_RANGES: Final = ((0.08, 1.0), (3 / 4, 4 / 3))
 """The ranges of torchvision's RandomResizedCrop."""
 
@@ -168,10 +152,12 @@ class Declaration:
         def store(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        for name in (*_REALS, *_WHOLE):
-            store(name, _plain_numbers(name, getattr(self, name)))
-        for name in ("seed", "row_pitch_bytes", "mask_fill"):
-            store(name, _plain_integer(name, getattr(self, name)))
+        for name, (canonical, form) in _FORMS.items():
+            value = getattr(self, name)
+            try:
+                store(name, None if value is None else canonical(value))
+            except (TypeError, ValueError, OverflowError):
+                raise LayoutError(f"{name}={value!r} must be {form}.") from None
         for name in ("dims", "layout"):
             if isinstance(getattr(self, name), str):
                 letters = axis_letters(getattr(self, name))
@@ -180,15 +166,12 @@ class Declaration:
             store("matrix", tuple(tuple(memoryview(row).cast("d")) for row in matrix_rows(self.matrix)))
         store("dtype", element_type(self.dtype).name)
         checked_alignment(self.alignment)
-        _check_choices(self)
-        store("random_resized_crop", _plain_ranges(self.random_resized_crop))
-        store("pad", _plain_pad(self.pad))
-        store("flip", _plain_flip(self.flip, self.seed))
-        _check_axes(self)
-        _check_resize(self)
-        _check_numbers(self)
-        _check_samples(self)
-        _check_chance(self)
+        for refusals in (_of_choices, _of_axes, _of_geometry, _of_numbers, _of_chance):
+            for refusal in refusals(self):
+                raise LayoutError(refusal)
+        if self.flip is not None:  # with a seed its probability
+            share = 0.5 if self.flip is True else float(self.flip)
+            store("flip", bool(self.flip) if self.seed is None else share)
         device: object = self.device
         if not (isinstance(device, str) and device == "auto"):
             device_name(device)
@@ -298,179 +281,192 @@ def _entries(value: object) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (Sequence, tuple)) and not isinstance(values, str) else (values,)
 
 
-def _plain_numbers(name: str, value: Any) -> Any:
-    """A sequence as a tuple of Python numbers, and one number as a tuple; None stays."""
-    if value is None:
-        return None
-    try:
-        entries = _entries(value)
-        numbers = tuple(int(entry) if name in _WHOLE else float(entry) for entry in entries)
-        exact = name not in _WHOLE or all(
-            number == entry and not isinstance(entry, bool) for number, entry in zip(numbers, entries, strict=True)
-        )
-    except (TypeError, ValueError, OverflowError):
-        exact, numbers = False, ()
-    if name in _PAIRS:
-        in_order = len(numbers) == 2 and all(map(isfinite, numbers)) and numbers[0] <= numbers[1]
-        if not in_order or (name == "clip" and numbers[0] == numbers[1]):
-            raise LayoutError(f"{name}={value!r} must be two numbers in order: {_PAIRS[name]}.")
-    elif not exact or not numbers:
-        wanted = f"integers, {_WHOLE[name]}" if name in _WHOLE else "a number, or one for each channel"
-        raise LayoutError(f"{name}={value!r} must be {wanted}.")
-    return numbers * 2 if name in ("crop", "letterbox") and len(numbers) == 1 else numbers
+def _numbers(value: object) -> Numbers:
+    numbers = tuple(map(float, _entries(value)))
+    return numbers or _refused()
 
 
-def _plain_integer(name: str, value: Any) -> int | None:
-    """An integer of any library as Python's; None stays."""
-    with suppress(TypeError):
-        if not isinstance(value, bool):
-            return None if value is None else index(value)
-    raise LayoutError(f"{name}={value!r} must be an integer.")
+def _whole(value: object) -> tuple[int, ...]:
+    entries = _entries(value)
+    numbers = tuple(map(int, entries))
+    exact = all(number == one and not isinstance(one, bool) for number, one in zip(numbers, entries, strict=True))
+    return numbers if exact and numbers else _refused()
 
 
-def _plain_ranges(value: Any) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Two ranges of positive numbers as floats; None stays, and True selects torchvision's ranges."""
-    if value is None:
-        return None
+def _window(value: object) -> tuple[int, ...]:
+    numbers = _whole(value)
+    return numbers * 2 if len(numbers) == 1 else numbers
+
+
+def _range(value: object) -> Numbers:
+    low, high = map(float, _entries(value))
+    return (low, high) if isfinite(low) and isfinite(high) and low <= high else _refused()
+
+
+def _clip(value: object) -> Numbers:
+    low, high = _range(value)
+    return (low, high) if low < high else _refused()
+
+
+def _integer(value: Any) -> int:
+    return _refused() if isinstance(value, bool) else index(value)
+
+
+def _box_ranges(value: Any) -> tuple[Numbers, Numbers]:
     if value is True:
         return _USUAL_RANGES
-    try:
-        (least, most), (narrow, wide) = ((float(low), float(high)) for low, high in value)
-        fits = 0 < least <= most <= 1 and 0 < narrow <= wide and isfinite(wide)
-    except (TypeError, ValueError):
-        fits = False
-    if not fits:
-        raise LayoutError(
-            f"random_resized_crop={value!r} must be two ranges, of the share of a picture's area, up to 1, and of "
-            f"width / height, such as {_USUAL_RANGES}; True stands for these. The size of the result is crop=."
-        )
-    return (least, most), (narrow, wide)
+    (least, most), (narrow, wide) = ((float(low), float(high)) for low, high in value)
+    fits = 0 < least <= most <= 1 and 0 < narrow <= wide and isfinite(wide)
+    return ((least, most), (narrow, wide)) if fits else _refused()
 
 
-def _plain_pad(value: object) -> tuple[int, ...] | None:
+def _sides(value: object) -> tuple[int, ...]:
     """Rows above, columns before, rows below and columns after an image; one number stands for all, two for pairs."""
-    if value is None:
-        return None
     entries = _entries(value)
     is_whole = all(isinstance(entry, int) and not isinstance(entry, bool) and entry >= 0 for entry in entries)
-    if not is_whole or len(entries) not in (1, 2, 4):
-        raise LayoutError(
-            f"pad={value!r} must be numbers of pixels from 0: one for all sides, two for rows and columns, or four for "
-            "top, left, bottom and right."
-        )
-    return entries * (4 // len(entries))
+    return entries * (4 // len(entries)) if is_whole and len(entries) in (1, 2, 4) else _refused()
 
 
-def _plain_flip(value: Any, seed: int | None) -> Any:
-    """Whether to mirror, without a seed; with one the probability, which is one half for True. None stays."""
-    if value is None:
-        return None
-    probability = float(value) if isinstance(value, Real) else -1.0
-    if not 0 <= probability <= 1:
-        raise LayoutError(f"flip={value!r} must be True, False, or a probability between 0 and 1.")
-    if seed is None:
-        if probability not in (0, 1):
-            raise LayoutError(f"flip={value!r} is a probability, which needs seed= to be decided by.")
-        return bool(probability)
-    return 0.5 if value is True else probability
+def _probability(value: Any) -> Any:
+    return value if isinstance(value, Real) and 0 <= float(value) <= 1 else _refused()
 
 
-# ---- checks
+def _largest(value: Any) -> Any:
+    fits = not isinstance(value, bool) and isinstance(value, Real) and 0 < float(value) < float("inf")
+    return value if fits else _refused()
 
 
-def _check_choices(step: Declaration) -> None:
-    """Raise unless columns have names or places, and each choice is a valid one."""
-    for name in ("column", "key", "mask", "boxes", "points"):
-        value = getattr(step, name)
-        if value is not None and (not isinstance(value, (str, int)) or isinstance(value, bool)):
-            raise LayoutError(f"{name}={value!r} must be one column's name, or its place in a tuple.")
+def _column(value: Any) -> Any:
+    return value if isinstance(value, (str, int)) and not isinstance(value, bool) else _refused()
+
+
+def _refused() -> NoReturn:
+    raise ValueError
+
+
+_CHANNELS: Final = (_numbers, "a number, or one for each channel")
+_WINDOW: Final = (_window, "integers, a height and a width in pixels, or one for both")
+_COLUMN: Final = (_column, "one column's name, or its place in a tuple")
+
+_FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
+    **dict.fromkeys(("mean", "std", "scale", "bias", "fill"), _CHANNELS),
+    "clip": (
+        _clip,
+        "two numbers in order: the least and the largest value that are kept, such as (-1000, 400)",
+    ),
+    "gain": (_range, "two numbers in order: the range of a factor, such as (0.8, 1.2)"),
+    "offset": (_range, "two numbers in order: the range of an addend in units of 0..1, such as (-0.1, 0.1)"),
+    "maximum": (_largest, "the largest value of a sample, such as 4095 of 12 bits"),
+    "channels": (_whole, "integers, such as (2, 1, 0)"),
+    "resize": (_whole, "integers, a height and a width in pixels, or one for the shorter side"),
+    **dict.fromkeys(("crop", "letterbox"), _WINDOW),
+    "random_resized_crop": (
+        _box_ranges,
+        (
+            "two ranges, of the share of a picture's area, up to 1, and of width / height, such as "
+            f"{_USUAL_RANGES}; True stands for these. The size of the result is crop="
+        ),
+    ),
+    "pad": (
+        _sides,
+        (
+            "numbers of pixels from 0: one for all sides, two for rows and columns, or four for "
+            "top, left, bottom and right"
+        ),
+    ),
+    "flip": (_probability, "True, False, or a probability between 0 and 1"),
+    **dict.fromkeys(("seed", "row_pitch_bytes", "mask_fill"), (_integer, "an integer")),
+    **dict.fromkeys(("column", "key", "mask", "boxes", "points"), _COLUMN),
+}
+"""The function from what was declared to its canonical form, and what the error text says that it must be."""
+
+
+# ---- refusals
+
+
+def _of_choices(step: Declaration) -> Iterator[str]:
+    """Columns that are not of their own, and values beside the valid ones."""
     columns = [column for column in (step.column, *step.annotations) if column is not None]
     if len(set(columns)) < len(columns):
-        raise LayoutError(f"column, mask, boxes and points are columns of their own, and {columns} repeats one.")
+        yield f"column, mask, boxes and points are columns of their own, and {columns} repeats one."
     for name, known in _CHOICES.items():
         value = getattr(step, name)
         if not any(type(value) is type(entry) and value == entry for entry in known):
             words = [repr(entry) for entry in known if entry is not None]
-            raise LayoutError(f"{name}={value!r} is unknown; it is {', '.join(words[:-1])} or {words[-1]}.")
+            yield f"{name}={value!r} is unknown; it is {', '.join(words[:-1])} or {words[-1]}."
 
 
-def _check_axes(step: Declaration) -> None:
-    """Raise unless `dims` and `layout` order the same axes, rows included, and all that the rest needs."""
+def _of_axes(step: Declaration) -> Iterator[str]:
+    """`dims` and `layout` that order other axes, or axes without rows or what the rest needs."""
     if not isinstance(step.layout, str):
-        raise LayoutError(f"layout={step.layout!r} is not an axis order such as 'NCHW'.")
+        yield f"layout={step.layout!r} is not an axis order such as 'NCHW'."
     wanted = canonical_axes(step.layout)
     if sorted(str(step.dims)) != sorted(wanted):
-        raise LayoutError(
-            f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
-        )
+        yield f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
     if step.moves_windows and wanted != "NCHW":
-        raise LayoutError(f"resize, pad, crop and flip are for the axes N, C, H and W, not dims={step.dims!r}.")
+        yield f"resize, pad, crop and flip are for the axes N, C, H and W, not dims={step.dims!r}."
     if (step.colours or step.annotations) and wanted != "NCHW":
-        raise LayoutError(
-            f"gain, offset, mask, boxes and points are for the axes N, C, H and W, not dims={step.dims!r}."
-        )
+        yield f"gain, offset, mask, boxes and points are for the axes N, C, H and W, not dims={step.dims!r}."
     if step.mode is not None and wanted not in (("NCHW",) if step.mode == "rgb" else ("NCHW", "NHW")):
-        raise LayoutError(f"mode={step.mode!r} is for images with height and width, not dims={step.dims!r}.")
+        yield f"mode={step.mode!r} is for images with height and width, not dims={step.dims!r}."
     for name in ("crop", "letterbox"):
         window = getattr(step, name)
         if window is not None and (len(window) != 2 or min(window) < 1):
-            raise LayoutError(f"{name}={window} must be height and width, in pixels, at least 1 each.")
+            yield f"{name}={window} must be height and width, in pixels, at least 1 each."
 
 
-def _check_resize(step: Declaration) -> None:
-    """Raise unless at most one option resizes images, and all results have one size."""
+def _of_geometry(step: Declaration) -> Iterator[str]:
+    """Several options that resize images, and results of several sizes."""
     options = [name for name in ("resize", "random_resized_crop", "letterbox") if getattr(step, name) is not None]
     if len(options) > 1 or (step.letterbox is not None and step.crop is not None):
         both = " and ".join([*options, *(["crop"] if len(options) == 1 else [])])
         advice = " The result of random_resized_crop= has the size of crop=." if "random_resized_crop" in both else ""
-        raise LayoutError(f"{both} cannot be declared together: each says how large the result is.{advice}")
+        yield f"{both} cannot be declared together: each says how large the result is.{advice}"
     if step.random_resized_crop is not None and step.crop is None:
-        raise LayoutError("random_resized_crop= needs crop=, the height and width of the result.")
+        yield "random_resized_crop= needs crop=, the height and width of the result."
     if step.pad is not None and options and options[0] != "resize":
-        raise LayoutError(f"pad= beside {options[0]}= would surround nothing: the box or the borders fill the result.")
-    if step.resize is not None and (len(step.resize) > 2 or min(step.resize) < 1):
-        raise LayoutError(
-            f"resize={step.resize} must be height and width in pixels, or one for the shorter side, at least 1 each."
-        )
-    if step.resize is not None and max(step.resize) >= 2**31:
-        raise LayoutError(f"resize={step.resize} is more than {2**31 - 1} pixels along an axis.")
-    if step.resize is not None and len(step.resize) == 1 and step.crop is None:
-        raise LayoutError(f"resize={step.resize[0]} is the shorter side alone: add crop=, or give height and width.")
+        yield f"pad= beside {options[0]}= would surround nothing: the box or the borders fill the result."
+    if step.resize is not None:
+        if len(step.resize) > 2 or min(step.resize) < 1:
+            each = "height and width in pixels, or one for the shorter side, at least 1 each"
+            yield f"resize={step.resize} must be {each}."
+        if max(step.resize) >= 2**31:
+            yield f"resize={step.resize} is more than {2**31 - 1} pixels along an axis."
+        if len(step.resize) == 1 and step.crop is None:
+            yield f"resize={step.resize[0]} is the shorter side alone: add crop=, or give height and width."
     if step.center != "round" and (step.crop is None or step.random_resized_crop is not None):
-        raise LayoutError(f"center={step.center!r} says where the middle window of crop= lies: give crop= alone.")
+        yield f"center={step.center!r} says where the middle window of crop= lies: give crop= alone."
     if step.interpolation is not None:
         interpolation_named(step.interpolation)
         if not options:
-            raise LayoutError(f"interpolation={step.interpolation!r} is for resize=, random_resized_crop=, letterbox=.")
-    if step.passes is not None and not is_one_of(step.passes, PASSES):
-        raise LayoutError(f"passes={step.passes!r} is unknown; there are {', '.join(PASSES)}.")
+            yield f"interpolation={step.interpolation!r} is for resize=, random_resized_crop=, letterbox=."
     interpolation = interpolation_named(step.chosen_interpolation)
+    if step.passes is not None and not is_one_of(step.passes, PASSES):
+        yield f"passes={step.passes!r} is unknown; there are {', '.join(PASSES)}."
     if step.chosen_passes != DEFAULT_PASSES and not (options and interpolation.is_pillow):
-        raise LayoutError(
-            f"passes={step.passes!r} is the order of Pillow's filters: add resize= or random_resized_crop=."
-        )
+        yield f"passes={step.passes!r} is the order of Pillow's filters: add resize= or random_resized_crop=."
     if options and step.passes is None:
         warn_of_other_passes(interpolation)
     if step.fill is not None and step.pad is None and step.letterbox is None:
-        raise LayoutError(f"fill={step.fill} is what surrounds an image, for pad= and letterbox=.")
+        yield f"fill={step.fill} is what surrounds an image, for pad= and letterbox=."
 
 
-def _check_numbers(step: Declaration) -> None:
-    """Raise for options that contradict each other, or for numbers that no channels could have."""
+def _of_numbers(step: Declaration) -> Iterator[str]:
+    """Options that contradict each other, and numbers that no channels and no samples could have."""
     is_normalised = any(value is not None for value in (step.mean, step.std, step.normalize))
     if not is_normalised and checked_arithmetic(step.arithmetic) == "divide":
-        raise LayoutError("arithmetic='divide' is how mean and std are computed: give these, or normalize='0..1'.")
+        yield "arithmetic='divide' is how mean and std are computed: give these, or normalize='0..1'."
     step_options(step)
     for name in ("mean", "std", "scale", "bias"):
         values = getattr(step, name)
         if values is not None and not all(map(isfinite, values)):
-            raise LayoutError(f"{name}={values} must be finite.")
+            yield f"{name}={values} must be finite."
     if step.std is not None and min(step.std) <= 0:
-        raise LayoutError(f"std={step.std} must be above 0.")
+        yield f"std={step.std} must be above 0."
     if step.channels is not None and min(step.channels) < 0:
-        raise LayoutError(f"channels={step.channels} must be channels of the picture, counted from 0.")
+        yield f"channels={step.channels} must be channels of the picture, counted from 0."
     if step.matrix is not None:
-        _check_matrix(step)
+        yield from _of_matrix(step)
     numbers = (*mean_and_std(step), step.scale, step.bias)
     counts = {len(values) for values in numbers if values is not None} - {1}
     if counts and step.chooses_channels:
@@ -478,55 +474,46 @@ def _check_numbers(step: Declaration) -> None:
     elif counts and step.mode == "gray":
         counts |= {1}
     if len(counts) > 1:
-        raise LayoutError(f"{step} has values for {' and for '.join(map(str, sorted(counts)))} channels.")
+        yield f"{step} has values for {' and for '.join(map(str, sorted(counts)))} channels."
+    if step.maximum is not None and step.clip is not None:
+        yield "maximum= and clip= both say which value becomes 1; give one of them."
+    if step.maximum is not None and mean_and_std(step) == (None, None):
+        yield "maximum= is the unit of mean and std: give these, or normalize='0..1'."
+    for name in ("clip", "gain", "offset"):
+        if step.arithmetic == "divide" and getattr(step, name) is not None:
+            yield f"{name}={getattr(step, name)} is one factor and one addend: leave arithmetic='divide' out."
 
 
-def _check_matrix(step: Declaration) -> None:
-    """Raise for a matrix beside what chooses or changes single channels, and for numbers that are none."""
+def _of_matrix(step: Declaration) -> Iterator[str]:
+    """A matrix beside what chooses or changes single channels, and numbers that are none."""
     if not all(isfinite(number) for row in step.matrix for number in row):
-        raise LayoutError(f"matrix={step.matrix} must be finite.")
+        yield f"matrix={step.matrix} must be finite."
     if step.channels is not None:
-        raise LayoutError(
+        yield (
             f"channels={step.channels} and matrix= both choose channels: leave channels out, and order the matrix's "
             "columns and rows."
         )
     if step.arithmetic == "divide":
-        raise LayoutError("arithmetic='divide' is for a picture's own channels; leave matrix= out, or relayout twice.")
+        yield "arithmetic='divide' is for a picture's own channels; leave matrix= out, or relayout twice."
     for name in ("gain", "offset"):
         if getattr(step, name) is not None:
-            raise LayoutError(
+            yield (
                 f"{name}={getattr(step, name)} is drawn for each channel of an image, which matrix= mixes; leave one "
                 "out, or mix the result: sg.relayout(result, matrix=...)."
             )
 
 
-def _check_samples(step: Declaration) -> None:
-    """Raise for a largest value that no samples could have, and for a division beside a factor and an addend."""
-    if step.maximum is not None:
-        if not isinstance(step.maximum, Real) or isinstance(step.maximum, bool) or not 0 < step.maximum < float("inf"):
-            raise LayoutError(
-                f"maximum={step.maximum!r} must be the largest value of a sample, such as 4095 of 12 bits."
-            )
-        if step.clip is not None:
-            raise LayoutError("maximum= and clip= both say which value becomes 1; give one of them.")
-        if mean_and_std(step) == (None, None):
-            raise LayoutError("maximum= is the unit of mean and std: give these, or normalize='0..1'.")
-    for name in ("clip", "gain", "offset"):
-        if step.arithmetic == "divide" and getattr(step, name) is not None:
-            raise LayoutError(
-                f"{name}={getattr(step, name)} is one factor and one addend: leave arithmetic='divide' out."
-            )
-
-
-def _check_chance(step: Declaration) -> None:
-    """Raise unless the seed is valid, and there is one where something is random."""
+def _of_chance(step: Declaration) -> Iterator[str]:
+    """An invalid seed, and something random without one."""
     if step.seed is not None and step.seed not in SEEDS:
-        raise LayoutError(f"seed={step.seed} must be from {SEEDS.start} to {SEEDS.stop - 1}.")
+        yield f"seed={step.seed} must be from {SEEDS.start} to {SEEDS.stop - 1}."
+    if step.seed is None and step.flip is not None and step.flip not in (0, 1):
+        yield f"flip={step.flip!r} is a probability, which needs seed= to be decided by."
     for name in ("gain", "offset", "random_crop"):
         if step.seed is None and getattr(step, name):
-            raise LayoutError(f"{name}={getattr(step, name)} is drawn by chance, which needs seed= to be decided by.")
+            yield f"{name}={getattr(step, name)} is drawn by chance, which needs seed= to be decided by."
     if step.random_crop is not None and (step.crop is None or step.random_resized_crop is not None):
-        raise LayoutError(f"random_crop={step.random_crop} says where the window of crop= lies: give crop= alone.")
+        yield f"random_crop={step.random_crop} says where the window of crop= lies: give crop= alone."
 
 
 # ---- what follows for images of a type
