@@ -73,9 +73,9 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
     and compiles every loop that the call uses before it runs, also where small work would begin on NumPy. The result is
     dropped; an `out=` is written. In place of images, sizes will do: `warmup(resize, (1080, 1920, 3), 224, dims="HWC")`
     calls `resize` with bytes of zeros. Several sizes, `[(1080, 1920, 3), (480, 640, 3)]`, are a list of images. A
-    descriptor is a tensor of its type and layout. Kernels depend on types, layouts and options; those of a resize also on
-    how far an image shrinks or grows, and those of a relayout on its sizes. A process warms up its own kernels, and
-    threads share them.
+    descriptor is a tensor of its type and layout. Kernels depend on types, layouts and options; those of a resize
+    depend on how far an image shrinks or grows, too, and those of a relayout on its sizes. A process warms up its own
+    kernels, and threads share them.
 
     `warmup(step)` calls a `Preprocess` step with RGB bytes: with batches and lists of images that are larger than its
     result, and also of its size and smaller where it resizes. Name the sizes of other images, and where nothing is
