@@ -99,11 +99,11 @@ def padding(chance: random.Random) -> Case:
 
 
 def resized(family: str) -> Maker:
-    """A family of resizes: one image as users call it, a batch by a plan, or random boxes of a list."""
+    """A family of resizes: one image as users call it or by a plan, a batch, or random boxes of a list."""
 
     def draw_one(chance: random.Random) -> Case:
         interpolation, channels = chance.choice(INTERPOLATIONS[family]), chance.choice((1, 3, 3, 3, 4))
-        kind, seed = chance.choice(("one", "batch", "boxes", "halved")), chance.randrange(1 << 30)
+        kind, seed = chance.choice(("one", "batch", "boxes", "plan", "plan", "halved")), chance.randrange(1 << 30)
         side = chance.choice(((32, 32), (64, 64), (224, 224), (299, 299), (640, 480)))
 
         def call() -> Callable[[], object]:
@@ -112,13 +112,17 @@ def resized(family: str) -> Maker:
                 images = [pictures(drawn, channels, most=600) for _ in range(8)]
                 sources = [sg.asarray(image, dims="HWC") for image in images]
                 out = sg.empty((len(images), channels, *side), "float32")
-                turns = [[_box(drawn, image.shape) for image in images] for _ in range(50)]
-                places = iter(range(1 << 60))
-                return lambda: sg.gather_crops(
-                    sources, boxes=turns[next(places) % 50], size=side, interpolation=interpolation,
-                    out=out, scale=1 / 255,
-                )  # fmt: skip
-            image = pictures(drawn, channels)
+                boxes, steps = np.array([_box(drawn, image.shape) for image in images]), iter(range(1 << 60))
+
+                def cropped() -> object:
+                    # Random boxes never recur, and take as long each time.
+                    moved = boxes * (1 - next(steps) % 4096 * 1e-6)
+                    return sg.gather_crops(
+                        sources, boxes=moved, size=side, interpolation=interpolation, out=out, scale=1 / 255
+                    )
+
+                return cropped
+            image = pictures(drawn, channels, most=1200 if kind in ("one", "batch") else 2500)
             size = (max(1, image.shape[0] // 2), max(1, image.shape[1] // 2)) if kind == "halved" else side
             if kind == "batch":
                 source = sg.asarray(np.stack([image] * 4), dims="NHWC")
@@ -126,6 +130,10 @@ def resized(family: str) -> Maker:
                 plan = sg.plan_resize(source, out, interpolation=interpolation, scale=1 / 255)
                 return lambda: plan(source, out)
             out = sg.empty((channels, *size), "uint8", layout="HWC")
+            if kind in ("plan", "halved"):
+                pixels = sg.asarray(image, dims="HWC")
+                planned = sg.plan_resize(pixels, out, interpolation=interpolation)
+                return lambda: planned(pixels, out)
             return lambda: sg.resize(image, size, dims="HWC", interpolation=interpolation, out=out)
 
         return single(family, f"{interpolation} {kind} {seed % 1000} to {side} x{channels}", call)

@@ -41,7 +41,7 @@ def picking_by(path: str) -> Iterator[None]:
                 sharing={"waking_bytes": 0},
                 relayout={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
                 gather={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
-                crops={"shared_bytes": 0, "band_bytes": 16},
+                crops={"shared_bytes": 0},
                 index_check={"shared_bytes": 0, "item_indices": 64},
             )
             stack.enter_context(chosen)

@@ -13,7 +13,6 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, DeviceError, ElementTypeError, LayoutError
-from stridedgpu.devices.cpu.compiled.crops import _runs_of_row
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -320,13 +319,6 @@ def test_a_read_only_out_is_refused():
 def crop_plan(layout, source_steps, source="uint8", target="uint8", alignment=32, **arithmetic):
     made = conversion(element_type(source), element_type(target), source_channels=layout.sizes[1], **arithmetic)
     return chosen_crops(TensorSpec(layout, made.target, alignment), source_steps, made, bytes(8))
-
-
-def test_the_cache_lines_of_a_row_are_those_of_all_its_columns():
-    lines = [_runs_of_row(sg.Layout((3, 10, width), (1, 3 * width, 3)), 1) for width in (64, 85, 86)]
-    assert lines == [(1, 0, 4), (1, 0, 4), (1, 0, 5)]
-    assert _runs_of_row(sg.Layout((3, 10, 64), (640, 64, 1)), 4) == (3, 2560, 5)
-    assert _runs_of_row(sg.Layout((3, 10, 64), (0, 64, 1)), 4) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

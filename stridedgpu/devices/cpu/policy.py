@@ -305,17 +305,7 @@ class CropsPolicy(NamedTuple):
     """Bytes moved from which on threads share a batch."""
 
     least_entries: int = 16
-    """Entries that threads share evenly; smaller batches are cut into pieces."""
-
-    most_classes: int = 4 * _KB
-    """Classes of windows, with the parameters of their loops, that are kept; a limit of memory, not measured."""
-
-    most_batches: int = 64
-    """Layouts of batches whose moves are kept for each problem; not measured, either."""
-
-    moved_bytes: int = 4 * _MB
-    """Bytes moved up to which windows inside all images at one place are one move: 0.45 to 1 of the time of a list. Of
-    more, rows of large images have to be prefetched, as a list's are: one move took 0.6 to 1.9 times as long."""
+    """Entries that threads share evenly; of fewer, they share the items of each one's kernel."""
 
     row_ahead_bytes: int = 4 * _KB
     """Bytes of rows with a border, far apart, between the row that is read and the one that is prefetched: rows of 512
@@ -324,9 +314,6 @@ class CropsPolicy(NamedTuple):
     merged_bytes: range = range(9, 65)
     """Bytes of rows with a border that are written as one vector each, up to a cache line, where bytes are loaded by a
     mask: 0.4 to 0.9 of the time."""
-
-    band_bytes: int = 4 * _KB
-    """Bytes of source of a band: long enough to prefetch the next one, and the L1 cache fits both."""
 
 
 class PixelsPolicy(NamedTuple):

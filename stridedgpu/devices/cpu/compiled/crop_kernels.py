@@ -1,14 +1,6 @@
-"""The kernels of windows: a list of them band by band, that list for windows inside, and rows with a border.
+"""The kernels of windows: a list of rectangles, that list for windows inside, and rows with a border.
 
-A batch of windows is a list of entries: a window, or part of one, that its own loop moves band by band.
-
-    entry   band 0   is moved while the rows of band 1 are prefetched
-            band 1
-            ...
-            last     overlaps the band before it, so that all bands have the same height
-
-Windows begin anywhere in memory and their rows lie pages apart, out of reach of hardware prefetchers. Threads share
-the entries.
+A batch of windows is a list of entries, each a relayout of a rectangle by its own kernel. Threads share the entries.
 
 `BorderedRows` moves windows that reach over the edges of their sources, as bytes that stay unchanged, in one pass:
 
@@ -28,68 +20,27 @@ from .ir import LINE_BYTES, Code, Value, constant, vector_type
 from .kernel_call import LoopAxis
 from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
 
-__all__ = ["ENTRY_FIELDS", "LIST_FIELDS", "Band", "BorderedRows", "batch_text", "list_text"]
+__all__ = ["ENTRY_FIELDS", "LIST_FIELDS", "BorderedRows", "entries_text", "list_text"]
 
 ENTRY_FIELDS: Final = 6
-"""Fields of an entry: the kernel's source and target address in the first row, the address of its band, its number
-of rows, its first band and the band after its last one."""
+"""Fields of an entry: the addresses of source, target, kernel and the kernel's parameters, and the kernel's first item
+and the one after its last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
-    """The constants of all bands of one kind, as a batch kernel reads them; strides and offsets are in bytes.
-
-    `kernel` is the address of a compiled loop that runs on one thread. `parameters` (an address) and `items` are its
-    arguments for one band of `height` rows. The first source row has `runs` of bytes, `run_stride` apart; the first one
-    begins at `lowest`, relative to the source address of the kernel. Each run covers `lines` cache lines.
-    """
-
-    kernel: int
-    parameters: int
-    items: int
-    height: int
-    source_stride: int = 0
-    target_stride: int = 0
-    lowest: int = 0
-    runs: int = 0
-    run_stride: int = 0
-    lines: int = 0
-
-
-def batch_text(name: str) -> str:
-    """The module: a loop over entries and their bands; the kernel's parameters are the list of entries."""
+def entries_text(name: str) -> str:
+    """The module: a loop over entries; its parameters are their list."""
     code = Code()
     with code.loop(code.first, code.last) as number:
         entry = code.at(Value("ptr", "%parameters"), code.multiply(number, 8 * ENTRY_FIELDS))
-        source, target, band, rows, begin, end = _fields(code, entry, ENTRY_FIELDS)
-        fields = _fields(code, code.pointer(band), len(Band.__slots__))
-        kernel, parameters, items, height, source_stride, target_stride, lowest, runs, run_stride, lines = fields
-        last = code.binary("sub", rows, height)
-        with code.loop(begin, end) as place:
-            soon = code.multiply(code.add(place, 1), height)
-            with code.when(code.compare("icmp slt", soon, rows)):
-                # A prefetch after the last row has no effect.
-                first = code.at(code.pointer(code.add(source, lowest)), code.multiply(soon, source_stride))
-                with code.loop(0, height) as below, code.loop(0, runs) as run:
-                    address = code.at(first, code.multiply(below, source_stride))
-                    address = code.at(address, code.multiply(run, run_stride))
-                    with code.loop(0, lines) as line:
-                        code.prefetch(code.at(address, code.multiply(line, LINE_BYTES)))
-            row = code.smaller(code.multiply(place, height), last)
-            code.run(
-                code.pointer(kernel),
-                code.at(code.pointer(source), code.multiply(row, source_stride)),
-                code.at(code.pointer(target), code.multiply(row, target_stride)),
-                code.pointer(parameters),
-                code.full("i64", 0),
-                items,
-            )
+        source, target, kernel, parameters, first, last = _fields(code, entry, ENTRY_FIELDS)
+        code.run(code.pointer(kernel), *map(code.pointer, (source, target, parameters)), first, last)
     return code.text(name)
 
 
 LIST_FIELDS: Final = 9
 """Parameters of `list_text`: the last row and column where a window inside begins, the bytes from a row, a column and
-an image to the next one, and from a window to the next one, the address of a band, its rows and the number of bands."""
+an image to the next one, and from a window to the next one, the addresses of a kernel and of its parameters, and the
+number of its items."""
 
 
 def list_text(name: str) -> str:
@@ -101,7 +52,7 @@ def list_text(name: str) -> str:
     """
     code = Code("ptr origins", "ptr list", "ptr parameters", "i64 pixel", "i64 written", "i64 count")
     fields = _fields(code, code.argument("parameters"), LIST_FIELDS)
-    last_row, last_column, down, right, next_image, next_window, band, rows, bands = fields
+    last_row, last_column, down, right, next_image, next_window, kernel, arguments, items = fields
     place = code.argument("origins")
     zero = code.full("i64", 0)
     with code.fold(code.argument("count"), [zero]) as (number, carried):
@@ -113,7 +64,7 @@ def list_text(name: str) -> str:
         source = code.add(code.argument("pixel"), offset)
         target = code.add(code.argument("written"), code.multiply(number, next_window))
         entry = code.at(code.argument("list"), code.add(code.multiply(number, 8 * ENTRY_FIELDS), 8))
-        for field, value in enumerate((source, target, band, rows, zero, bands)):
+        for field, value in enumerate((source, target, kernel, arguments, zero, items)):
             code.store(value, code.at(entry, 8 * field), 8)
     code.store(carried[0], code.argument("list"), 8)
     return code.text(name)

@@ -1,9 +1,9 @@
-"""Plan and run crops on compiled loops: windows of a batch are one move, or a list of moves that threads share.
+"""Plan and run crops on compiled loops: windows of a batch are one list of rectangles, or one move of them all.
 
 A window class is what windows have in common that overlap their sources alike: all that lie inside are of one class,
-and those of one image that reach over the same edges by the same number of pixels. Only addresses differ within it.
+and those that reach over the same edges by the same number of pixels. Only addresses differ within it.
 
-    class    fill  fill  fill      rectangles, each moved by a relayout in bands of rows; or one for the whole window
+    class    fill  fill  fill      rectangles, each a relayout; or one kernel for the whole window (`BorderedRows`)
              fill image  fill
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from struct import unpack
 from typing import Final, NamedTuple
 
@@ -30,7 +30,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .conversion import can_compile
-from .crop_kernels import ENTRY_FIELDS, LIST_FIELDS, Band, BorderedRows, batch_text, list_text
+from .crop_kernels import ENTRY_FIELDS, LIST_FIELDS, BorderedRows, entries_text, list_text
 from .ir import LINE_BYTES
 from .jit import CompiledFunction, LoopError, compiled, loop_of, python_function
 from .kernel_call import KernelCall, LoopAxis, kernel_call, power_of_two
@@ -42,6 +42,17 @@ __all__ = ["compiled_crops", "crops_kernel", "plan_bordered"]
 
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""
+
+_MOST_KEPT: Final = 4096
+"""Classes of windows that are kept with the parameters of their loops, and moves of each batch; a limit of memory."""
+
+_MOST_BATCHES: Final = 64
+"""Layouts of batches whose lists and moves are kept for each problem; a limit of memory, too."""
+
+Overhang = tuple[int, int, int, int]
+"""Rows above and below a source, and columns before and behind it, that a window has."""
+
+_INSIDE: Final[Overhang] = (0, 0, 0, 0)
 
 
 def crops_kernel(problem: CropProblem) -> CpuKernel | None:
@@ -57,12 +68,11 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
     # Windows are parts of larger images, so their rows lie apart.
     strides = (channel or 1, 2 * width * (abs(column) or 1), column or 1)
     crop = Crop(Layout((problem.source_channels, height, width), strides), (0, 0))
-    rows = _band_rows(problem)
-    band, call, _, _ = _plan_band(problem, crop, Rectangle(slice(0, height), slice(0, width), (0, 0)), rows)
-    inner = kernel_of(band, (call,))
+    window, call, _, _ = _plan_rectangle(problem, crop, Rectangle(slice(0, height), slice(0, width), (0, 0)))
+    inner = kernel_of(window, (call,))
     return CpuKernel(
         f"crops_{inner.name}",
-        f"a list of windows in bands of {rows} rows, each by {inner.words}",
+        f"a list of windows, each by {inner.words}",
         inner.load,
         inner.store,
         items=problem.target.layout.sizes[0],
@@ -82,16 +92,17 @@ class _Crops:
     """A prepared plan: makes the list of entries, and runs the loop over it."""
 
     def __init__(self, problem: CropProblem) -> None:
-        """Store the problem; classes of windows are planned on first use."""
-        self._problem, self._loop = problem, compiled(batch_text)
-        self._batches: dict[tuple[Layout, int], _EvenBatch] = {}
-        self._classes = _WindowClasses(problem)
+        """Store the problem; classes of windows, and batches laid out alike, are planned on first use."""
+        self._problem, self._loop, (_, _, *size) = problem, compiled(entries_text), problem.target.layout.sizes
+        self._size = size[0], size[1]
+        self._class_of = lru_cache(_MOST_KEPT)(partial(_plan_class, problem, Buffer.of(problem.fill)))
+        self._even_batch = lru_cache(_MOST_BATCHES)(partial(_EvenBatch, problem, self._class_of, self._loop))
         self._itemsize = problem.conversion.source.itemsize
         self._pitch = problem.target.layout.strides[0] * problem.conversion.target.itemsize
 
     def __call__(self, crops: Crops, sources: Sequence[Located], target: Located) -> DirectCrops | None:
         """Write every window."""
-        (buffer, first), itemsize, class_of = target, self._itemsize, self._classes.class_of
+        (buffer, first), itemsize, (height, width) = target, self._itemsize, self._size
         place = buffer.address + first
         if isinstance(sources, EvenlyLocated) and True not in crops.flips:
             direct = self._even_batch(crops.layouts[0], sources.step)
@@ -104,49 +115,39 @@ class _Crops:
         origins = crops.origins.tolist()
         for layout, (y, x), flip, (source, start) in zip(crops.layouts, origins, crops.flips, sources, strict=True):
             if layout is not known:  # most images of a list share one, and most windows are inside
-                known, (_, down, right), (below, behind) = layout, layout.strides, self._classes.rooms(layout)
-                offset, inside = layout.offset, {}
-            pixel = source.address + start + (offset + y * down + x * right) * itemsize
-            is_inside = 0 <= y <= below and 0 <= x <= behind
+                known, strides, (_, rows, columns) = layout, layout.strides, layout.sizes
+                (_, down, right), offset, inside = strides, layout.offset, {}
+            is_inside = 0 <= y <= rows - height and 0 <= x <= columns - width
             window_class = inside.get(flip) if is_inside else None
             if window_class is None:
-                window_class = class_of(Crop(layout, (y, x), flip))
+                beyond = _INSIDE if is_inside else overhang(Crop(layout, (y, x)), self._size)
+                window_class = self._class_of(strides, flip, beyond)
                 classes.append(window_class)
                 if is_inside:
                     inside[flip] = window_class
-            for is_fill, read, written, band, rows, bands in window_class.copies:
-                fields += (read if is_fill else pixel + read, place + written, band, rows, 0, bands)
+            pixel = source.address + start + (offset + y * down + x * right) * itemsize
+            for is_fill, read, written, kernel, parameters, items in window_class.copies:
+                fields += (read if is_fill else pixel + read, place + written, kernel, parameters, 0, items)
             place += self._pitch
         if fields:
             _run_entries(self._loop, np.array(fields, np.int64).reshape(-1, ENTRY_FIELDS), self._problem.bytes_moved)
         return None
 
-    def _even_batch(self, image: Layout, step: int) -> _EvenBatch:
-        """Batches of such images, which are `step` bytes apart."""
-        key = image, step
-        batch = self._batches.get(key)
-        if batch is None:
-            batch = _EvenBatch(self._problem, self._classes, self._loop, image, step)
-            if len(self._batches) >= policy().crops.most_batches:
-                self._batches.clear()
-            self._batches[key] = batch
-        return batch
-
 
 class _RectangleCopy(NamedTuple):
-    """A rectangle of a window, with offsets in bytes.
+    """A rectangle of a window, with offsets in bytes, and the kernel that copies it.
 
     `source` is relative to the image's pixel at the window's origin, which may lie outside the image; for the fill
-    (`is_fill`) it is an address. `target` is relative to the window's place in the batch. `band` is the address of a
-    `Band`, of which there are `bands` in `rows` rows.
+    (`is_fill`) it is an address. `target` is relative to the window's place in the batch. `kernel` and `parameters` are
+    addresses.
     """
 
     is_fill: bool
     source: int
     target: int
-    band: int
-    rows: int
-    bands: int
+    kernel: int
+    parameters: int
+    items: int
 
 
 class _WindowClass(NamedTuple):
@@ -156,128 +157,61 @@ class _WindowClass(NamedTuple):
     kept: tuple[object, ...]
 
 
-class _WindowClasses:
-    """The classes of windows of one problem that were met; each is planned on first use."""
-
-    def __init__(self, problem: CropProblem) -> None:
-        """Store the problem."""
-        self._problem, self._fill = problem, Buffer.of(problem.fill)
-        self._classes: dict[tuple[object, ...], _WindowClass] = {}
-        _, _, height, width = problem.target.layout.sizes
-        self._size = height, width
-
-    def rooms(self, layout: Layout) -> tuple[int, int]:
-        """The last row and column where a window begins that is inside an image."""
-        (rows, columns), (_, height, width) = self._size, layout.sizes
-        return height - rows, width - columns
-
-    def class_of(self, crop: Crop) -> _WindowClass:
-        """The class of a window."""
-        layout, (y, x), flip = crop
-        below, behind = self.rooms(layout)
-        if 0 <= y <= below and 0 <= x <= behind:
-            key: tuple[object, ...] = layout.strides, flip
-        else:
-            key = layout.strides, flip, overhang(crop, self._size)
-        window_class = self._classes.get(key)
-        if window_class is None:
-            window_class = self._planned(crop)
-            if len(self._classes) >= policy().crops.most_classes:
-                self._classes.clear()
-            self._classes[key] = window_class
-        return window_class
-
-    def _planned(self, crop: Crop) -> _WindowClass:
-        """Plan the class of a window: one copy, if a kernel writes its rows with a border, or its rectangles."""
-        bordered = plan_bordered(self._problem, crop) if any(overhang(crop, self._size)) else None
-        if bordered is not None:
-            call, memory = bordered
-            band, kept = _band(call, 1)
-            copy = _RectangleCopy(False, call.source_offset, call.target_offset, band, 1, 1)  # noqa: FBT003
-            return _WindowClass((copy,), (kept, memory))
-        problem, itemsize = self._problem, self._problem.conversion.source.itemsize
-        (y, x), (_, down, right) = crop.origin, crop.layout.strides
-        copies, alive = [], []
-        for part in rectangles(crop, self._size):
-            rows = part.rows.stop - part.rows.start
-            height = min(rows, _band_rows(problem))
-            _, call, source, target = _plan_band(problem, crop, part, height)
-            source_pitch, pitch = source.strides[1] * itemsize, target.strides[1] * problem.conversion.target.itemsize
-            lowest = -call.source_offset - min(0, (height - 1) * source_pitch)
-            band, kept = _band(call, height, source_pitch, pitch, lowest, *_runs_of_row(source, itemsize))
-            reads = self._fill.address
-            if part.source is not None:
-                reads = ((part.source[0] - y) * down + (part.source[1] - x) * right) * itemsize
-            reads += source.first_offset * itemsize + call.source_offset
-            writes = target.first_offset * problem.conversion.target.itemsize + call.target_offset
-            is_fill, bands = part.source is None, -(-rows // height)
-            copies.append(_RectangleCopy(is_fill, reads, writes + part.rows.start * pitch, band, rows, bands))
-            alive.append(kept)
-        return _WindowClass(tuple(copies), tuple(alive))
+def _plan_class(
+    problem: CropProblem, fill: Buffer, strides: tuple[int, ...], flip: bool, beyond: Overhang
+) -> _WindowClass:
+    """Plan a class of windows: one copy, if a kernel writes its rows with a border, or its rectangles."""
+    crop = _typical(problem, strides, flip, beyond)
+    bordered = plan_bordered(problem, crop) if any(beyond) else None
+    if bordered is not None:
+        call, memory = bordered
+        copy, kept = _copy(call, call.source_offset, call.target_offset, is_fill=False)
+        return _WindowClass((copy,), (kept, memory))
+    read, written = problem.conversion.source.itemsize, problem.conversion.target.itemsize
+    (y, x), (_, down, right) = crop.origin, strides
+    copies = []
+    _, _, height, width = problem.target.layout.sizes
+    for part in rectangles(crop, (height, width)):
+        _, call, source, target = _plan_rectangle(problem, crop, part)
+        begins = fill.address
+        if part.source is not None:
+            begins = ((part.source[0] - y) * down + (part.source[1] - x) * right) * read
+        begins += source.first_offset * read + call.source_offset
+        into = target.first_offset * written + call.target_offset
+        copies.append(_copy(call, begins, into, is_fill=part.source is None))
+    return _WindowClass(tuple(copy for copy, _ in copies), tuple(kept for _, kept in copies))
 
 
-def _band(call: KernelCall, height: int, *more: int) -> tuple[int, tuple[object, ...]]:
-    """The address of a call as a `Band`, with what it refers to."""
+def _typical(problem: CropProblem, strides: tuple[int, ...], flip: bool, beyond: Overhang) -> Crop:
+    """A window of a class, over the smallest image that such windows overlap."""
+    (above, below, before, behind), (_, _, height, width) = beyond, problem.target.layout.sizes
+    sizes = problem.source_channels, max(0, height - above - below), max(0, width - before - behind)
+    return Crop(Layout(sizes, strides), (-above, -before), flip)
+
+
+def _copy(call: KernelCall, source: int, target: int, *, is_fill: bool) -> tuple[_RectangleCopy, object]:
+    """A call between two places, with what it refers to."""
     loop, parameters = loop_of(call.kernel), call.packed()
-    band = astuple(Band(loop.address, parameters.address, call.items, height, *more))
-    fields = (ctypes.c_int64 * len(band))(*band)
-    return ctypes.addressof(fields), (parameters, loop, fields)
+    copy = _RectangleCopy(is_fill, source, target, loop.address, parameters.address, call.items)
+    return copy, (loop, parameters)
 
 
-def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:
-    """The runs of one source row (axes C, H, W) that are prefetched: number, distance in bytes, cache lines of each."""
-    (channels, _, width), (across, _, right) = layout.sizes, layout.strides
-    if not across or not right:
-        return 0, 0, 0
-    if abs(across) < abs(right):
-        reach = (width - 1) * abs(right) + channels * abs(across)
-        return 1, 0, reach * itemsize // LINE_BYTES + 1
-    return channels, abs(across) * itemsize, (width * abs(right)) * itemsize // LINE_BYTES + 1
-
-
-def _band_rows(problem: CropProblem) -> int:
-    """Rows of one band."""
-    return max(1, policy().crops.band_bytes // (len(problem.fill) * problem.target.layout.sizes[3]))
-
-
-def _plan_band(
-    problem: CropProblem, crop: Crop, part: Rectangle, height: int
+def _plan_rectangle(
+    problem: CropProblem, crop: Crop, part: Rectangle
 ) -> tuple[RelayoutProblem, KernelCall, Layout, Layout]:
-    """The first `height` rows of a rectangle as a relayout, its call, and both layouts, from the first pixel on."""
-    conversion, whole = problem.conversion, slice(None)
-    window = problem.target.layout.sliced(0)
+    """A rectangle as a relayout, its call, and the layouts of both sides from the first pixel on."""
+    conversion, window = problem.conversion, problem.target.layout.sliced(0)
     if crop.flip:
-        window = window.sliced((whole, whole, slice(None, None, -1)))
-    target = window.sliced((whole, slice(0, height), part.columns))
+        window = window.sliced((slice(None), slice(None), slice(None, None, -1)))
+    target = window.sliced((slice(None), part.rows, part.columns))
     sizes = (crop.layout.sizes[0], *target.sizes[1:])
     source = Layout(sizes, (1, 0, 0) if part.source is None else crop.layout.strides)
     read = TensorSpec(source.shifted(-source.first_offset), conversion.source, 1)
     written = TensorSpec(target.shifted(-target.first_offset), conversion.target, 1)
-    band = relayout_problem(read, written, conversion, 0)
-    call = plan_relayout(band)
+    relayout = relayout_problem(read, written, conversion, 0)
+    call = plan_relayout(relayout)
     assert call is not None, "the conversion can be compiled, and no rectangle is empty"
-    return band, call, source, target
-
-
-def _plan_inside(problem: CropProblem, image: Layout, step: int) -> KernelCall:
-    """The kernel and loops of windows inside their images, which lie `step` bytes apart: a relayout.
-
-    They begin at the image's pixel at a window's origin, and at the batch's lowest element.
-    """
-    conversion, target = problem.conversion, problem.target.layout
-    count, _, height, width = target.sizes
-    strides = (step // conversion.source.itemsize, *image.strides)
-    source = Layout((count, image.sizes[0], height, width), strides)
-    lowest, first = source.first_offset, target.first_offset
-    read = TensorSpec(source.shifted(-lowest), conversion.source, 1)
-    written = TensorSpec(target.shifted(-first), conversion.target, 1)
-    call = plan_relayout(relayout_problem(read, written, conversion, 1))
-    assert call is not None, "the conversion can be compiled, and the windows are not empty"
-    return replace(
-        call,
-        source_offset=call.source_offset + lowest * conversion.source.itemsize,
-        target_offset=call.target_offset + first * conversion.target.itemsize,
-    )
+    return relayout, call, source, target
 
 
 def plan_bordered(problem: CropProblem, crop: Crop, count: int = 1, step: int = 0) -> tuple[KernelCall, Buffer] | None:
@@ -335,26 +269,30 @@ class _EvenBatch:
     """
 
     def __init__(
-        self, problem: CropProblem, classes: _WindowClasses, loop: CompiledFunction, image: Layout, step: int
+        self,
+        problem: CropProblem,
+        class_of: Callable[[tuple[int, ...], bool, Overhang], _WindowClass],
+        loop: CompiledFunction,
+        image: Layout,
+        step: int,
     ) -> None:
         """Prepare what lists windows inside; moves are planned on first use."""
         self._problem, self._loop, self._image, self._step = problem, loop, image, step
         count, _, height, width = problem.target.layout.sizes
         self._count, self._size, self._nbytes = count, (height, width), problem.bytes_moved
-        self._is_quick = count > 1 and self._nbytes < policy().crops.moved_bytes
-        self._moves: dict[tuple[int, int, int, int], DirectLaunch | None] = {}
+        self._move_of = lru_cache(_MOST_KEPT)(self._plan_move)
         self._last: tuple[bytes, int, DirectLaunch] = b"", 0, _no_move
         (_, down, right), (_, rows, columns), itemsize = image.strides, image.sizes, problem.conversion.source.itemsize
         self._down, self._right, self._first = down * itemsize, right * itemsize, image.offset * itemsize
         self._can_list = height <= rows and width <= columns
         if not self._can_list:
             return
-        self._class = classes.class_of(Crop(image, (0, 0)))
-        (part,) = self._class.copies
-        self._begins = self._first + part.source, part.target
+        self._class = class_of(image.strides, False, _INSIDE)  # noqa: FBT003 - a key of a cache
+        (copy,) = self._class.copies
+        self._begins = self._first + copy.source, copy.target
         pitch = problem.target.layout.strides[0] * problem.conversion.target.itemsize
         rooms, steps = (rows - height, columns - width), (self._down, self._right, step, pitch)
-        self._parameters = (ctypes.c_int64 * LIST_FIELDS)(*rooms, *steps, part.band, part.rows, part.bands)
+        self._parameters = (ctypes.c_int64 * LIST_FIELDS)(*rooms, *steps, copy.kernel, copy.parameters, copy.items)
         self._fields = ctypes.addressof(self._parameters)
         self._list, self._alone = _listing(), loop.alone
 
@@ -365,13 +303,10 @@ class _EvenBatch:
         if places == known:
             move(source + offset, target)
             return True
-        is_one = places == places[:_ORIGIN_BYTES] * self._count
         try:
-            if is_one and self._is_quick:
-                return self._at_once(source, target, places)
             if self._can_list and self._run_list(source, target, origins):
                 return True
-            return is_one and self._at_once(source, target, places)
+            return places == places[:_ORIGIN_BYTES] * self._count and self._at_once(source, target, places)
         except LoopError:
             return False
 
@@ -389,16 +324,9 @@ class _EvenBatch:
         return True
 
     def _at_once(self, source: int, target: int, places: bytes) -> bool:
-        """Write windows that all begin at one place by one move, if there is one; it is kept for the next call."""
+        """Write windows that reach alike over the edges by one move, if there is one; a next call begins with it."""
         y, x = unpack("=2q", places[:_ORIGIN_BYTES])
-        crop = Crop(self._image, (y, x))
-        beyond = overhang(crop, self._size)
-        try:
-            move = self._moves[beyond]
-        except KeyError:
-            if len(self._moves) >= policy().crops.most_classes:
-                self._moves.clear()
-            move = self._moves[beyond] = self._planned(crop, is_inside=not any(beyond))
+        move = self._move_of(overhang(Crop(self._image, (y, x)), self._size))
         if move is None:
             return False
         offset = self._first + y * self._down + x * self._right
@@ -406,19 +334,17 @@ class _EvenBatch:
         self._last = places, offset, move
         return True
 
-    def _planned(self, crop: Crop, *, is_inside: bool) -> DirectLaunch | None:
-        """Plan the move of windows like this one, from the pixel at their origin and the batch's lowest element.
+    def _plan_move(self, beyond: Overhang) -> DirectLaunch | None:
+        """Plan the move of windows from the pixel at their origin, and the batch's lowest element.
 
         None where a window needs more than one move.
         """
-        problem, memory = self._problem, None
-        if is_inside:
-            call = _plan_inside(problem, self._image, self._step)
-        else:
-            bordered = plan_bordered(problem, crop, self._count, self._step)
-            if bordered is None:
-                return None
-            call, memory = bordered
+        problem = self._problem
+        crop = _typical(problem, self._image.strides, False, beyond)  # noqa: FBT003 - as above
+        bordered = plan_bordered(problem, crop, self._count, self._step) if any(beyond) else None
+        if bordered is None:
+            return None
+        call, memory = bordered
         return moving(call, problem.bytes_moved, policy().crops.shared_bytes, memory)
 
 
@@ -436,18 +362,11 @@ def _listing() -> Callable[..., None]:
 
 def _run_entries(loop: CompiledFunction, entries: NDArray[np.int64], nbytes: int) -> None:
     """Run a kernel over a list of entries; the caller keeps the memory that the entries point to alive."""
-    limits = policy().crops
-    if nbytes < limits.shared_bytes:
-        loop.alone(0, 0, address_of(entries), 0, len(entries))
-        return
-    pieces = -(-limits.least_entries // len(entries))
-    if pieces > 1 and get_num_threads() > 1:
-        # Each entry's bands from number 0 on, in about as many pieces.
-        steps = [(*fixed, bands, -(-bands // pieces)) for *fixed, _, bands in entries.tolist()]
-        cut = [
-            (*fixed, first, min(first + step, bands))
-            for *fixed, bands, step in steps
-            for first in range(0, bands, step)
-        ]
-        entries = np.array(cut, np.int64)
-    run_shared(loop, 0, 0, address_of(entries), len(entries), nbytes=nbytes)
+    limits, number = policy().crops, len(entries)
+    if nbytes >= limits.shared_bytes and number < limits.least_entries and get_num_threads() > 1:
+        # A few windows are shared by the items of their kernels.
+        entries = np.array(
+            [(*fixed, item, item + 1) for *fixed, _, items in entries.tolist() for item in range(items)], np.int64
+        )
+    place, shared = address_of(entries), limits.shared_bytes
+    run_shared(loop, 0, 0, place, len(entries), nbytes=nbytes, shared_bytes=shared)
