@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from . import emulated, iobinding, picture, typing
+    from .adapters.image_processors.processor import ImageProcessor, image_processor
     from .api.creation import asarray, empty, from_dlpack, from_pointer, frombuffer, full, zeros
     from .api.crops import gather_crops, plan_gather_crops
     from .api.frames import Frame, unpack_raw
@@ -57,6 +58,7 @@ __all__ = [
     "DeviceError",
     "ElementTypeError",
     "Frame",
+    "ImageProcessor",
     "Layout",
     "LayoutError",
     "Loader",
@@ -87,6 +89,7 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "get_num_threads",
+    "image_processor",
     "iobinding",
     "letterbox",
     "letterbox_placements",
@@ -129,6 +132,7 @@ _MODULES: Final = {
     "DeviceError": "values.errors",
     "ElementTypeError": "values.errors",
     "Frame": "api.frames",
+    "ImageProcessor": "adapters.image_processors.processor",
     "Layout": "values.layout",
     "LayoutError": "values.errors",
     "Loader": "preprocess.loader",
@@ -158,6 +162,7 @@ _MODULES: Final = {
     "gather_elements": "api.gather",
     "gather_nd": "api.gather",
     "get_num_threads": "devices.cpu.thread_count",
+    "image_processor": "adapters.image_processors.processor",
     "iobinding": "iobinding",
     "letterbox": "api.resize",
     "letterbox_placements": "api.resize",

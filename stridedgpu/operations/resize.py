@@ -45,6 +45,7 @@ __all__ = [
     "ReadImages",
     "box_of",
     "checked_rule",
+    "installed_passes",
     "placement",
     "planned_resize",
     "resize_operands",
@@ -140,6 +141,13 @@ def warn_of_other_passes(interpolation: Interpolation) -> None:
     """Warn, once a process, if the default order is not that of the installed Pillow for this interpolation."""
     if interpolation.is_pillow and not interpolation.is_nearest:
         _warn()
+
+
+@cache
+def installed_passes() -> Passes:
+    """The order of passes of the Pillow that is installed; the default order where there is none."""
+    version = _pillow_version()
+    return "pillow-13" if version is not None and _is_later(version) else DEFAULT_PASSES
 
 
 @cache

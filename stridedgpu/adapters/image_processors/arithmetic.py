@@ -1,0 +1,150 @@
+"""How an image processor turns bytes into numbers: a table of 256 values a channel, and the conversion that equals it.
+
+Where bytes become floats there are 256 values a channel, whatever the arithmetic is. The table is computed with the
+library's own steps, each rounded to its type. A conversion that is computed as pixels are written has to give the same
+table, to the bit; where none does, pixels are looked up in the table.
+
+- torchvision's backend: `(x - m) / s` in float32, with m and s the mean and std in float32 times 1 / rescale_factor,
+  rounded to float32. Without a mean: x times rescale_factor, in float32.
+- PIL's backend: x times rescale_factor in float64, rounded to float32, then `(x - mean) / std` in float32.
+- EfficientNet divides by std once more with `include_top`, and with `rescale_offset` subtracts 1 before the mean.
+
+Source: transformers, image_processing_backends.py and image_transforms.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.exchange.array_like import operand_of_array
+from stridedgpu.operations.move import move_elements
+from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.errors import LayoutError
+
+__all__ = ["Backend", "Normalising"]
+
+Backend = Literal["torchvision", "pil"]
+
+_UINT8: Final = ELEMENT_TYPES["uint8"]
+_FLOAT32: Final = ELEMENT_TYPES["float32"]
+_BYTES: Final = np.arange(256, dtype=np.uint8)
+
+Figures = tuple[float, ...] | float
+
+_Constants = tuple[Sequence[float], Sequence[float] | None, int | None]
+"""Scale, bias, and what is divided by first: x * scale, or ((x / unit) + bias) / scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Normalising:
+    """The arithmetic of an image processor: the numbers of its declaration, None for steps that it leaves out.
+
+    `again` is EfficientNet's second division by `std`. `flips` reverses the three channels at the end.
+    """
+
+    backend: Backend
+    factor: float | None = None
+    mean: Figures | None = None
+    std: Figures | None = None
+    again: Figures | None = None
+    offset: bool = False
+    flips: bool = False
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether bytes stay bytes."""
+        return self.factor is None and self.mean is None and self.again is None
+
+    def table(self, channels: int) -> NDArray[np.float32]:
+        """The value of each byte in each channel, (channels, 256), before channels are reversed.
+
+        Raises `LayoutError` if the mean or std is for another number of channels.
+        """
+        return _table(self, channels)
+
+    def conversion(self, channels: int) -> Conversion | None:
+        """The conversion with the table's bits; None where there is none, and pixels are looked up."""
+        return _conversion(self, channels)
+
+
+@lru_cache(maxsize=256)
+def _table(how: Normalising, channels: int) -> NDArray[np.float32]:
+    figures = {name: _of_channels(name, getattr(how, name), channels) for name in ("mean", "std", "again")}
+    values = np.broadcast_to(_BYTES, (channels, 256)).astype(np.float32)
+    mean, std, again = figures["mean"], figures["std"], figures["again"]
+    with np.errstate(all="ignore"):
+        if how.factor is not None:
+            if how.backend == "torchvision" and mean is not None and std is not None and not how.offset:
+                unit = np.float32(1.0 / how.factor)
+                mean, std = mean * unit, std * unit
+            elif how.backend == "torchvision":
+                values = values * np.float32(how.factor)
+            else:
+                values = (values.astype(np.float64) * how.factor).astype(np.float32)
+        if how.offset:
+            values = values - np.float32(1)
+        if mean is not None and std is not None:
+            values = (values - mean) / std
+        if again is not None:
+            values = (values - np.float32(0)) / again
+    values.flags.writeable = False
+    return values
+
+
+def _of_channels(name: str, figures: Figures | None, channels: int) -> NDArray[np.float32] | None:
+    """One number for each channel, as a column; None without."""
+    if figures is None:
+        return None
+    named = "image_mean" if name == "mean" else "image_std"
+    numbers = figures if isinstance(figures, tuple) else (figures,) * channels
+    if len(numbers) != channels:
+        raise LayoutError(
+            f"{named}={figures} has {len(numbers)} values, and an image has {channels} channels: "
+            "do_convert_rgb=True makes three of any image, and image.convert('RGB') of one of Pillow."
+        )
+    return np.array(numbers, np.float32)[:, None]
+
+
+@lru_cache(maxsize=256)
+def _conversion(how: Normalising, channels: int) -> Conversion | None:
+    order = (2, 1, 0) if how.flips else None
+    if how.flips and channels != 3:
+        raise LayoutError(f"do_flip_channel_order=True reverses three channels, and an image has {channels}.")
+    if how.is_identity:
+        return conversion(_UINT8, _UINT8, channels=order, source_channels=channels)
+    wanted = how.table(channels)[:: -1 if how.flips else 1]
+    for scale, bias, unit in _candidates(how, channels):
+        found = conversion(
+            _UINT8, _FLOAT32, scale=scale, bias=bias, channels=order, source_channels=channels, unit=unit
+        )
+        if np.array_equal(_converted(found, channels).view(np.uint32), wanted.view(np.uint32)):
+            return found
+    return None
+
+
+def _candidates(how: Normalising, channels: int) -> list[_Constants]:
+    """The constants of conversions that may have the table's bits."""
+    mean, std = (_of_channels(name, getattr(how, name), channels) for name in ("mean", "std"))
+    factor = how.factor
+    nearest = 1 if factor is None else max(1, round(1 / factor))
+    if mean is None or std is None:
+        return [] if factor is None else [((float(np.float32(factor)),), None, None), ((1.0,), (0.0,), nearest)]
+    if factor is not None and how.backend == "torchvision":
+        mean, std = mean * np.float32(1.0 / factor), std * np.float32(1.0 / factor)
+        nearest = 1
+    return [(std[:, 0].tolist(), (-mean[:, 0]).tolist(), nearest)]
+
+
+def _converted(how: Conversion, channels: int) -> NDArray[np.float32]:
+    """What a conversion makes of each byte in each channel, by the loops of this machine."""
+    result = np.empty((channels, 256), np.float32)
+    rows = np.ascontiguousarray(np.broadcast_to(_BYTES, (channels, 256)))
+    move_elements(operand_of_array(rows), operand_of_array(result), how, 0)
+    return result

@@ -1,0 +1,157 @@
+"""The images of a call as operands with axes C, H, W: nested lists, batches, and modes of Pillow, as transformers does.
+
+- Lists of lists and batches (N, C, H, W) are taken apart; how they were nested is kept for the processors that ask.
+- An array's channels are its first axis if that has 1, 3 or 4 elements, else its last. `input_data_format` says so.
+- With `do_convert_rgb` images of Pillow become RGB, transparent ones over white; so do arrays of 1 and 4 channels.
+
+Source: transformers, image_utils.py (`make_flat_list_of_images`, `infer_channel_dimension_format`), image_transforms.py
+(`convert_to_rgb`) and image_processing_backends.py (`process_image`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from stridedgpu.devices.operand import Operand
+from stridedgpu.exchange.array_like import operand_of, operand_of_array
+from stridedgpu.exchange.exports import array_of_operand
+from stridedgpu.preprocess.images import decoded, is_pillow_image, shared_pixels
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+
+from .arithmetic import Backend
+
+__all__ = ["image_operand", "nested_images"]
+
+_CHANNELS: Final = (1, 3, 4)
+_WHITE: Final = 255
+
+_NEST = (list, tuple)
+
+
+def nested_images(images: Any) -> list[list[Any]]:
+    """The images of a call as a list of lists: those of a flat call are one list.
+
+    Raises `LayoutError` for a call without images and for what is none.
+    """
+    if isinstance(images, _NEST):
+        if images and all(isinstance(entry, _NEST) for entry in images):
+            return [_taken_apart(list(entry)) for entry in images]
+        if any(isinstance(entry, _NEST) for entry in images):
+            raise LayoutError("images holds both images and lists of images; give one kind.")
+        ranks = {_rank(entry) for entry in images}
+        if ranks == {4}:
+            return [list(batch) for batch in images]
+        return [_taken_apart(list(images))]
+    if _rank(images) == 4:
+        return [list(images)]
+    return [_taken_apart([images])]
+
+
+def _taken_apart(images: list[Any]) -> list[Any]:
+    for number, image in enumerate(images):
+        if isinstance(image, (str, bytes, dict)) or (not is_pillow_image(image) and _rank(image) is None):
+            raise LayoutError(
+                f"images[{number}] is of type {type(image).__name__}; images are Pillow's, arrays or tensors: open a "
+                "file with PIL.Image.open(path)."
+            )
+    return images
+
+
+def _rank(image: Any) -> int | None:
+    """The number of an array's axes; None for what has none."""
+    shape: Any = getattr(image, "shape", None)
+    return len(shape) if hasattr(shape, "__len__") else None
+
+
+def image_operand(
+    number: int, image: Any, backend: Backend, *, converts: bool, channels_of: str | None = None
+) -> Operand:
+    """An image as bytes with axes C, H, W, over its own memory where its pixels are not converted.
+
+    `converts` is `do_convert_rgb`, and `channels_of` is `input_data_format`. Raises `ElementTypeError` unless it holds
+    bytes, and `LayoutError` for axes that no image has; `number` names it.
+    """
+    if is_pillow_image(image):
+        pixels = decoded(f"images[{number}]", lambda: _of_pillow(image, converts=converts))
+        found = operand_of_array(pixels)
+        place = 2
+    else:
+        found, labels = operand_of(image)
+        place = _channel_axis(number, found.layout.sizes, channels_of or _LABELLED.get(labels or ""))
+    if found.element.name != "uint8":
+        raise ElementTypeError(
+            f"images[{number}] holds {found.element}; the bits of image processors are those of bytes: give uint8, "
+            "such as the decoder's pixels."
+        )
+    layout = found.layout
+    if layout.ndim == 2:
+        layout = layout.unsqueezed(0)
+    elif place == 2:
+        layout = layout.permuted((2, 0, 1))
+    if 0 in layout.sizes:
+        raise LayoutError(f"images[{number}] has sizes {found.layout.sizes}; an image has pixels.")
+    operand = found.with_layout(layout)
+    return _converted(number, operand, backend) if converts and not is_pillow_image(image) else operand
+
+
+_LABELLED: Final = {"CHW": "channels_first", "HWC": "channels_last"}
+
+
+def _channel_axis(number: int, sizes: tuple[int, ...], channels_of: str | None) -> int:
+    """The axis of an array's channels, 0 or 2. Raises `LayoutError` for arrays of other ranks or channels."""
+    if len(sizes) == 2:
+        return 0
+    if len(sizes) != 3:
+        raise LayoutError(f"images[{number}] has sizes {sizes}; an image has two axes, or three with its channels.")
+    if channels_of is not None:
+        value = getattr(channels_of, "value", channels_of)
+        if value not in _LABELLED.values():
+            raise LayoutError(f"input_data_format={value!r} is unknown; it is 'channels_first' or 'channels_last'.")
+        return 0 if value == "channels_first" else 2
+    if sizes[0] in _CHANNELS:
+        return 0
+    if sizes[2] in _CHANNELS:
+        return 2
+    raise LayoutError(
+        f"images[{number}] has sizes {sizes}, and neither the first nor the last axis has 1, 3 or 4 channels: say "
+        "which with input_data_format='channels_first' or 'channels_last'."
+    )
+
+
+def _of_pillow(image: Any, *, converts: bool) -> np.ndarray[Any, np.dtype[Any]]:
+    """The pixels of an image of Pillow: in its own mode, or as RGB."""
+    image.load()
+    if converts and ("A" in image.getbands() or image.info.get("transparency") is not None):
+        from PIL import Image
+
+        coloured = image.convert("RGBA")
+        white = Image.new("RGBA", coloured.size, (_WHITE,) * 4)
+        image = Image.alpha_composite(white, coloured).convert("RGB")
+    elif converts and image.mode != "RGB":
+        image = image.convert("RGB")
+    return shared_pixels(image) if image.mode == "RGB" else np.asarray(image)
+
+
+def _converted(number: int, image: Operand, backend: Backend) -> Operand:
+    """An array's image as RGB: a gray one as a view of its channel three times, a transparent one over white."""
+    layout = image.layout
+    if layout.sizes[0] == 1:
+        return image.with_layout(layout.broadcast_to((3, *layout.sizes[1:])))
+    if layout.sizes[0] != 4:
+        return image
+    if image.buffer.device != "cpu":
+        raise BindingError(
+            f"images[{number}] is on {image.buffer.device} with 4 channels; images are laid over white on the CPU: "
+            "bring it with .cpu()."
+        )
+    pixels = array_of_operand(image)
+    colours, alpha = pixels[:3], pixels[3:]
+    if backend == "pil":
+        part = alpha / _WHITE
+        return operand_of_array(np.round(part * colours + (1 - part) * _WHITE).astype(np.uint8))
+    unit = np.float32(1.0 / _WHITE)
+    share = alpha.astype(np.float32) * unit
+    mixed = colours.astype(np.float32) * unit * share + (np.float32(1) - share)
+    return operand_of_array((mixed * np.float32(_WHITE + 1.0 - 1e-3)).astype(np.uint8))

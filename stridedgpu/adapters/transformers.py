@@ -1,0 +1,105 @@
+"""transformers' `AutoImageProcessor` with this library's image processors as a backend."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any, Final
+
+from stridedgpu.values.errors import DeviceError
+
+from .image_processors.arithmetic import Backend
+from .image_processors.declaration import KINDS
+from .image_processors.processor import ImageProcessor, image_processor
+
+__all__ = ["register"]
+
+_NAMES: Final[dict[str, Backend]] = {"stridedgpu": "torchvision", "stridedgpu-pil": "pil"}
+"""The backends that are registered, and whose bits each has."""
+
+
+def register() -> None:
+    """Make "stridedgpu" a backend of transformers' `AutoImageProcessor`, for every processor that is reproduced.
+
+    `AutoImageProcessor.from_pretrained(path, backend="stridedgpu")` then gives a processor of transformers' own class
+    whose pixels are computed here, with the bits of its "torchvision" backend; "stridedgpu-pil" has those of "pil". The
+    options, `device=` in a call and what belongs to a model, such as `post_process_object_detection`, stay. What is not
+    reproduced is refused.
+
+    Raises `DeviceError` where transformers 5 is not installed.
+    """
+    mapping = _library("models.auto.image_processing_auto")
+    configs = _library("models.auto.configuration_auto")
+    types = getattr(mapping, "IMAGE_PROCESSOR_MAPPING_NAMES", {})
+    if not hasattr(mapping, "IMAGE_PROCESSOR_MAPPING") or not any(isinstance(entry, dict) for entry in types.values()):
+        raise DeviceError("Image processors have no backends before transformers 5: pip install -U transformers.")
+    for model_type, classes in list(types.items()):
+        name = classes.get("torchvision")
+        if name not in KINDS:
+            continue
+        added = {backend: _class(name, backend) for backend in _NAMES}
+        mapping.AutoImageProcessor.register(
+            configs.CONFIG_MAPPING[model_type], image_processor_classes=added, exist_ok=True
+        )
+
+
+def _library(module: str) -> Any:
+    """A module of transformers."""
+    try:
+        return import_module(f"transformers.{module}")
+    except ModuleNotFoundError as problem:
+        raise DeviceError(
+            f"register() needs transformers 5 ({problem.name} is not installed): pip install transformers."
+        ) from None
+
+
+class _Processes:
+    """What replaces the preprocessing of a class of transformers."""
+
+    _backend: str
+
+    @property
+    def backend(self) -> str:
+        """The name under which the class is registered."""
+        return self._backend
+
+    @cached_property
+    def _processor(self) -> ImageProcessor:
+        return image_processor(self, backend=_NAMES[self._backend])
+
+    def preprocess(self, images: Any, *args: Any, **kwargs: Any) -> Any:
+        """Process images as the original does."""
+        if any(argument is not None for argument in args):
+            raise ValueError("images alone are processed here; give segmentation maps or annotations to transformers.")
+        kwargs.pop("image_like_kwargs", None)
+        features = _library("image_processing_base").BatchFeature
+        return features(dict(self._processor(images, **kwargs)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options, with the name of transformers' class."""
+        values: dict[str, Any] = super().to_dict()  # type: ignore[misc]
+        values.pop("_processor", None)
+        return {**values, "image_processor_type": type(self).__name__}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The options: the class itself is made in each process."""
+        return _revived, (type(self).__name__, self._backend, self.to_dict())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an option, which the next call goes by."""
+        self.__dict__.pop("_processor", None)
+        super().__setattr__(name, value)
+
+
+@cache
+def _class(name: str, backend: str) -> type:
+    """The class of transformers with its preprocessing replaced; it keeps the class's name, which files have."""
+    original = getattr(import_module("transformers"), name)
+    return type(
+        name, (_Processes, original), {"_backend": backend, "__module__": __name__, "__doc__": original.__doc__}
+    )
+
+
+def _revived(name: str, backend: str, values: dict[str, Any]) -> Any:
+    """A processor from its pickle."""
+    return _class(name, backend)(**values)

@@ -1,0 +1,228 @@
+"""Image processors without transformers: sources, options that are refused, devices, steps and pickles."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import stridedgpu as sg
+from stridedgpu.adapters.image_processors.arithmetic import Normalising
+from stridedgpu.adapters.image_processors.declaration import KINDS
+
+CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": 20}
+
+
+def images(*sizes, channels=3):
+    draw = np.random.default_rng(7)
+    return [draw.integers(0, 256, (*size, channels), np.uint8) for size in sizes]
+
+
+def processor(name="CLIPImageProcessor", backend=None, **options):
+    return sg.image_processor({"image_processor_type": name, **options}, backend=backend)
+
+
+def test_older_files_name_the_class_and_the_options_otherwise():
+    photos = images((30, 40), (50, 31))
+    wanted = sg.image_processor(CLIP)(photos, return_tensors="np").pixel_values
+    for older in (
+        {**CLIP, "image_processor_type": "CLIPImageProcessorFast"},
+        {**CLIP, "image_processor_type": None, "feature_extractor_type": "CLIPFeatureExtractor"},
+        {**CLIP, "size": 24, "resample": 3, "do_rescale": None, "unknown": "ignored"},
+    ):
+        found = sg.image_processor(older)(photos, return_tensors="np").pixel_values
+        assert np.array_equal(found, wanted), older
+    detr = processor("DetrImageProcessor", size=40, max_size=60)
+    assert detr(images((30, 60)), return_tensors="np").pixel_values.shape == (1, 3, 30, 60)
+    assert "pixel_mask" not in processor("DetrImageProcessor", size=40, pad_and_return_pixel_mask=False)(photos[:1])
+    assert processor("OwlViTImageProcessor", rescale=False).to_dict()["do_rescale"] is False
+    square = processor(use_square_size=True).to_dict()
+    assert square["size"] == {"height": 224, "width": 224}
+
+
+def test_a_folder_has_a_file_of_its_own_or_one_for_all(tmp_path):
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(CLIP), encoding="utf-8")
+    photos = images((30, 40))
+    wanted = sg.image_processor(CLIP)(photos, return_tensors="np").pixel_values
+    assert np.array_equal(sg.image_processor(tmp_path)(photos, return_tensors="np").pixel_values, wanted)
+    nested = {"image_processor": {**CLIP, "size": {"shortest_edge": 30}}}
+    (tmp_path / "processor_config.json").write_text(json.dumps(nested), encoding="utf-8")
+    assert sg.image_processor(str(tmp_path)).to_dict()["size"] == {"shortest_edge": 30}
+    assert sg.image_processor(tmp_path / "preprocessor_config.json").to_dict()["size"] == {"shortest_edge": 24}
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        (3, "source=3 is no image processor"),
+        (sg.Preprocess, "is no image processor"),
+        ({"size": 224}, "source has no 'image_processor_type'"),
+        ({"image_processor_type": "CLIPImageProzessor"}, "Did you mean CLIPImageProcessor"),
+        ({"image_processor_type": "Owlv2ImageProcessor"}, "Owlv2ImageProcessor is not reproduced: it blurs"),
+        ("/nowhere/at/all", "'/nowhere/at/all' is no file"),
+    ],
+)
+def test_other_sources_are_refused_by_name(source, words):
+    with pytest.raises(sg.LayoutError, match=words):
+        sg.image_processor(source)
+
+
+def test_files_that_hold_something_else_are_refused(tmp_path):
+    path = tmp_path / "preprocessor_config.json"
+    for text, words in (("{", "is not JSON"), ("[1]", "holds a list")):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(sg.LayoutError, match=words):
+            sg.image_processor(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name, options, words",
+    [
+        ("CLIPImageProcessor", {"resample": 4}, "resample=4 is not reproduced for backend='torchvision'"),
+        ("CLIPImageProcessor", {"resample": "nearest"}, "resample='nearest' is not reproduced"),
+        ("CLIPImageProcessor", {"size": {"shortest_edge": 0}}, "size=.* is no size"),
+        ("CLIPImageProcessor", {"size": {"edge": 3}}, "size=.* is no size"),
+        ("CLIPImageProcessor", {"size": {"longest_edge": 30}}, "of another kind"),
+        ("CLIPImageProcessor", {"crop_size": {"shortest_edge": 3}}, "crop_size=.* must have height and width"),
+        ("CLIPImageProcessor", {"image_mean": [0.5]}, "image_mean=.* has 1 values, and an image has 3 channels"),
+        ("ViTImageProcessor", {"do_center_crop": True}, "do_center_crop=True needs crop_size"),
+        ("ViTImageProcessor", {"do_pad": True, "pad_size": 100}, "pad_size=100 is smaller than an image of 224 x 224"),
+        ("ConvNextImageProcessor", {"size": 224, "do_center_crop": True, "crop_size": 100}, "leave it out"),
+        ("ConvNextImageProcessor", {"size": {"height": 9, "width": 9}}, "this processor takes shortest_edge"),
+        ("LevitImageProcessor", {"size": {"longest_edge": 9}}, "of another kind"),
+        ("PoolFormerImageProcessor", {"size": {"longest_edge": 9}}, "of another kind"),
+        ("DPTImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
+        ("DPTImageProcessor", {"size": 30, "do_pad": True, "size_divisor": 14}, "puts zeros on all sides"),
+        ("DPTImageProcessor", {"do_pad": True}, "do_pad=True needs size_divisor"),
+        ("DetrImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
+        ("DetrImageProcessor", {"do_pad": False}, "do_pad=True fills them up to one"),
+        ("SamImageProcessor", {"size": 100}, "of another kind"),
+        ("SamImageProcessor", {"do_center_crop": True, "crop_size": 30}, "do_center_crop=True is not reproduced"),
+        ("PixtralImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
+        ("Qwen2VLImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
+        ("Qwen2VLImageProcessor", {"do_resize": False}, "no whole number of patches"),
+        ("Siglip2ImageProcessor", {"do_resize": False}, "no whole number of patches"),
+        ("Idefics2ImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
+        ("Idefics2ImageProcessor", {"do_rescale": False, "do_normalize": False}, "do_pad=True of bytes"),
+        ("LlavaNextImageProcessor", {"image_grid_pinpoints": []}, "for which no resolution keeps any"),
+        ("LlavaNextImageProcessor", {"do_resize": False, "do_center_crop": False}, "tiles of several sizes"),
+        ("MobileViTImageProcessor", {"rescale_factor": 0}, "do_rescale=True needs rescale_factor"),
+    ],
+)
+def test_options_that_are_not_reproduced_are_refused_by_name(name, options, words):
+    with pytest.raises(sg.LayoutError, match=words):
+        processor(name, **options)(images((50, 60), (70, 40)), return_tensors="np")
+
+
+def test_what_a_call_takes_is_checked():
+    clip = sg.image_processor(CLIP)
+    photo = images((30, 40))[0]
+    with pytest.raises(sg.LayoutError, match="images is empty"):
+        clip([])
+    with pytest.raises(sg.LayoutError, match=r"images\[0\] is of type str"):
+        clip("photo.jpg")
+    with pytest.raises(sg.LayoutError, match="both images and lists"):
+        clip([photo, [photo]])
+    with pytest.raises(sg.ElementTypeError, match=r"images\[1\] holds float32"):
+        clip([photo, photo.astype(np.float32)])
+    with pytest.raises(sg.LayoutError, match="neither the first nor the last axis has 1, 3 or 4 channels"):
+        clip(np.zeros((20, 30, 5), np.uint8))
+    with pytest.raises(sg.LayoutError, match="an image has two axes, or three"):
+        clip([np.zeros((2, 2, 2, 20, 3), np.uint8)])
+    with pytest.raises(sg.LayoutError, match="an image has pixels"):
+        clip(np.zeros((0, 30, 3), np.uint8))
+    with pytest.raises(sg.LayoutError, match="input_data_format='last' is unknown"):
+        clip(photo, input_data_format="last")
+    with pytest.raises(sg.LayoutError, match="return_tensors='tf' is unknown"):
+        clip(photo, return_tensors="tf")
+    with pytest.raises(sg.LayoutError, match="segmentation_maps= is not processed here"):
+        clip(photo, segmentation_maps=[photo])
+    with pytest.raises(TypeError, match="has no option 'do_flip'"):
+        clip(photo, do_flip=True)
+    with pytest.raises(sg.LayoutError, match="backend='slow' is unknown"):
+        sg.image_processor(CLIP, backend="slow")
+    with pytest.raises(sg.LayoutError, match=r"sizes \[\(3, 24, 32\), \(3, 32, 24\)\], which are no tensor"):
+        clip(images((30, 40), (40, 30)), return_tensors="np", do_center_crop=False)
+    assert clip(photo, disable_grouping=True, data_format="channels_first", segmentation_maps=None)
+
+
+def test_results_have_attributes_and_are_written_once():
+    clip = sg.image_processor(CLIP)
+    photos = images((30, 40), (50, 31))
+    for photo in photos:
+        photo.flags.writeable = False
+    first = clip(photos, return_tensors="np").pixel_values
+    kept = first.copy()
+    others = clip([photo[::-1] for photo in photos], return_tensors="np").pixel_values
+    assert np.array_equal(first, kept)
+    assert not np.array_equal(others, kept)
+    with pytest.raises(AttributeError, match="there are pixel_values"):
+        _ = clip(photos).pixels
+
+
+def test_images_on_another_device_give_tensors_there():
+    photos = images((30, 40), (50, 31))
+    for name, options in (
+        ("CLIPImageProcessor", {"size": {"shortest_edge": 24}, "crop_size": 28}),
+        ("DetrImageProcessor", {"size": {"shortest_edge": 24, "longest_edge": 40}}),
+        ("Qwen2VLImageProcessor", {}),
+        ("Siglip2ImageProcessor", {"max_num_patches": 16}),
+        ("LlavaNextImageProcessor", {}),
+        ("Idefics2ImageProcessor", {"size": {"shortest_edge": 24, "longest_edge": 40}}),
+    ):
+        here = processor(name, **options)
+        there = sg.image_processor({"image_processor_type": name, **options}, device="cuda-emulated")
+        wanted = here(photos, return_tensors="np")
+        assert all(np.array_equal(value, wanted[key]) for key, value in there(photos, return_tensors="np").items())
+        left = here(photos, device="cuda-emulated")["pixel_values"]
+        first = left[0] if isinstance(left, list) else left
+        assert first.device.startswith("cuda-emulated")
+    with pytest.raises(sg.BindingError, match="is a table of the CPU"):
+        processor("EfficientNetImageProcessor")(photos, device="cuda-emulated")
+
+
+@pytest.mark.parametrize("backend", ["torchvision", "pil"])
+@pytest.mark.parametrize("name", KINDS)
+def test_the_step_has_the_pixels_of_the_processor(name, backend):
+    made = processor(name, backend)
+    step = made.step
+    # EfficientNet divides once more, and MobileViT's window is larger than what it resizes to.
+    expected = KINDS[name].form == "images" and name not in ("EfficientNetImageProcessor", "MobileViTImageProcessor")
+    if backend == "pil" and name == "ChameleonImageProcessor":
+        expected = False  # 0.0078 is no fraction of 255
+    assert (step is not None) == expected
+    if step is not None:
+        photos = images((300, 431), (290, 400), (500, 300))
+        assert np.array_equal(step(photos), made(photos, return_tensors="np").pixel_values)
+
+
+def test_channels_of_a_step_are_reversed_and_other_sizes_have_none():
+    mobile = processor("MobileViTImageProcessor", crop_size=200)
+    photos = images((300, 431))
+    assert np.array_equal(mobile.step(photos), mobile(photos, return_tensors="np").pixel_values)
+    assert processor("CLIPImageProcessor", do_center_crop=False).step is None
+    assert processor("CLIPImageProcessor", do_resize=False).step is None
+    assert processor("ViTImageProcessor", do_pad=True).step is None
+
+
+def test_processors_are_pickled_shown_and_declared_again():
+    clip = sg.image_processor(CLIP, backend="pil")
+    photos = images((30, 40))
+    wanted = clip(photos, return_tensors="np").pixel_values
+    again = pickle.loads(pickle.dumps(clip))
+    assert np.array_equal(again(photos, return_tensors="np").pixel_values, wanted)
+    assert repr(again) == repr(clip)
+    assert repr(clip).startswith("ImageProcessor('CLIPImageProcessor', backend='pil', size={'shortest_edge': 24}")
+    declared = sg.image_processor(clip.to_dict(), backend="pil")
+    assert np.array_equal(declared(photos, return_tensors="np").pixel_values, wanted)
+
+
+def test_arithmetic_that_no_conversion_has_is_looked_up():
+    again = Normalising("torchvision", 1 / 255, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4), (0.2, 0.3, 0.4))
+    assert again.conversion(3) is None
+    values = np.arange(256, dtype=np.float32)
+    mean, std = (np.float32(number) * np.float32(255) for number in (0.4, 0.3))
+    assert np.array_equal(again.table(3)[1], (values - mean) / std / np.float32(0.3))
+    assert Normalising("pil", 1 / 255, (0.5,) * 3, (0.2,) * 3).conversion(3) is not None

@@ -1,0 +1,62 @@
+"""The outputs of each image processor, by their digests: a change of any bit is noticed without transformers.
+
+`PYTHONPATH=tests python -m adapters.test_image_processor_digests` prints them anew, once
+`test_image_processors.py` has compared the processors with transformers itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stridedgpu as sg
+from stridedgpu.adapters.image_processors.declaration import KINDS
+
+DIGESTS = Path(__file__).with_name("image_processor_digests.txt")
+OPTIONS = {
+    "Gemma3ImageProcessor": {
+        "do_pan_and_scan": True,
+        "pan_and_scan_min_crop_size": 20,
+        "pan_and_scan_max_num_crops": 3,
+        "pan_and_scan_min_ratio_to_activate": 1.2,
+    },
+    "Idefics2ImageProcessor": {"do_image_splitting": True, "size": {"shortest_edge": 60, "longest_edge": 90}},
+    "SamImageProcessor": {"size": {"longest_edge": 200}, "pad_size": {"height": 210, "width": 200}},
+    "DetrImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
+    "Mask2FormerImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
+}
+"""Options beside the defaults: sizes that are large by default, and steps that are off."""
+
+SIZES = [(90, 160, 3), (70, 75, 3)]
+IMAGES = [np.random.default_rng(number).integers(0, 256, size, np.uint8) for number, size in enumerate(SIZES)]
+"""Two images whose resizes have the same pixels by either order of Pillow's passes."""
+
+
+def digest(name: str, backend: str) -> str:
+    """A digest of a processor's keys, shapes, types and bits."""
+    processor = sg.image_processor({"image_processor_type": name, **OPTIONS.get(name, {})}, backend=backend)
+    found = hashlib.sha256()
+    for key, value in processor(IMAGES, return_tensors="np").items():
+        found.update(f"{key} {value.dtype.str} {value.shape}".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+    return found.hexdigest()[:24]
+
+
+CASES = [(name, backend) for name in KINDS for backend in ("torchvision", "pil")]
+
+
+def lines() -> list[str]:
+    return [f"{name} {backend} {digest(name, backend)}" for name, backend in CASES]
+
+
+@pytest.mark.parametrize("name, backend", CASES)
+def test_outputs_are_what_they_were(name, backend):
+    frozen = dict(line.rsplit(" ", 1) for line in DIGESTS.read_text(encoding="utf-8").splitlines())
+    assert digest(name, backend) == frozen[f"{name} {backend}"]
+
+
+if __name__ == "__main__":
+    DIGESTS.write_text("\n".join(lines()) + "\n", encoding="utf-8")

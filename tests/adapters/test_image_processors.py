@@ -1,0 +1,249 @@
+"""Image processors beside transformers' own: the same keys, shapes, types and bits, for drawn images and options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from harness.transformers_processors import differences, drawn_image, original, transformers_library
+
+import stridedgpu as sg
+from stridedgpu.adapters.image_processors.declaration import KINDS
+
+pytestmark = pytest.mark.interop
+
+BACKENDS = ("torchvision", "pil")
+
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "CLIPImageProcessor": [
+        {"size": {"shortest_edge": 97}, "crop_size": {"height": 90, "width": 131}},
+        {"do_resize": False, "crop_size": 150},
+        {"do_center_crop": False, "size": {"shortest_edge": 60, "longest_edge": 100}},
+        {"do_normalize": False, "size": {"max_height": 70, "max_width": 80}},
+        {"do_rescale": False},
+        {"do_rescale": False, "do_normalize": False},
+        {"rescale_factor": 1 / 127.5, "image_mean": [1.0, 0.5, 0.25]},
+        {"do_pad": True, "do_center_crop": False, "size": {"shortest_edge": 50}},
+        {"do_pad": True, "pad_size": {"height": 240, "width": 250}},
+        {"resample": 2},
+    ],
+    "SiglipImageProcessor": [{"size": {"height": 31, "width": 77}}, {"size": 64}, {"do_pad": True}],
+    "ViTImageProcessor": [{"size": 33}, {"do_resize": False, "do_normalize": False}],
+    "DeiTImageProcessor": [{"crop_size": {"height": 255, "width": 90}}],
+    "ConvNextImageProcessor": [{"size": 224}, {"size": {"shortest_edge": 100}, "crop_pct": 0.8}],
+    "PoolFormerImageProcessor": [{"crop_pct": 0.5}, {"size": {"height": 60, "width": 80}, "crop_size": 70}],
+    "LevitImageProcessor": [{"size": {"height": 60, "width": 80}, "crop_size": 70}],
+    "MobileViTImageProcessor": [{"do_flip_channel_order": False}, {"do_rescale": False}],
+    "EfficientNetImageProcessor": [
+        {"include_top": False},
+        {"rescale_offset": True, "rescale_factor": 1 / 127.5},
+        {"do_center_crop": True, "image_std": [0.47853944, 0.4732864, 0.47434163]},
+    ],
+    "BeitImageProcessor": [{"do_center_crop": True, "size": 256}],
+    "SegformerImageProcessor": [{"size": {"height": 40, "width": 50}, "do_normalize": False}],
+    "DPTImageProcessor": [
+        {"ensure_multiple_of": 32, "keep_aspect_ratio": True},
+        {"ensure_multiple_of": 14, "size": {"height": 70, "width": 140}, "do_pad": True, "size_divisor": 14},
+    ],
+    "DetrImageProcessor": [
+        {"size": {"shortest_edge": 80, "longest_edge": 133}},
+        {"pad_size": {"height": 1400, "width": 1350}},
+        {"size": {"height": 60, "width": 70}, "do_pad": False},
+        {"size": {"max_height": 60, "max_width": 50}, "do_rescale": False, "do_normalize": False},
+    ],
+    "RTDetrImageProcessor": [
+        {"do_pad": True, "size": {"shortest_edge": 60, "longest_edge": 90}},
+        {"do_normalize": True},
+    ],
+    "Mask2FormerImageProcessor": [
+        {"size": {"shortest_edge": 70, "longest_edge": 130}, "size_divisor": 0},
+        {"size": {"height": 64, "width": 100}, "pad_size": {"height": 160, "width": 128}},
+    ],
+    "SamImageProcessor": [{"size": {"longest_edge": 77}, "pad_size": {"height": 80, "width": 90}}, {"do_pad": False}],
+    "PixtralImageProcessor": [
+        {"size": {"longest_edge": 100}, "patch_size": {"height": 14, "width": 20}},
+        {"size": {"height": 90, "width": 300}, "do_pad": False},
+    ],
+    "Qwen2VLImageProcessor": [
+        {"size": {"shortest_edge": 28 * 28 * 4, "longest_edge": 28 * 28 * 30}},
+        {"patch_size": 16, "merge_size": 1, "temporal_patch_size": 1},
+        {"min_pixels": 400_000, "max_pixels": 500_000},
+        {"do_normalize": False},
+    ],
+    "Siglip2ImageProcessor": [
+        {"max_num_patches": 64},
+        {"patch_size": 14, "max_num_patches": 729, "do_normalize": False},
+    ],
+    "LlavaNextImageProcessor": [
+        {"size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}},
+        {"size": {"height": 60, "width": 60}, "crop_size": 60, "image_grid_pinpoints": [[60, 120], [150, 60]]},
+        {"do_pad": False},
+        {"do_resize": False, "do_center_crop": True, "crop_size": 100, "size": 100},
+    ],
+    "Idefics2ImageProcessor": [
+        {"do_image_splitting": True, "size": {"shortest_edge": 50, "longest_edge": 90}},
+        {"size": {"height": 40, "width": 44}, "do_pad": False},
+    ],
+    "Gemma3ImageProcessor": [
+        {
+            "do_pan_and_scan": True,
+            "pan_and_scan_min_crop_size": 30,
+            "pan_and_scan_max_num_crops": 4,
+            "pan_and_scan_min_ratio_to_activate": 1.2,
+        }
+    ],
+    "ChameleonImageProcessor": [{"resample": 3, "size": {"shortest_edge": 100}, "crop_size": 128}],
+}
+"""Options beside the defaults of each class; each is set when the processor is made, and once more in a call."""
+
+CASES = [(name, {}) for name in KINDS] + [(name, one) for name, many in OPTIONS.items() for one in many]
+
+
+def compared(ours: Any, theirs: Any, images: Any, **call: Any) -> list[str]:
+    """Where the two differ, for each kind of tensors; what transformers cannot stack is refused here, too."""
+    lines = []
+    for tensors in (None, "np", "pt"):
+        try:
+            wanted = theirs(images, return_tensors=tensors, **call)
+        except (ValueError, RuntimeError):
+            with pytest.raises(ValueError, match=r"\w"):
+                ours(images, return_tensors=tensors, **call)
+            continue
+        lines += differences(ours(images, return_tensors=tensors, **call), wanted, str(tensors))
+    return lines
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name, options", CASES, ids=[f"{name}-{number}" for number, (name, _) in enumerate(CASES)])
+def test_images_have_the_bits_of_transformers(name, options, backend):
+    theirs = original(name, backend, **options)
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng([17, *name.encode()])
+    for count in (1, 3):
+        images = [drawn_image(draw) for _ in range(count)]
+        assert compared(ours, theirs, images) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", KINDS)
+def test_many_drawn_images_have_the_bits_of_transformers(name, backend):
+    theirs = original(name, backend)
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng([23, *name.encode()])
+    for _ in range(12):
+        images = [drawn_image(draw, 30, 900) for _ in range(int(draw.integers(1, 4)))]
+        assert compared(ours, theirs, images) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["CLIPImageProcessor", "DetrImageProcessor", "Qwen2VLImageProcessor"])
+def test_options_of_a_call_have_the_same_effect(name, backend):
+    theirs = original(name, backend)
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng(5)
+    images = [drawn_image(draw), drawn_image(draw)]
+    for options in OPTIONS[name]:
+        call = {key: value for key, value in options.items() if key not in ("min_pixels", "max_pixels")}
+        assert compared(ours, theirs, images, **call) == []
+
+
+@pytest.mark.parametrize("source", ["object", "dict", "file", "folder"])
+def test_a_processor_comes_from_an_object_a_dict_and_a_file(source, tmp_path):
+    theirs = original("CLIPImageProcessor", "torchvision", size={"shortest_edge": 64}, crop_size=48)
+    theirs.save_pretrained(tmp_path)
+    given = {
+        "object": theirs,
+        "dict": theirs.to_dict(),
+        "file": tmp_path / "preprocessor_config.json",
+        "folder": str(tmp_path),
+    }[source]
+    images = [drawn_image(np.random.default_rng(3))]
+    assert compared(sg.image_processor(given), theirs, images) == []
+
+
+def test_a_dict_has_the_bits_of_the_backend_that_is_named():
+    declared = original("ViTImageProcessor", "pil").to_dict()
+    images = [drawn_image(np.random.default_rng(3))]
+    for backend in BACKENDS:
+        theirs = original("ViTImageProcessor", backend)
+        assert compared(sg.image_processor(declared, backend=backend), theirs, images) == []
+    assert sg.image_processor(declared).backend == "torchvision"
+
+
+MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mode", MODES)
+def test_modes_of_pillow_become_rgb_as_in_transformers(mode, backend):
+    image = pytest.importorskip("PIL.Image")
+    theirs = original("CLIPImageProcessor", backend, do_center_crop=False, size={"shortest_edge": 30})
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng(9)
+    pixels = np.dstack([drawn_image(draw, 40, 60)[:40, :40], draw.integers(0, 256, (40, 40, 1), np.uint8)])
+    photo = image.fromarray(pixels)
+    shown = photo.convert("RGB").convert(mode) if mode in ("CMYK", "YCbCr", "1", "P") else photo.convert(mode)
+    assert compared(ours, theirs, [shown]) == []
+    if mode == "P":
+        shown.info["transparency"] = 3
+        assert compared(ours, theirs, [shown]) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_arrays_of_other_channels_become_rgb_as_in_transformers(channels, backend):
+    theirs = original("SiglipImageProcessor", backend, size={"height": 20, "width": 30})
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng(11)
+    image = draw.integers(0, 256, (50, 60, channels), np.uint8)
+    assert compared(ours, theirs, [image]) == []
+    assert compared(ours, theirs, [np.ascontiguousarray(image.transpose(2, 0, 1))]) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_images_come_as_arrays_tensors_batches_and_lists_of_lists(backend):
+    transformers_library()
+    torch = pytest.importorskip("torch")
+    image = pytest.importorskip("PIL.Image")
+    theirs = original("CLIPImageProcessor", backend, size={"shortest_edge": 40}, crop_size=32)
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng(13)
+    batch = draw.integers(0, 256, (3, 50, 60, 3), np.uint8)
+    planes = np.ascontiguousarray(batch.transpose(0, 3, 1, 2))
+    for images in (
+        batch[0],
+        batch,
+        planes,
+        planes[0],
+        list(planes),
+        torch.from_numpy(planes),
+        list(torch.from_numpy(batch)),
+        image.fromarray(batch[0]),
+        [image.fromarray(one) for one in batch],
+        [[batch[0], batch[1]], [batch[2]]],
+        (batch[0], batch[1]),
+        [batch[:2], batch[2:]],
+    ):
+        assert compared(ours, theirs, images) == []
+    assert compared(ours, theirs, planes[0], input_data_format="channels_first") == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nested_images_stay_nested_in_idefics2(backend):
+    theirs = original("Idefics2ImageProcessor", backend, size={"shortest_edge": 30, "longest_edge": 60})
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng(19)
+    images = [[drawn_image(draw), drawn_image(draw)], [drawn_image(draw)]]
+    assert compared(ours, theirs, images) == []
+    assert compared(ours, theirs, images, do_image_splitting=True) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("channels", [1, 4])
+def test_images_of_one_and_four_channels_stay_so_where_nothing_converts_them(channels, backend):
+    options = {"size": {"height": 20, "width": 24}, "do_normalize": False}
+    theirs = original("ViTImageProcessor", backend, **options)
+    image = np.random.default_rng(29).integers(0, 256, (channels, 50, 60), np.uint8)
+    assert compared(sg.image_processor(theirs), theirs, [image]) == []

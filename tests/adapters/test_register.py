@@ -1,0 +1,81 @@
+"""`register()`: this library as a backend of transformers' AutoImageProcessor."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from harness.transformers_processors import differences, drawn_image, original, transformers_library
+
+import stridedgpu as sg
+from stridedgpu.adapters.transformers import register
+
+pytestmark = pytest.mark.interop
+
+BACKENDS = {"stridedgpu": "torchvision", "stridedgpu-pil": "pil"}
+
+
+@pytest.fixture(scope="module")
+def automatic():
+    library = transformers_library()
+    register()
+    register()  # once more changes nothing
+    return library.AutoImageProcessor
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["CLIPImageProcessor", "DetrImageProcessor", "Qwen2VLImageProcessor"])
+def test_a_folder_gives_a_processor_of_the_same_class_and_bits(automatic, tmp_path, name, backend):
+    original(name, "torchvision").save_pretrained(tmp_path)
+    ours = automatic.from_pretrained(tmp_path, backend=backend)
+    theirs = automatic.from_pretrained(tmp_path, backend=BACKENDS[backend])
+    images = [drawn_image(np.random.default_rng(1))]
+    wanted, found = theirs(images, return_tensors="pt"), ours(images=images, return_tensors="pt")
+    assert type(found) is type(wanted)
+    assert differences(found, wanted) == []
+    assert ours.backend == backend
+    assert ours.to_dict() == theirs.to_dict()
+    assert isinstance(ours, original(name, "torchvision").__class__) or backend != "stridedgpu"
+    revived = pickle.loads(pickle.dumps(ours))
+    assert differences(revived(images, return_tensors="pt"), wanted) == []
+
+
+def test_options_hold_when_they_are_set_and_saved(automatic, tmp_path):
+    original("ViTImageProcessor", "torchvision", size=30).save_pretrained(tmp_path)
+    ours = automatic.from_pretrained(tmp_path, backend="stridedgpu", image_std=[0.25, 0.25, 0.25])
+    image = drawn_image(np.random.default_rng(2))
+    assert ours(image, return_tensors="np")["pixel_values"].shape == (1, 3, 30, 30)
+    ours.size = {"height": 20, "width": 24}
+    assert ours(image, return_tensors="np")["pixel_values"].shape == (1, 3, 20, 24)
+    ours.save_pretrained(tmp_path / "again")
+    again = sg.image_processor(tmp_path / "again")
+    assert again.to_dict()["image_std"] == [0.25, 0.25, 0.25]
+    assert again.to_dict()["size"] == {"height": 20, "width": 24}
+
+
+def test_a_device_of_a_call_holds_the_tensors(automatic, tmp_path):
+    original("ViTImageProcessor", "torchvision", size=30).save_pretrained(tmp_path)
+    ours = automatic.from_pretrained(tmp_path, backend="stridedgpu")
+    image = drawn_image(np.random.default_rng(2))
+    left = sg.image_processor(ours)(image, device="cuda-emulated")["pixel_values"]
+    assert np.array_equal(left[0].numpy(), ours(image, return_tensors="np")["pixel_values"][0])
+
+
+def test_what_belongs_to_images_is_refused(automatic, tmp_path):
+    original("SegformerImageProcessor", "torchvision", size=30).save_pretrained(tmp_path)
+    ours = automatic.from_pretrained(tmp_path, backend="stridedgpu")
+    image = drawn_image(np.random.default_rng(2))
+    with pytest.raises(ValueError, match="images alone are processed here"):
+        ours(image, image[..., 0])
+    with pytest.raises(ValueError, match="segmentation_maps= is not processed here"):
+        ours(image, segmentation_maps=image[..., 0])
+
+
+def test_without_transformers_the_error_says_what_to_install(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "transformers"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(sg.DeviceError, match="pip install transformers"):
+        register()
