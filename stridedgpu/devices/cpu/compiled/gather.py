@@ -198,14 +198,17 @@ def _of_elements(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherCall 
     if problem.scatters:
         in_turn = nest.items_differ and width is nest.b
         return _spanning(problem, kind, nest, (width, rows)) if in_turn and nest.run in _WORDS else None
-    call = None
+    call, in_words = None, nest.run in _WORDS
     if mode != "wrap" and width.strides[1] == 0:
-        call = _of_rows(problem, kind, nest, (width, rows)) or _of_long_rows(problem, kind, nest, (width, rows))
-    elif mode != "wrap" and nest.run in _WORDS and (width.strides[1], rows.strides[1]) == (nest.run, 0):
-        call = _of_columns(problem, kind, nest, (width, rows))
-    if call is None and nest.run in _WORDS:
-        call = _spanning(problem, kind, nest, (width, rows))
-    return call
+        call = _of_rows(problem, kind, nest, (width, rows))
+    if (
+        call is None
+        and mode != "wrap"
+        and in_words
+        and (width.strides[1] == 0 or (width.strides[1], rows.strides[1]) == (nest.run, 0))
+    ):
+        call = _of_long_rows(problem, kind, nest, (width, rows))
+    return call or (_spanning(problem, kind, nest, (width, rows)) if in_words else None)
 
 
 def _wanted(problem: GatherProblem) -> int:
@@ -236,39 +239,27 @@ def _of_rows(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[
 def _of_long_rows(
     problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]
 ) -> GatherCall | None:
-    """Rows one by one; None for short ones, of which much would be gathered twice."""
-    (entry,), run, (width, rows) = problem.indexed_axes, nest.run, loops
+    """Rows one by one, or all rows of some columns; None for short rows, of which much would be gathered twice."""
+    (entry,), run, (width, rows), limits = problem.indexed_axes, nest.run, loops, policy().gather
+    columns, row_bytes = width.strides[1] != 0, entry.size * run
+    lanes = GatherLongRows.lanes
+    if width.size < (lanes if columns else _LEAST_STEPS * min(lanes, LINE_BYTES // run)):
+        return None
+    if entry.size > MOST_POSITIONS:
+        return None
     stride, wanted = entry.stride * problem.dense.element.itemsize, _wanted(problem) // run
-    least = _LEAST_STEPS * min(GatherLongRows.lanes, LINE_BYTES // run)
-    if run not in _WORDS or width.size < least or entry.size > MOST_POSITIONS:
-        return None
-    limits, row_bytes = policy().gather, entry.size * run
-    lines, span = -(-row_bytes // LINE_BYTES), problem.indexed.layout.span * problem.dense.element.itemsize
-    is_far = stride == run and rows.strides[1] != 0 and span >= limits.far_bytes
-    ahead = (
-        -(-lines * GatherLongRows.lanes // width.size) if is_far and lines * limits.uses_of_line <= width.size else 0
-    )
-    later = power_of_two(-(-limits.row_ahead_bytes // row_bytes)) if ahead else 0
-    kernel = GatherLongRows(kind, len(nest.outer), run, stride == run, lines_ahead=ahead, rows_ahead=later)
-    block = max(kernel.lanes, min(wanted, width.size))
-    many = max(1, min(wanted // width.size, rows.size))
-    blocks, parts = -(-width.size // block), -(-rows.size // many)
-    fields = entry.size, stride, width.size, block, blocks, rows.size, many, parts, *rows.strides
-    return _call(problem, nest, kernel, blocks * parts, fields)
-
-
-def _of_columns(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]) -> GatherCall | None:
-    """Elements of columns; None for few of them."""
-    (entry,), run, (width, rows) = problem.indexed_axes, nest.run, loops
-    stride, most = entry.stride * problem.dense.element.itemsize, policy().gather.columns_bytes
-    kernel = GatherLongRows(kind, len(nest.outer), run, adjacent=stride == run, columns=True)
-    if width.size < kernel.lanes or entry.size > MOST_POSITIONS:
-        return None
-    if width.size * entry.size * run <= most:
-        block, many = width.size, min(rows.size, max(1, _wanted(problem) // (width.size * run)))
+    ahead = later = 0
+    if columns:
+        block = min(width.size, max(1, limits.columns_bytes // (row_bytes * LINE_BYTES)) * LINE_BYTES)
     else:
-        lines = max(1, most // (entry.size * run * LINE_BYTES))
-        block, many = min(width.size, lines * LINE_BYTES), rows.size
+        block = min(width.size, max(lanes, wanted))
+        lines, span = -(-row_bytes // LINE_BYTES), problem.indexed.layout.span * problem.dense.element.itemsize
+        is_far = stride == run and rows.strides[1] != 0 and span >= limits.far_bytes
+        if is_far and lines * limits.uses_of_line <= width.size:
+            ahead = -(-lines * lanes // width.size)
+            later = power_of_two(-(-limits.row_ahead_bytes // row_bytes))
+    many = rows.size if columns and block < width.size else min(rows.size, max(1, wanted // width.size))
+    kernel = GatherLongRows(kind, len(nest.outer), run, stride == run, columns, ahead, later)
     blocks, parts = -(-width.size // block), -(-rows.size // many)
     fields = entry.size, stride, width.size, block, blocks, rows.size, many, parts, *rows.strides
     return _call(problem, nest, kernel, blocks * parts, fields)

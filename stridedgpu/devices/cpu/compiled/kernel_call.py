@@ -17,6 +17,7 @@ from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 
 from .ir import LINE_BYTES
+from .jit import HasText
 from .work_grid import Constants, Elements
 
 __all__ = ["ONCE", "Kernel", "KernelCall", "LoopAxis", "LoopMatch", "Parameters", "kernel_call", "power_of_two"]
@@ -38,7 +39,7 @@ ONCE: Final = LoopAxis(1, 0, 0)
 """The placeholder for an absent loop."""
 
 
-class Kernel(Protocol):
+class Kernel(HasText, Protocol):
     """Loops of one shape as a value: it writes its module and describes itself. `row` is the loop `b` of a call."""
 
     family: ClassVar[str]
@@ -50,12 +51,6 @@ class Kernel(Protocol):
     @property
     def streaming(self) -> bool:
         """Whether stores are non-temporal."""
-
-    def text(self, name: str) -> str:
-        """The LLVM module."""
-
-    def __hash__(self) -> int:
-        """Equal kernels have equal texts for one target."""
 
     def describe(self, row: LoopAxis) -> str:
         """The kernel in plain words."""
