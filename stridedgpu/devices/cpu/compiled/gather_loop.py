@@ -70,43 +70,33 @@ def items_of(
         yield places[: len(blocks)], sides
 
 
+_Sides = Sequence[Value]
+"""The current addresses on the dense, the indexed and the index side."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """An inner loop's parameters."""
+    """An inner loop's parameters. Strides are those of the dense, the indexed and the index side."""
 
     size: Value
-    dense: Value
-    indexed: Value
-    index: Value
+    strides: _Sides
     block: Value
     blocks: Value
 
+    @classmethod
+    def at(cls, code: Code, first: int) -> _Loop:
+        """The loop whose parameters begin at number `first`."""
+        size, *strides, block, blocks = (code.parameter(first + field) for field in range(_A - _B))
+        return cls(size, strides, block, blocks)
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The current offset on each operand."""
+    def block_of(self, code: Code, number: Value) -> _Block:
+        """The block with the given number."""
+        start = code.multiply(number, self.block)
+        return start, code.smaller(code.add(start, self.block), self.size)
 
-    dense: Value
-    indexed: Value
-    index: Value
-
-    def along(self, code: Code, loop: _Loop, number: Value) -> _Place:
-        """The place `number` steps further along a loop."""
-        return _Place(
-            code.at(self.dense, code.multiply(number, loop.dense)),
-            code.at(self.indexed, code.multiply(number, loop.indexed)),
-            code.at(self.index, code.multiply(number, loop.index)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """One work item: its first place, and the block of each loop."""
-
-    place: _Place
-    m: _Block
-    b: _Block
-    a: _Block
+    def along(self, code: Code, sides: _Sides, steps: Value) -> _Sides:
+        """The addresses some steps further."""
+        return [code.at(side, code.multiply(steps, stride)) for side, stride in zip(sides, self.strides, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +133,18 @@ class Gather:
         # The last vector of a chunk is moved back to end with it, and so may begin before the chunk.
         offsets = code.at(code.scratch(8 * (policy().gather.chunk_indices + self.lanes)), 8 * self.lanes)
         walk = _Walk(code, self)
-        with walk.items() as item:
+        with walk.items() as (sides, m, b, a):
             if self.follows:
-                with code.loop(*item.a) as row:
-                    start = item.place.along(code, walk.a, row)
-                    with walk.chunks(item.b) as chunk:
-                        walk.resolve(start.index, chunk, offsets)
-                        walk.move(start, chunk, item.m, offsets)
+                with code.loop(*a) as row:
+                    of_row = walk.a.along(code, sides, row)
+                    with walk.chunks(b) as chunk:
+                        walk.resolve(of_row, chunk, offsets)
+                        walk.move(of_row, chunk, m, offsets)
             else:
-                with walk.chunks(item.b) as chunk:
-                    walk.resolve(item.place.index, chunk, offsets)
-                    with code.loop(*item.a) as row:
-                        walk.move(item.place.along(code, walk.a, row), chunk, item.m, offsets)
+                with walk.chunks(b) as chunk:
+                    walk.resolve(sides, chunk, offsets)
+                    with code.loop(*a) as row:
+                        walk.move(walk.a.along(code, sides, row), chunk, m, offsets)
         return code.text(name)
 
 
@@ -166,10 +156,11 @@ class _Walk:
         self._code, self._kernel = code, kernel
         self._index = code.parameter(_INDEX)
         self._run, self._run_block, self._run_blocks = (code.parameter(_RUN + n) for n in range(3))
-        self.m, self.b, self.a = (_Loop(*(code.parameter(first + n) for n in range(6))) for first in (_M, _B, _A))
+        self.m, self.b, self.a = (_Loop.at(code, first) for first in (_M, _B, _A))
+        self._dense, indexed, self._stride = self.b.strides
         self._along = code.full(vector_type(kernel.lanes, "i64"), 0)
         for lane in range(kernel.lanes):
-            self._along = code.insert(self._along, code.multiply(self.b.indexed, lane), lane)
+            self._along = code.insert(self._along, code.multiply(indexed, lane), lane)
         tuples = _OUTER_PLACE + OUTER_FIELDS * kernel.rank
         self._components = [
             tuple(code.parameter(tuples + _COMPONENT_FIELDS * n + field) for field in range(_COMPONENT_FIELDS))
@@ -177,22 +168,16 @@ class _Walk:
         ]
 
     @contextmanager
-    def items(self) -> Iterator[_Item]:
-        """Every item from `first` to `last`."""
+    def items(self) -> Iterator[tuple[_Sides, _Block, _Block, _Block]]:
+        """Every item from `first` to `last`: its first addresses, and its blocks of `m`, `b` and `a`."""
         code, kernel = self._code, self._kernel
         blocks = [self._run_blocks, self.m.blocks, self.b.blocks, self.a.blocks]
         with items_of(code, self._index, blocks, (_OUTER_PLACE, kernel.rank), scatters=kernel.scatters) as item:
             (part, m, b, a), (dense, indexed, index) = item
             # The last block of a long run overlaps the one before it, so that all have the same length.
             offset = code.smaller(code.multiply(part, self._run_block), code.binary("sub", self._run, self._run_block))
-            place = _Place(code.at(dense, offset), code.at(indexed, offset), index)
-            yield _Item(place, self._block(m, self.m), self._block(b, self.b), self._block(a, self.a))
-
-    def _block(self, place: Value, loop: _Loop) -> _Block:
-        """The block with the given number of one loop."""
-        code = self._code
-        start = code.multiply(place, loop.block)
-        return start, code.smaller(code.add(start, loop.block), loop.size)
+            sides = code.at(dense, offset), code.at(indexed, offset), index
+            yield sides, self.m.block_of(code, m), self.b.block_of(code, b), self.a.block_of(code, a)
 
     @contextmanager
     def chunks(self, block: _Block) -> Iterator[_Block]:
@@ -201,43 +186,43 @@ class _Walk:
         with code.loop(start, stop, policy().gather.chunk_indices) as first:
             yield first, code.smaller(code.add(first, policy().gather.chunk_indices), stop)
 
-    def resolve(self, index: Value, chunk: _Block, offsets: Value) -> None:
+    def resolve(self, sides: _Sides, chunk: _Block, offsets: Value) -> None:
         """Store the offset of every step of a chunk on the stack, including the stride of `b` itself."""
         code, kernel = self._code, self._kernel
-        start, end = chunk
-        latest = code.add(end, -kernel.lanes)
-        with code.loop(start, end, kernel.lanes) as step:
+        (start, end), lanes = chunk, kernel.lanes
+        latest = code.add(end, -lanes)
+        with code.loop(start, end, lanes) as step:
             at = code.smaller(step, latest)
-            total = code.binary("add", self._along, code.splat(code.multiply(at, self.b.indexed), kernel.lanes))
-            first = code.at(index, code.multiply(at, self.b.index))
+            total = code.add(self._along, code.splat(code.multiply(at, self.b.strides[1]), lanes))
+            first = code.at(sides[2], code.multiply(at, self._stride))
             # Indices are read in bursts, one chunk at a time, which defeats the hardware prefetcher.
-            soon = code.at(first, code.multiply(self.b.index, policy().gather.index_ahead_bytes // kernel.index.nbytes))
+            soon = code.at(first, code.multiply(self._stride, policy().gather.index_ahead_bytes // kernel.index.nbytes))
             for line in range(kernel.components):
                 code.prefetch(code.at(soon, line * LINE_BYTES))
             for size, stride, component in self._components:
-                indices = load_indices(code, kernel.index, code.at(first, component), self.b.index, kernel.lanes)
-                place = resolved(code, kernel.index, indices, code.splat(size, kernel.lanes))
-                total = code.binary("add", total, code.binary("mul", place, code.splat(stride, kernel.lanes)))
+                indices = load_indices(code, kernel.index, code.at(first, component), self._stride, lanes)
+                place = resolved(code, kernel.index, indices, code.splat(size, lanes))
+                total = code.add(total, code.multiply(place, code.splat(stride, lanes)))
             code.store(total, code.at(offsets, code.multiply(code.binary("sub", at, start), 8)), 8)
 
-    def move(self, place: _Place, chunk: _Block, m: _Block, offsets: Value) -> None:
-        """Move the elements that a chunk's indices select."""
+    def move(self, sides: _Sides, chunk: _Block, m: _Block, offsets: Value) -> None:
+        """Move the elements that a chunk's indices select, past the caches where all runs are whole cache lines."""
         code, kernel = self._code, self._kernel
         if not kernel.streaming:
-            self._runs(place, chunk, m, offsets, streaming=False)
+            self._runs(sides, chunk, m, offsets, streaming=False)
             return
-        steps = [self.b.dense, self._run_block, *([self.m.dense] if kernel.deep else [])]
-        aligned = code.is_aligned(place.dense, *steps)
+        steps = [self._dense, self._run_block, *([self.m.strides[0]] if kernel.deep else [])]
+        aligned = code.is_aligned(sides[0], *steps)
         with code.when(aligned):
-            self._runs(place, chunk, m, offsets, streaming=True)
+            self._runs(sides, chunk, m, offsets, streaming=True)
         with code.when(code.negated(aligned)):
-            self._runs(place, chunk, m, offsets, streaming=False)
+            self._runs(sides, chunk, m, offsets, streaming=False)
 
-    def _runs(self, place: _Place, chunk: _Block, m: _Block, offsets: Value, *, streaming: bool) -> None:
+    def _runs(self, sides: _Sides, chunk: _Block, m: _Block, offsets: Value, *, streaming: bool) -> None:
         """Move the runs of a chunk."""
         code, (start, end) = self._code, chunk
         count = code.binary("sub", end, start)
-        begin = _Place(code.at(place.dense, code.multiply(start, self.b.dense)), place.indexed, place.index)
+        begin = [code.at(sides[0], code.multiply(start, self._dense)), *sides[1:]]
         whole = code.binary("and", count, -_UNROLLED)
         with code.loop(0, whole, _UNROLLED) as first:
             for number in range(_UNROLLED):
@@ -245,34 +230,33 @@ class _Walk:
         with code.loop(whole, count) as rest:
             self._step(begin, rest, count, m, offsets, streaming=streaming)
 
-    def _step(self, place: _Place, number: Value, count: Value, m: _Block, offsets: Value, *, streaming: bool) -> None:
-        """Move the elements that one index selects: index `number` of the `count` in a chunk that begins at `place`."""
+    def _step(self, sides: _Sides, number: Value, count: Value, m: _Block, offsets: Value, *, streaming: bool) -> None:
+        """Move the elements that one index selects: index `number` of the `count` in a chunk that begins at `sides`."""
         code, kernel = self._code, self._kernel
+        dense, indexed, index = sides
         if kernel.lines_ahead:
             ahead = code.smaller(code.add(number, policy().gather.runs_ahead), code.add(count, -1))
-            soon = self._indexed(place, ahead, offsets)
+            soon = self._selected(indexed, ahead, offsets)
             for line in range(kernel.lines_ahead):
                 code.prefetch(code.at(soon, line * LINE_BYTES))
         # A step known at compile time needs no multiplication.
-        step = kernel.run if kernel.packed and not kernel.long else self.b.dense
-        run = _Place(
-            code.at(place.dense, code.multiply(number, step)), self._indexed(place, number, offsets), place.index
-        )
+        step = kernel.run if kernel.packed and not kernel.long else self._dense
+        run = [code.at(dense, code.multiply(number, step)), self._selected(indexed, number, offsets), index]
         if not kernel.deep:
             self._copy(run, streaming=streaming)
             return
         with code.loop(*m) as inner:
-            self._copy(run.along(code, self.m, inner), streaming=streaming)
+            self._copy(self.m.along(code, run, inner), streaming=streaming)
 
-    def _indexed(self, place: _Place, number: Value, offsets: Value) -> Value:
+    def _selected(self, indexed: Value, number: Value, offsets: Value) -> Value:
         """The address that an index of the chunk selects."""
         code = self._code
-        return code.at(place.indexed, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
+        return code.at(indexed, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
 
-    def _copy(self, place: _Place, *, streaming: bool) -> None:
+    def _copy(self, sides: _Sides, *, streaming: bool) -> None:
         """Move one run, or a block of it."""
-        code, kernel = self._code, self._kernel
-        source, target = (place.dense, place.indexed) if kernel.scatters else (place.indexed, place.dense)
+        code, kernel, (dense, indexed, _) = self._code, self._kernel, sides
+        source, target = (dense, indexed) if kernel.scatters else (indexed, dense)
         if not kernel.long:
             self._copy_step(source, target, streaming=streaming)
             return
