@@ -110,7 +110,7 @@ BROKEN = {
 def test_llvmlite_that_does_not_load_is_a_reason(tmp_path, monkeypatch, compiler, code, said):
     (tmp_path / "llvmlite").mkdir()
     (tmp_path / "llvmlite" / "__init__.py").write_text(code, encoding="utf-8")
-    monkeypatch.setattr(compilers, "_library_folder", lambda: str(tmp_path / "llvmlite"))
+    monkeypatch.setattr(compilers, "library", lambda: compilers.Library(str(tmp_path / "llvmlite"), None))
     with pytest.raises(CompilerError, match=said) as caught:
         compiler.object_file(EMPTY, Target.stated("x86-64-v3"))
     assert caught.value.permanent
@@ -119,7 +119,7 @@ def test_llvmlite_that_does_not_load_is_a_reason(tmp_path, monkeypatch, compiler
 @pytest.mark.parametrize("executable, frozen", [("", False), (None, False), (sys.executable, True)])
 def test_without_a_python_to_run_it_in_there_is_no_compiler(monkeypatch, compiler, executable, frozen):
     """Programs that embed Python, or are frozen, would start themselves."""
-    monkeypatch.setattr(compilers, "_library_folder", lambda: "/somewhere/llvmlite")
+    monkeypatch.setattr(compilers, "library", lambda: compilers.Library("/somewhere/llvmlite", None))
     monkeypatch.setattr(sys, "executable", executable)
     monkeypatch.setattr(sys, "frozen", frozen, raising=False)
     with pytest.raises(CompilerError, match="cannot be started: no Python is known") as caught:
@@ -131,7 +131,7 @@ def test_a_system_that_starts_no_process_may_start_one_later(monkeypatch, compil
     def refused(*_, **__):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(compilers, "_library_folder", lambda: "/somewhere/llvmlite")
+    monkeypatch.setattr(compilers, "library", lambda: compilers.Library("/somewhere/llvmlite", None))
     monkeypatch.setattr(compilers.subprocess, "Popen", refused)
     with pytest.raises(CompilerError, match="temporarily unavailable") as caught:
         compiler.object_file(EMPTY, Target.stated("x86-64-v3"))

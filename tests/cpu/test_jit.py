@@ -22,7 +22,7 @@ from harness.cpu_paths import forget
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
 from stridedgpu.devices.cpu.compiled import jit as machine_code, kernel_cache
-from stridedgpu.devices.cpu.compiled.compiler import LoopError
+from stridedgpu.devices.cpu.compiled.compiler import Library, LoopError
 from stridedgpu.devices.cpu.compiled.ir import Code
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.policy import Policy, policy, using
@@ -63,7 +63,7 @@ def test_a_second_process_finds_the_kernel(tmp_path):
     directory = tmp_path / "new" / "cache"
     assert move_in_a_process(directory) == ["False", "True"]
     files = kernel_files(directory)
-    assert len(files) == 4  # the kernel, how threads share it out, and how Python calls either
+    assert len(files) == 3  # the kernel, how threads share it out, and how Python calls that
     assert move_in_a_process(directory) == ["False", "False"]
     assert kernel_files(directory) == files
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -73,12 +73,12 @@ DAMAGES = (lambda code: code[: len(code) // 2], lambda code: code[:-9] + bytes(9
 
 
 @needs_compiler
-@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (1, 2))])
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (1, 2, 3))])
 def test_a_damaged_file_is_compiled_anew(tmp_path, first):
     """Each of the files is damaged in another way."""
     move_in_a_process(tmp_path)
     files = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
-    assert len(files) == len(DAMAGES)
+    assert len(files) < len(DAMAGES)
     for number, (path, whole) in enumerate(files.items(), first):
         path.write_bytes(DAMAGES[number % len(DAMAGES)](whole))
     move_in_a_process(tmp_path)
@@ -235,7 +235,7 @@ def test_machine_code_of_another_processor_or_compiler_has_another_file(tmp_path
     machine_code.compiled(text)
     less = policy()._replace(target=here._replace(features=here.features - {"movbe", "neon"}))
     if change == "compiler":
-        monkeypatch.setattr(machine_code, "library_identity", lambda: "another version")
+        monkeypatch.setattr(machine_code, "library", lambda: Library("", "another version"))
     with using(less) if change == "instruction sets" else nullcontext():
         machine_code.compiled(text)
     assert len(kernel_files(tmp_path)) == 2
@@ -246,7 +246,7 @@ def test_without_a_known_compiler_nothing_is_cached(tmp_path, monkeypatch):
     monkeypatch.setenv(kernel_cache.VARIABLE, str(tmp_path))
     monkeypatch.setattr(machine_code, "_LOADED", {})
     monkeypatch.setattr(kernel_cache, "read", lambda _: pytest.fail("it may be of any compiler"))
-    monkeypatch.setattr(machine_code, "library_identity", lambda: None)
+    monkeypatch.setattr(machine_code, "library", lambda: None)
     assert machine_code.compiled(kernel_text()).address
     assert kernel_files(tmp_path) == {}
 
@@ -347,13 +347,9 @@ def test_numpy_does_all_where_it_is_asked_to(tmp_path):
 def test_what_would_be_faster_is_said(monkeypatch):
     monkeypatch.delenv(machine_code.DISABLING, raising=False)
     monkeypatch.setattr(machine_code, "why_refused", lambda: None)
-    monkeypatch.setattr(machine_code.importlib.util, "find_spec", lambda name: None)
-    machine_code._why_not_here.cache_clear()
-    try:
-        with using(Policy.of(Target.stated("x86-64-v3"))):
-            assert 'pip install "stridedgpu[cpu]"' in sg.devices()[0].reason
-    finally:
-        machine_code._why_not_here.cache_clear()
+    monkeypatch.setattr(machine_code, "library", lambda: None)
+    with using(Policy.of(Target.stated("x86-64-v3"))):
+        assert 'pip install "stridedgpu[cpu]"' in sg.devices()[0].reason
     monkeypatch.setenv(machine_code.DISABLING, "0")
     assert "STRIDEDGPU_COMPILED=0" in sg.devices()[0].reason
     assert sg.devices()[0].available

@@ -13,12 +13,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.errors import DeviceError
 
-__all__ = ["Compiler", "CompilerError", "LoopError", "library_identity"]
+__all__ = ["Compiler", "CompilerError", "Library", "LoopError", "library"]
 
 _SCRIPT: Final = f"{__file__.rpartition(os.sep)[0]}{os.sep}compiler_process.py"
 
@@ -39,25 +39,27 @@ class CompilerError(LoopError):
         self.permanent = permanent
 
 
+class Library(NamedTuple):
+    """The package llvmlite: its folder, and its version with the size of LLVM's library; None if it has neither."""
+
+    folder: str
+    identity: str | None
+
+
 @lru_cache(maxsize=1)
-def library_identity() -> str | None:
-    """The compiler's version and the size of its library, without loading it; None if they cannot be read."""
-    folder = _library_folder()
-    if folder is None:
+def library() -> Library | None:
+    """Find llvmlite, which is not imported; None where it is not installed."""
+    found = importlib.util.find_spec("llvmlite")
+    folders = None if found is None else found.submodule_search_locations
+    if not folders:
         return None
+    folder = next(iter(folders))
     try:
         with open(f"{folder}/_version.py", "rb") as file:  # noqa: PTH123 - avoids importing `Path`
             version = file.read().hex()
-        return f"{version} {os.stat(f'{folder}/binding/libllvmlite.so').st_size}"  # noqa: PTH116
+        return Library(folder, f"{version} {os.stat(f'{folder}/binding/libllvmlite.so').st_size}")  # noqa: PTH116
     except OSError:
-        return None
-
-
-def _library_folder() -> str | None:
-    """The folder of the package llvmlite, which is not imported."""
-    found = importlib.util.find_spec("llvmlite")
-    folders = None if found is None else found.submodule_search_locations
-    return next(iter(folders), None) if folders else None
+        return Library(folder, None)
 
 
 class Compiler:
@@ -104,14 +106,14 @@ class Compiler:
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the process, and wait until LLVM is loaded."""
-        folder = _library_folder()
-        if folder is None or not sys.executable or getattr(sys, "frozen", False):
-            missing = "llvmlite is not installed" if folder is None else "no Python is known that could run it"
+        found = library()
+        if found is None or not sys.executable or getattr(sys, "frozen", False):
+            missing = "llvmlite is not installed" if found is None else "no Python is known that could run it"
             raise CompilerError(f"the compiler of loops cannot be started: {missing}", permanent=True)
         try:
             # A session of its own: an interrupt at the keyboard is for the caller alone.
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _SCRIPT, os.path.dirname(folder)],  # noqa: PTH120
+                [sys.executable, "-I", "-S", _SCRIPT, os.path.dirname(found.folder)],  # noqa: PTH120
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib.util
 import os
 import sys
 import threading
@@ -26,7 +25,7 @@ from stridedgpu.devices.cpu.target import Target
 from stridedgpu.devices.settings import variable
 
 from . import kernel_cache
-from .compiler import Compiler, CompilerError, LoopError, library_identity
+from .compiler import Compiler, CompilerError, LoopError, library
 from .ir import needs_of
 from .object_file import functions_of
 from .python_function_ir import PYTHON_FUNCTIONS, python_function_text
@@ -75,7 +74,8 @@ def why_unavailable() -> str | None:
     """None if kernels can be compiled and run; else the reason, and what would help."""
     if _disabled() == "0":
         return f"{DISABLING}=0 leaves all work to NumPy"
-    return why_refused() or policy().target.lacks or _why_not_here() or _FAILED.reason
+    missing = None if library() else 'compiled loops would be faster than NumPy; pip install "stridedgpu[cpu]"'
+    return why_refused() or policy().target.lacks or missing or _FAILED.reason
 
 
 def try_compiler() -> None:
@@ -83,14 +83,6 @@ def try_compiler() -> None:
     if why_unavailable() is None:
         with COMPILING, suppress(LoopError):
             assembly("")
-
-
-@lru_cache(maxsize=1)
-def _why_not_here() -> str | None:
-    """What this machine lacks, without starting the compiler."""
-    if importlib.util.find_spec("llvmlite") is None:
-        return 'compiled loops would be faster than NumPy; pip install "stridedgpu[cpu]"'
-    return None
 
 
 _MOST_DEATHS: Final = 3
@@ -154,16 +146,17 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
     processor that lacks what the module needs, or by an error of the compiler.
     """
     with COMPILING:
-        target, library = policy().target, library_identity()
-        digest = hashlib.sha256(f"{target.identity}\n{library}\n{text}".encode()).hexdigest()[:32]
+        target, found = policy().target, library()
+        identity = None if found is None else found.identity
+        digest = hashlib.sha256(f"{target.identity}\n{identity}\n{text}".encode()).hexdigest()[:32]
         addresses = _LOADED.get(digest)
         if addresses is None:
             _check_target(text, target)
             name = f"kernel_{digest}"
-            object_file = None if library is None else kernel_cache.read(digest)
+            object_file = None if identity is None else kernel_cache.read(digest)
             if object_file is None:
                 object_file = _compiled_now(digest, text.replace("@kernel", f"@{name}"), target)
-                if library is not None:
+                if identity is not None:
                     kernel_cache.write(digest, object_file)
             loaded = functions_of(object_file, *(name + ending for ending in endings))
             if loaded is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from struct import Struct
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.executable_memory import architecture, fill, reserve
 
@@ -22,8 +22,23 @@ __all__ = ["functions_of"]
 _HEADER: Final = Struct("<4s12xHHIQQQIHHHHHH")
 """Of the file: magic, then type, machine, version, entry, program headers, section headers, flags, sizes and counts."""
 
+
+class _Section(NamedTuple):
+    """The header of a section."""
+
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_bytes: int
+
+
 _SECTION: Final = Struct("<IIQQQQIIQQ")
-"""Of a section: name, type, flags, address, offset, size, link, info, alignment, entry size."""
 
 _SYMBOL: Final = Struct("<IBBHQQ")
 """A symbol: name, information, visibility, section, value, size."""
@@ -85,16 +100,17 @@ def functions_of(content: bytes, *names: str) -> tuple[int, ...] | None:
     magic, _, machine, _, _, _, start, _, _, _, _, _, count, _ = _HEADER.unpack_from(content)
     if magic != _MAGIC or machine != machine_here:
         return None
-    sections = [_SECTION.unpack_from(content, start + number * _SECTION.size) for number in range(count)]
+    headers = (_SECTION.unpack_from(content, start + number * _SECTION.size) for number in range(count))
+    sections = [_Section(*header) for header in headers]
     image, places = bytearray(), {}
-    for number, (_, kind, flags, _, offset, size, _, _, alignment, _) in enumerate(sections):
-        if not flags & _ALLOC or not size:
+    for number, section in enumerate(sections):
+        if not section.flags & _ALLOC or not section.size:
             continue
-        if kind != _PROGBITS or flags & _WRITE:
+        if section.kind != _PROGBITS or section.flags & _WRITE:
             return None
-        image += bytes(-len(image) % max(1, alignment))
+        image += bytes(-len(image) % max(1, section.alignment))
         places[number] = len(image)
-        image += content[offset : offset + size]
+        image += _content(content, section)
     symbols = _symbols(content, sections, places)
     if not all(name in symbols for name in names):
         return None
@@ -104,35 +120,38 @@ def functions_of(content: bytes, *names: str) -> tuple[int, ...] | None:
     return tuple(base + symbols[name] for name in names)
 
 
-def _relocate(
-    content: bytes, sections: list[tuple[Any, ...]], image: bytearray, places: dict[int, int], base: int
-) -> bool:
+def _content(content: bytes, section: _Section) -> bytes:
+    """What a section of the file contains."""
+    return content[section.offset : section.offset + section.size]
+
+
+def _relocate(content: bytes, sections: list[_Section], image: bytearray, places: Mapping[int, int], base: int) -> bool:
     """Write addresses into the image, which will lie at `base`; False for what no kernel has."""
     relocations = _RELOCATIONS[architecture()]
-    for _, kind, _, _, offset, size, link, info, _, _ in sections:
-        if kind != _RELA or info not in places:
+    for table in sections:
+        if table.kind != _RELA or table.info not in places:
             continue
-        symbols = sections[link][4]
-        for at, reference, addend in _RELOCATION.iter_unpack(content[offset : offset + size]):
+        symbols = sections[table.link].offset
+        for at, reference, addend in _RELOCATION.iter_unpack(_content(content, table)):
             number, way = reference >> 32, reference & 0xFFFFFFFF
             _, _, _, section, value, _ = _SYMBOL.unpack_from(content, symbols + number * _SYMBOL.size)
             if section not in places or way not in relocations:
                 return False
-            place = places[info] + at
+            place = places[table.info] + at
             old = int.from_bytes(image[place : place + 8].ljust(8, b"\0"), "little")
             nbytes, new = relocations[way](base + places[section] + value + addend, base + place, old)
             image[place : place + nbytes] = (new % 2 ** (8 * nbytes)).to_bytes(nbytes, "little")
     return True
 
 
-def _symbols(content: bytes, sections: list[tuple[Any, ...]], places: dict[int, int]) -> dict[str, int]:
+def _symbols(content: bytes, sections: list[_Section], places: Mapping[int, int]) -> dict[str, int]:
     """The places of all named symbols in the image."""
     symbols = {}
-    for _, kind, _, _, offset, size, link, _, _, _ in sections:
-        if kind != _SYMTAB:
+    for table in sections:
+        if table.kind != _SYMTAB:
             continue
-        names = sections[link][4]
-        for name, _, _, section, value, _ in _SYMBOL.iter_unpack(content[offset : offset + size]):
+        names = sections[table.link].offset
+        for name, _, _, section, value, _ in _SYMBOL.iter_unpack(_content(content, table)):
             if name and section in places:
                 end = content.index(b"\0", names + name)
                 symbols[content[names + name : end].decode()] = places[section] + value

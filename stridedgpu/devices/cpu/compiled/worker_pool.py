@@ -212,7 +212,6 @@ def _new_slot() -> _Block:
     return slot
 
 
-@lru_cache(maxsize=1)
 def _affinity_functions() -> tuple[int, ...]:
     """The addresses of the C library's functions of a thread's core and affinity; zeros where it has none."""
     names = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
