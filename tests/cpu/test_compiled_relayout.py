@@ -33,7 +33,7 @@ from stridedgpu.devices.cpu.compiled import relayout
 from stridedgpu.devices.cpu.compiled.blocks import pieces_of
 from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
-from stridedgpu.devices.cpu.compiled.transpose import TransposeStrips
+from stridedgpu.devices.cpu.compiled.transpose import Transpose
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cpu.target import Target
@@ -359,7 +359,7 @@ def test_strips_of_long_lines(element, height, width):
     for item_bytes in (512, 4096, 1 << 20):
         with policy_with(relayout={"item_bytes": range(item_bytes, item_bytes + 1)}):
             kernel = moved_kernel(*layouts, conversion(number, number), None, height + item_bytes)
-        assert type(kernel) is TransposeStrips
+        assert type(kernel) is Transpose
         assert kernel.rows * number.itemsize in (32, 64)
 
 

@@ -20,7 +20,7 @@ from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout, relayout_kernel
 from stridedgpu.devices.cpu.compiled.rows import Rows
-from stridedgpu.devices.cpu.compiled.transpose import Transpose, TransposeStrips
+from stridedgpu.devices.cpu.compiled.transpose import Transpose
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
@@ -105,15 +105,15 @@ def test_kernels_follow_the_strides():
     assert type(kernel_of(sizes, nchw, nhwc)) is Channels
     assert type(kernel_of(sizes, (2352, 784, 28, -1), nhwc)) is Channels
     assert type(kernel_of((2, 28, 28, 3), (3136, 112, 4, 1), (2352, 84, 3, 1))) is Channels  # BGRX to BGR
-    assert type(kernel_of((40, 50), (1, 40), (50, 1), "float32")) is TransposeStrips
-    assert type(kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8")) is TransposeStrips
+    assert type(kernel_of((40, 50), (1, 40), (50, 1), "float32")) is Transpose
+    assert type(kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8")) is Transpose
     assert type(kernel_of((40, 50), (1, 400), (100, 20))) is Rows
     assert type(kernel_of((40, 4), (4, -1), (4, 1), "float32")) is Channels  # RGBA to ABGR
     assert type(kernel_of((40, 16), (16, -1), (16, 1), "float32")) is Rows
     assert type(kernel_of((40, 4), (5, 1), (4, 1), "uint8", "float32")) is Rows
     assert type(kernel_of((40, 8), (9, 1), (8, 1), "uint8", "float32")) is Rows
     # Four bytes that stay together are one element of four bytes.
-    assert type(kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1))) is TransposeStrips
+    assert type(kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1))) is Transpose
 
 
 @contextmanager
@@ -136,12 +136,12 @@ NARROW = {
     "single elements": (PATCHES_OF_2, "uint8", Rows, True),
     "8 pixels": (((900, 3, 8), (24, 8, 1), (24, 1, 3)), "uint8", Channels, True),
     "64 pixels": (((900, 3, 64), (192, 64, 1), (192, 1, 3)), "uint8", Channels, False),
-    "strips of 15": (transposed(900, 15), "float16", TransposeStrips, True),
-    "strips of 16": (transposed(900, 16), "float16", TransposeStrips, False),
-    "strips of 31 bytes": (transposed(900, 31), "uint8", TransposeStrips, True),
-    "strips of 32 bytes": (transposed(900, 32), "uint8", TransposeStrips, False),
-    "strips of 15 words": (transposed(15, 900), "float32", TransposeStrips, True),
-    "strips of 31 words": (transposed(31, 900), "float16", TransposeStrips, True),
+    "strips of 15": (transposed(900, 15), "float16", Transpose, True),
+    "strips of 16": (transposed(900, 16), "float16", Transpose, False),
+    "strips of 31 bytes": (transposed(900, 31), "uint8", Transpose, True),
+    "strips of 32 bytes": (transposed(900, 32), "uint8", Transpose, False),
+    "strips of 15 words": (transposed(15, 900), "float32", Transpose, True),
+    "strips of 31 words": (transposed(31, 900), "float16", Transpose, True),
 }
 
 
@@ -152,16 +152,17 @@ def test_blocks_take_the_place_of_narrow_accesses(moved, element, other, is_bloc
         assert type(kernel_of(*moved, element)) is other
 
 
-@pytest.mark.parametrize(
-    "moved, other",
-    [(((40, 50, 3), (3, 120, 1), (150, 3, 1)), Transpose), (((900, 3, 32), (96, 32, 1), (96, 1, 3)), Channels)],
-    ids=["tiles of pixels", "32 pixels"],
-)
-def test_some_blocks_stay_in_the_caches(moved, other):
+def test_some_blocks_stay_in_the_caches():
+    moved = (900, 3, 32), (96, 32, 1), (96, 1, 3)
     nbytes = 2 * prod(moved[0])
-    for limit, kernel in ((nbytes + 1, Blocks), (nbytes, other)):
+    for limit, kernel in ((nbytes + 1, Blocks), (nbytes, Channels)):
         with policy_with(relayout={"cached_bytes": limit}):
             assert type(kernel_of(*moved)) is kernel
+
+
+def test_transposes_of_pixels_are_blocks():
+    for nbytes in (3, 6, 9, 12, 15, 16):
+        assert type(kernel_of((40, 50, nbytes), (nbytes, 40 * nbytes, 1), (50 * nbytes, nbytes, 1))) is Blocks
 
 
 def test_blocks_are_not_written_past_the_caches():
@@ -218,7 +219,7 @@ def test_rows_are_moved_in_the_order_of_the_source(heads, length, cached_bytes, 
 def test_transposes_of_aligned_lines_are_written_past_the_caches(height, target):
     with policy_with(relayout={"streamed_bytes": 0}):
         chosen = kernel_of((height, 400), (400, 1), (1, height), "float32", target)
-    assert type(chosen) is TransposeStrips
+    assert type(chosen) is Transpose
     assert chosen.streaming == (height == 400)
 
 
@@ -230,7 +231,7 @@ def test_constants_of_either_axis_in_tiles(target, axis):
     options = {"channel_axis": axis, "scale": constants, "bias": constants, "source_channels": sizes[axis]}
     with no_blocks():
         kernel = kernel_of(sizes, (1, 90), (70, 1), "uint8", target, **options)
-    assert type(kernel) is TransposeStrips
+    assert type(kernel) is Transpose
 
 
 @pytest.mark.parametrize(
@@ -255,24 +256,6 @@ def test_accesses_are_as_wide_as_a_step(source_strides, target_strides, types, e
     walk = plan_relayout(chosen_relayout(*sides, made).problem)
     read, written = (width.nbytes for width in walk.widths)
     assert (read // made.source.itemsize, written // made.target.itemsize) == elements(walk.kernel)
-
-
-@pytest.mark.parametrize("element, nbytes", [("uint8", 3), ("float16", 6), ("float32", 12)])
-def test_pixels_of_odd_sizes_are_transposed_whole(element, nbytes):
-    with no_blocks():
-        kernel = kernel_of((40, 50, 3), (3, 120, 1), (150, 3, 1), element)
-        few = kernel_of((40, 1, 3), (3, 120, 1), (150, 3, 1), element)
-    assert type(kernel) is Transpose
-    assert kernel.elements.itemsize == nbytes
-    assert type(few) is not Transpose, "too few of them for a tile move as rows"
-
-
-@pytest.mark.parametrize("nbytes", [9, 11, 13, 15])
-@pytest.mark.parametrize("narrow", [4, 7])
-def test_few_long_pixels_are_transposed_in_vectors_narrower_than_they(nbytes, narrow):
-    strides = (nbytes, 40 * nbytes, 1), (narrow * nbytes, nbytes, 1)
-    with no_blocks():
-        assert type(kernel_of((40, narrow, nbytes), *strides)) is Transpose
 
 
 @pytest.mark.parametrize("step", [2, 3, -2, 8])
@@ -312,7 +295,7 @@ def test_one_pixel_repeated_and_long_pixels_of_planes_with_steps():
     assert (type(repeated), repeated.source_pixel, repeated.target_pixel) == (Channels, 0, 3)
     # Sixteen planes are transposed, unless their elements lie apart.
     with no_blocks():
-        assert type(kernel_of((5, 100, 16), (100, 1, 500), (1600, 16, 1))) is TransposeStrips
+        assert type(kernel_of((5, 100, 16), (100, 1, 500), (1600, 16, 1))) is Transpose
     stepped = kernel_of((5, 100, 16), (300, 3, 1500), (1600, 16, 1))
     assert (type(stepped), stepped.planar, stepped.source_pixel) == (Channels, True, 3)
 
@@ -373,18 +356,3 @@ def test_rows_that_lie_apart_are_prefetched_where_they_are_written_past_the_cach
 def test_a_step_along_a_row_is_two_lines_of_the_wider_side(source, target, size, lanes):
     kernel = kernel_of((5, size), (size + 3, 1), (size, 1), source, target)
     assert (type(kernel), kernel.lanes) == (Rows, lanes)
-
-
-@pytest.mark.parametrize(
-    "sizes, rows",
-    [((30, 14, 2, 128), 14), ((30, 4, 2, 128), 2), ((30, 5, 2, 128), 5), ((30, 16, 7, 128), 16), ((30, 40, 8, 128), 8)],
-    ids=str,
-)
-def test_an_item_has_rows_of_a_loop_that_is_not_short(sizes, rows):
-    """The innermost loop but the row, or the next one if that is much longer."""
-    _, across, down, row = sizes
-    strides = (across * down * row, row, across * row, 1)
-    byte = element_type("uint8")
-    specs = [TensorSpec.of(Layout(sizes, steps), byte, base_alignment=1) for steps in (strides, None)]
-    walk = plan_relayout(chosen_relayout(*specs, conversion(byte, byte), None).problem)
-    assert [loop.size for loop in walk.inner] == [rows, row]

@@ -159,7 +159,7 @@ class RelayoutPolicy(NamedTuple):
 
     long_row_bytes: int = 8 * _KB
     """Bytes of a target row from which on it is streamed at any address; shorter rows only as whole cache lines. Rows
-    at any address never streamed: 0.8 to 0.98, and 0.32 at worst."""
+    at any address never streamed: 0.92 to 1, and 0.65 at worst."""
 
     rows_ahead: int = 2
     """Rows from the current row to the prefetched one, where rows lie apart. Without: 0.42 to 0.67."""
@@ -170,21 +170,15 @@ class RelayoutPolicy(NamedTuple):
     cached_bytes: int = 16 * _MB
     """Bytes moved that stay in the last-level cache: half of it. From there on rows are moved in the order of the
     source, where they follow one another, and not in that of the target (never: 0.6, and 0.34 at worst; always: 0.71 to
-    0.76, and 0.3). Above, no transpose with scratch memory is done in blocks, nor a step of 32 bytes of pixels (at any
-    size: 0.7 to 1.2, and 0.38; never: 0.5 to 0.9, and 0.4)."""
+    0.76, and 0.3). Above, no step of 32 bytes of pixels is done in blocks (at any size: 0.7 to 1.2, and 0.38; never:
+    0.5 to 0.9, and 0.4)."""
 
     strided_tile: tuple[int, int] = (256, 512)
     """Rows and elements of a tile of strided rows: adjacent rows share cache lines. Whole rows: 0.8 to 1, and 0.4."""
 
-    tile_bytes: int = _KB
-    """Bytes of a source line that a transpose reads before it continues with the next; half as many of a target."""
-
     backward_ahead_bytes: int = 8 * _KB
     """Bytes between a row that is read backward and what is prefetched of it, where stores pass the caches, or the
     row's length if that is less. Where a row begins, the next one's end is prefetched. Without: 0.82 to 0.89."""
-
-    line_ahead_bytes: int = 256
-    """Bytes between the read and the prefetched part of a transpose's source line. Without: 0.84, and 0.37 at worst."""
 
     longest_pixel: int = 16
     """Elements of the largest pixel interleaved in registers. With 4 or 8: 0.68 at worst."""

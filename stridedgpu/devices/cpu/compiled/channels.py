@@ -22,7 +22,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
-from .ir import LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, vector_type
+from .ir import LANE_BYTES, LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, vector_type
 from .kernel_call import KernelCall, LoopAxis, LoopMatch, power_of_two
 from .shuffles import gathered, joined, shuffled_bytes
 from .transpose import transposes
@@ -234,10 +234,13 @@ def _elements_read(call: KernelCall) -> float:
 
 
 def match_subsampled(match: LoopMatch) -> KernelCall | None:
-    """The kernel for every second or third element: the first channel of pixels of two or three."""
+    """The kernel for every second or third element: the first channel of pixels of two or three.
+
+    Elements of 16 bytes fill a lane: there is nothing to shuffle.
+    """
     pixels = match.target_loop or match.source_loop
     small = LoopAxis(1, match.source_bytes, match.target_bytes)
-    return None if pixels is None else _interleave(match, small, pixels)
+    return None if pixels is None or match.source_bytes == LANE_BYTES else _interleave(match, small, pixels)
 
 
 def _interleave(match: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> KernelCall | None:

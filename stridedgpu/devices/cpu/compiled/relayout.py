@@ -21,11 +21,14 @@ from .ir import LANE_BYTES, LINE_BYTES
 from .jit import compiled
 from .kernel_call import KernelCall, LoopMatch
 from .rows import Rows, Step, match_rows
-from .shuffles import shuffled_bytes, word_bytes
-from .transpose import Transpose, TransposeStrips, match_odd_transpose, match_transpose
+from .shuffles import shuffled_bytes
+from .transpose import Transpose, match_transpose
 from .worker_pool import LoopCall
 
 __all__ = ["compiled_relayout", "kernel_of", "loop_call", "moving", "plan_relayout", "relayout_kernel"]
+
+_WORDS: Final = (2, 4, 8, LANE_BYTES)
+"""Bytes of short runs that are one element."""
 
 _ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
 """The source of filler zeros."""
@@ -49,22 +52,14 @@ def plan_relayout(problem: RelayoutProblem) -> KernelCall | None:
 
 def _matched(match: LoopMatch) -> KernelCall:
     """The kernel that fits the loops, blocks left out: the first in the order of their speed."""
-    odd = _widened(match)
-    if odd.source_bytes == word_bytes(odd.source_bytes):
-        match = odd
+    match = _widened(match)
     row = match.target_loop
     nbytes = 0 if row is None else row.size * match.target_bytes
     if row is not None and (row is match.source_loop or row.source == 0) and nbytes >= LANE_BYTES:
         # Vectors of several short rows that are reversed take less time than a step for each row.
         is_pixel = row.source < 0 and row.size <= policy().relayout.longest_pixel and nbytes < LINE_BYTES
         return (match_channels(match) if is_pixel else None) or match_rows(match)
-    return (
-        match_channels(match)
-        or match_transpose(match)
-        or match_odd_transpose(odd)
-        or match_subsampled(match)
-        or match_rows(match)
-    )
+    return match_channels(match) or match_transpose(match) or match_subsampled(match) or match_rows(match)
 
 
 def _widened(match: LoopMatch) -> LoopMatch:
@@ -73,7 +68,7 @@ def _widened(match: LoopMatch) -> LoopMatch:
         return match
     inner, nbytes = match.loops[-1], match.source_bytes
     whole = inner.size * nbytes
-    if inner.source == inner.target == nbytes and inner.channels is None and whole <= LANE_BYTES:
+    if inner.source == inner.target == nbytes and inner.channels is None and whole in _WORDS:
         return replace(match, loops=match.loops[:-1], source_bytes=whole, target_bytes=whole)
     return match
 
@@ -89,11 +84,9 @@ def suits_blocks(call: KernelCall, moved: int) -> bool:
         most = widest if moved < limits.cached_bytes else min(widest, 2 * LANE_BYTES)
         return kernel.pixels * nbytes < most or len(kernel.order) >= limits.long_channels
     if isinstance(kernel, Transpose):
-        in_strips = isinstance(kernel, TransposeStrips)
-        short = limits.short_strip if in_strips and nbytes > 1 else limits.short_side
-        in_tiles = not in_strips and moved < limits.cached_bytes
+        short = limits.short_strip if nbytes > 1 else limits.short_side
         is_short = call.inner[0].size < short or call.inner[1].size < limits.short_side
-        return shuffled_bytes(1) == LINE_BYTES and (in_tiles or is_short)
+        return shuffled_bytes(1) == LINE_BYTES and is_short
     if isinstance(kernel, Rows):
         if Step.STRIDED in (kernel.source_step, kernel.target_step):
             return True

@@ -1,11 +1,4 @@
-"""Shuffles of whole vectors: gathers of lanes, transposes of lanes, and unpacking of elements of odd sizes.
-
-An element of 3, 5, 6, 7 or 9 to 15 bytes is packed in memory. In a register it takes the next larger power of two, and
-the bytes after its end are undefined:
-
-    memory     r g b r g b r g b r g b ...
-    register   r g b . r g b . r g b . r g b . ...
-"""
+"""Shuffles of whole vectors: gathers of lanes, transposes of lanes, and concatenation."""
 
 from __future__ import annotations
 
@@ -13,18 +6,9 @@ from collections.abc import Sequence
 
 from stridedgpu.devices.cpu.policy import policy
 
-from .ir import LANE_BYTES, LINE_BYTES, Code, Value, permuting, vector_type
+from .ir import LANE_BYTES, LINE_BYTES, Code, Value, permuting
 
-__all__ = [
-    "gathered",
-    "joined",
-    "odd_unit",
-    "packed",
-    "shuffled_bytes",
-    "transposed_lanes",
-    "unpacked",
-    "word_bytes",
-]
+__all__ = ["gathered", "joined", "shuffled_bytes", "transposed_lanes"]
 
 
 def shuffled_bytes(itemsize: int) -> int:
@@ -72,39 +56,6 @@ def transposed_lanes(code: Code, lines: list[Value], lane: int) -> list[Value]:
             code.shuffle(lines[number], lines[number + half], mask) for number in range(half) for mask in (low, high)
         ]
     return lines
-
-
-def word_bytes(nbytes: int) -> int:
-    """Bytes of an element in a register."""
-    return 1 << (nbytes - 1).bit_length()
-
-
-def odd_unit(nbytes: int) -> int:
-    """The largest power of two that divides an element's size: the unit of shuffles."""
-    return nbytes & -nbytes
-
-
-def unpacked(code: Code, address: Value, lanes: int, nbytes: int) -> Value:
-    """Load `lanes` packed elements from an address and widen each to a word."""
-    unit, word = odd_unit(nbytes), word_bytes(nbytes)
-    pieces = [
-        code.load(vector_type(lanes, f"i{8 * unit}"), code.at(address, piece * lanes * unit), 1)
-        for piece in range(nbytes // unit)
-    ]
-    parts, units = word // unit, nbytes // unit
-    places = [element * units + part if part < units else -1 for element in range(lanes) for part in range(parts)]
-    words = [gathered(code, pieces, places[first : first + lanes]) for first in range(0, len(places), lanes)]
-    return code.recast(joined(code, words), f"i{8 * word}")
-
-
-def packed(code: Code, vector: Value, nbytes: int) -> list[Value]:
-    """Pack words to elements, as consecutive vectors to store."""
-    unit, word = odd_unit(nbytes), word_bytes(nbytes)
-    lanes, parts, units = vector.lanes, word // unit, nbytes // unit
-    whole = code.recast(vector, f"i{8 * unit}")
-    pieces = [code.shuffle(whole, None, range(first, first + lanes)) for first in range(0, lanes * parts, lanes)]
-    places = [element * parts + part for element in range(lanes) for part in range(units)]
-    return [gathered(code, pieces, places[first : first + lanes]) for first in range(0, len(places), lanes)]
 
 
 def joined(code: Code, vectors: list[Value]) -> Value:

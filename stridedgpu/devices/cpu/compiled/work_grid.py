@@ -18,7 +18,6 @@ from stridedgpu.values.conversion import Conversion
 
 from .conversion import Affine, converted, storage_type
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
-from .shuffles import word_bytes
 
 __all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item", "places_of_items"]
 
@@ -54,16 +53,12 @@ class Elements:
     @property
     def source_type(self) -> str:
         """The LLVM type of a source element in a register."""
-        return (
-            f"i{8 * word_bytes(self.itemsize)}" if self.itemsize else storage_type(self.conversion.source, opaque=False)
-        )
+        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.source, opaque=False)
 
     @property
     def target_type(self) -> str:
         """The LLVM type of a target element in a register."""
-        return (
-            f"i{8 * word_bytes(self.itemsize)}" if self.itemsize else storage_type(self.conversion.target, opaque=False)
-        )
+        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.target, opaque=False)
 
     @property
     def source_bytes(self) -> int:
