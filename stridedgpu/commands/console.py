@@ -1,14 +1,44 @@
-"""What commands print: tables, and a counter for long work, which no pipe gets."""
+"""What commands read and print: arguments, tables, and a counter for long work, which no pipe gets."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final
+from contextlib import contextmanager, suppress
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 _LONG_SECONDS: Final = 0.5
+
+
+def argument(
+    read: Callable[[str], T], form: str, fits: Callable[[T], bool] = lambda _value: True
+) -> Callable[[str], T]:
+    """A parser of arguments, which `read` raises `ValueError` for or which do not fit; their error ends in `form`."""
+
+    def parsed(text: str) -> T:
+        with suppress(ValueError):
+            value = read(text)
+            if fits(value):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} {form}")
+
+    return parsed
+
+
+def digits(text: str) -> int:
+    """An integer of digits alone. Raises `ValueError` for anything else."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError
+    return int(text)
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers with commas between. Raises `ValueError` for anything else."""
+    return tuple(map(float, text.split(",")))
 
 
 def one_line(message: str) -> str:

@@ -14,6 +14,8 @@ from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
+from .console import argument, digits
+
 SIDE: Final = "DTYPE:ORDER:SIZES[:pitch=BYTES][:align=BYTES][:strides=S,S][:broadcast=AXES]"
 """One side of a relayout as an argument."""
 
@@ -142,36 +144,23 @@ def described(chosen: argparse.Namespace) -> DescribedTensor:
     return describe(chosen.sizes, chosen.layout, element, chosen.row_pitch, chosen.broadcast, chosen.strides)
 
 
-def number_of(text: str) -> int:
-    """Parse an integer."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
+_LIST: Final = "is not a list of whole numbers with commas between, such as"
 
 
-def sizes_of(text: str) -> tuple[int, ...]:
-    """Parse integers separated by commas, spaces or x, with brackets around them or none.
-
-    >>> sizes_of("1,3,4,5") == sizes_of("1x3x4x5") == sizes_of("(1, 3, 4, 5)")
-    True
-    """
+def _sizes(text: str) -> tuple[int, ...]:
     bare = text.strip().removeprefix("(").removeprefix("[").removesuffix(")").removesuffix("]").strip().rstrip(",")
-    try:
-        return tuple(number_of(part) for part in _BETWEEN_SIZES.split(bare))
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of whole numbers with commas between, such as 1,3,224,224"
-        ) from None
+    return tuple(map(digits, _BETWEEN_SIZES.split(bare)))
 
 
-def _strides_of(text: str) -> tuple[int, ...]:
-    """Parse integers separated by commas, negative ones included."""
-    parts = text.split(",")
-    if not all(part.removeprefix("-").isdigit() and part.isascii() for part in parts):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of whole numbers with commas between, such as 60,1,15,3"
-        )
-    return tuple(int(part) for part in parts)
+def _strides(text: str) -> tuple[int, ...]:
+    return tuple((-1 if part.startswith("-") else 1) * digits(part.removeprefix("-")) for part in text.split(","))
+
+
+number_of = argument(digits, "is not a whole number")
+sizes_of = argument(_sizes, f"{_LIST} 1,3,224,224")
+"""Integers separated by commas, spaces or x, with brackets around them or none."""
+
+_strides_of = argument(_strides, f"{_LIST} 60,1,15,3")
 
 
 def _axes_of(text: str) -> tuple[str, ...]:

@@ -19,11 +19,13 @@ from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .console import argument, numbers
 from .described_tensors import SIDE, DescribedTensor, side_of, sizes_of
 from .show import add_outputs, put_picture
 
 _CPU: Final = "cpu"
 _DEFAULT: Final = "h200"
+_FIGURES: Final = argument(numbers, "is not one number, or several with commas between")
 
 
 def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
@@ -39,8 +41,8 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     add("--from", metavar="SIDE", dest="source", type=side_of, required=True, help="what is read")
     add("--to", metavar="SIDE", dest="target", type=side_of, required=True, help="what is written")
-    add("--scale", metavar="X[,X,X]", type=_figures_of, help="what elements are multiplied by: one, or one a channel")
-    add("--bias", metavar="X[,X,X]", type=_figures_of, help="what is added then (write --bias=-1 for a minus)")
+    add("--scale", metavar="X[,X,X]", type=_FIGURES, help="what elements are multiplied by: one, or one a channel")
+    add("--bias", metavar="X[,X,X]", type=_FIGURES, help="what is added then (write --bias=-1 for a minus)")
     add(
         "--channels",
         metavar="rgb|bgr|C,C,C",
@@ -120,14 +122,6 @@ def _planner(name: str) -> tuple[str, Planner]:
     gpu = KNOWN_GPUS[name]
     words = f"{gpu.name} (compute capability {gpu.compute_capability / 10}, {gpu.multiprocessors} multiprocessors)"
     return words, GpuPlanner("cuda:0", gpu)
-
-
-def _figures_of(text: str) -> tuple[float, ...]:
-    """Parse numbers separated by commas."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one number, or several with commas between") from None
 
 
 def _problem(chosen: argparse.Namespace) -> RelayoutProblem:

@@ -13,6 +13,8 @@ from stridedgpu.typing import Interpolation
 from stridedgpu.values.conversion import NORMALISATIONS, Arithmetic
 from stridedgpu.values.interpolation import PASSES
 
+from .console import argument, digits, numbers
+
 _INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _DTYPES: Final = ("float16", "float32", "float64", *_INTEGERS)
 _DEFAULT_SEED: Final = 0
@@ -162,40 +164,40 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
     add("--offset", metavar="LOW,HIGH", type=_range, help="add to each channel, in units of 0..1, likewise")
 
 
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
-    return int(text)
+_positive = argument(digits, "is not a positive integer", lambda number: number > 0)
+_count = argument(digits, "is not an integer from 0")
+_seed = argument(int, f"is not an integer from {SEEDS.start} to {SEEDS.stop - 1}", SEEDS.__contains__)
+_values = argument(
+    lambda text: tuple(map(_count, text.split(","))),
+    "is not one value of 0 to 255, or three, red, green and blue",
+    lambda values: len(values) in (1, 3) and max(values) <= _EIGHT_BITS,
+)
+_layout = argument(
+    str.upper,
+    "is not an order of the axes NCHW: each letter stands once, such as NCHW or NHWC",
+    lambda order: sorted(order) == sorted("NCHW"),
+)
+_figures = argument(
+    numbers,
+    "is not one number or three with commas between, each up to 1e6",
+    lambda figures: len(figures) in (1, 3) and _is_small(figures),
+)
+_range = argument(
+    numbers,
+    "is not a range: give two numbers up to 1e6, the lower one first, such as 0.8,1.2",
+    lambda bounds: len(bounds) == 2 and bounds[0] <= bounds[1] and _is_small(bounds),
+)
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0")
-    return int(text)
+def _is_small(figures: tuple[float, ...]) -> bool:
+    return all(abs(figure) <= 1e6 for figure in figures)
 
 
 def _padding(text: str) -> tuple[int, ...]:
-    numbers = tuple(map(_count, text.split(",")))
-    if len(numbers) not in (1, 2, 4):
-        raise argparse.ArgumentTypeError(f"{text!r} has {len(numbers)} numbers of pixels; it has 1, 2 or 4")
-    return numbers
-
-
-def _values(text: str) -> tuple[int, ...]:
-    values = tuple(map(_count, text.split(",")))
-    if len(values) not in (1, 3) or max(values) > _EIGHT_BITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one value of 0 to 255, or three, red, green and blue")
-    return values
-
-
-def _seed(text: str) -> int:
-    try:
-        seed = int(text)
-    except ValueError:
-        seed = SEEDS.stop
-    if seed not in SEEDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from {SEEDS.start} to {SEEDS.stop - 1}")
-    return seed
+    pixels = tuple(map(_count, text.split(",")))
+    if len(pixels) not in (1, 2, 4):
+        raise argparse.ArgumentTypeError(f"{text!r} has {len(pixels)} numbers of pixels; it has 1, 2 or 4")
+    return pixels
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -208,46 +210,10 @@ def _size(text: str) -> tuple[int, int]:
         ) from None
 
 
-def _layout(text: str) -> str:
-    order = text.upper()
-    if sorted(order) != sorted("NCHW"):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an order of the axes NCHW: each letter stands once, such as NCHW or NHWC"
-        )
-    return order
-
-
-def _figures(text: str) -> tuple[float, ...]:
-    figures = _numbers(text)
-    if len(figures) not in (1, 3):
-        raise argparse.ArgumentTypeError(f"{text!r} is not one number or three with commas between, each up to 1e6")
-    return figures
-
-
-def _range(text: str) -> tuple[float, ...]:
-    bounds = _numbers(text)
-    if len(bounds) != 2 or bounds[0] > bounds[1]:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a range: give two numbers up to 1e6, the lower one first, such as 0.8,1.2"
-        )
-    return bounds
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    """Numbers with commas between; none if one is not a number up to 1e6."""
-    try:
-        numbers = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        return ()
-    return numbers if all(abs(number) <= 1e6 for number in numbers) else ()
-
-
 def _refusals(chosen: argparse.Namespace) -> Iterator[str]:
     """What is wrong with options that do not go together."""
-    yield from _refused_values(chosen)
-    yield from _refused_chance(chosen)
-    yield from _refused_windows(chosen)
-    yield from _refused_depth(chosen)
+    for refused in (_refused_values, _refused_chance, _refused_windows, _refused_depth):
+        yield from refused(chosen)
 
 
 def _is_random(chosen: argparse.Namespace) -> bool:

@@ -38,6 +38,7 @@ Box = tuple[float, float, float, float]
 """Top, left, bottom and right, in pixels of the source and fractions of them."""
 
 Coordinates = NDArray[np.float64]
+_Pairs = Callable[[Coordinates, Coordinates], tuple[Coordinates, Coordinates]]
 
 
 class Placement(NamedTuple):
@@ -96,27 +97,29 @@ class Placement(NamedTuple):
         return (sx, sy), (column - left * sx, row - top * sy)
 
 
+_CORNERS: Final[dict[str, tuple[_Pairs, _Pairs]]] = {
+    "xyxy": (lambda first, second: (first, second), lambda first, second: (first, second)),
+    "xywh": (lambda first, size: (first, first + size), lambda first, second: (first, second - first)),
+    "cxcywh": (
+        lambda centre, size: (centre - size / 2, centre + size / 2),
+        lambda first, second: ((first + second) / 2, second - first),
+    ),
+    "tlbr": (
+        lambda first, second: (first[:, ::-1], second[:, ::-1]),
+        lambda first, second: (first[:, ::-1], second[:, ::-1]),
+    ),
+}
+"""By format, from the first two and the last two numbers of boxes to their corners, and back."""
+
+
 def _moved_boxes(boxes: Any, box_format: str, move: Callable[[Any], Coordinates]) -> Coordinates:
     """Boxes by both corners, put in order again: mirroring swaps left and right."""
     numbers = _coordinates(boxes, 4, "boxes")
-    first, second = numbers[:, :2], numbers[:, 2:]
-    if box_format == "tlbr":
-        first, second = first[:, ::-1], second[:, ::-1]
-    elif box_format == "xywh":
-        second = first + second
-    elif box_format == "cxcywh":
-        first, second = first - second / 2, first + second / 2
-    elif box_format != "xyxy":
+    if box_format not in _CORNERS:
         raise LayoutError(f"box_format={box_format!r} is unknown; it is 'xyxy', 'xywh', 'cxcywh' or 'tlbr'.")
-    ends = np.stack((move(first), move(second)))
-    first, second = ends.min(axis=0), ends.max(axis=0)
-    if box_format == "tlbr":
-        first, second = first[:, ::-1], second[:, ::-1]
-    elif box_format == "xywh":
-        second = second - first
-    elif box_format == "cxcywh":
-        first, second = (first + second) / 2, second - first
-    return np.concatenate((first, second), axis=1)
+    to_corners, from_corners = _CORNERS[box_format]
+    ends = np.stack([move(corner) for corner in to_corners(numbers[:, :2], numbers[:, 2:])])
+    return np.concatenate(from_corners(ends.min(axis=0), ends.max(axis=0)), axis=1)
 
 
 def _coordinates(values: Any, width: int, name: str) -> Coordinates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
@@ -26,7 +26,7 @@ from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, placement_of
 from .images import is_pillow_image
 from .torch_loader import IndexedDataset, collated, share_cores
-from .worker import BatchResult, Call, Worker
+from .worker import BatchResult, Call, Worker, is_sequence
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -486,10 +486,8 @@ def _alike(values: Any, column: Any) -> Any:
 
 def _check_rows(name: object, values: Any, count: int, why: str = "") -> None:
     """Raise `LayoutError` unless a column has a value for each image."""
-    is_sized = isinstance(values, Sized) and hasattr(type(values), "__getitem__")
-    is_sized = is_sized and not (isinstance(values, np.ndarray) and values.ndim == 0)
-    if not is_sized or len(values) != count:
-        size = f"{len(values)} rows" if is_sized else f"a {type(values).__name__}"
+    if not is_sequence(values) or len(values) != count:
+        size = f"{len(values)} rows" if is_sequence(values) else f"a {type(values).__name__}"
         raise LayoutError(f"column {name!r} holds {size} beside {count} pictures{why}.")
 
 

@@ -400,19 +400,15 @@ def _of_rows(
     return moved
 
 
-def _is_number(values: object) -> bool:
-    """Whether this is an array of rank 0, which has a length that cannot be asked for."""
-    return isinstance(values, np.ndarray) and values.ndim == 0
-
-
-def _is_sequence(values: object) -> bool:
+def is_sequence(values: object) -> bool:
     """Whether entries can be counted and taken; not those of a class, nor of an array of rank 0."""
-    return isinstance(values, Sized) and hasattr(type(values), "__getitem__") and not _is_number(values)
+    is_number = isinstance(values, np.ndarray) and values.ndim == 0
+    return isinstance(values, Sized) and hasattr(type(values), "__getitem__") and not is_number
 
 
 def _check_keys(keys: Keys, count: int) -> None:
     """Raise `LayoutError` unless there is one key a row, or none at all."""
-    if keys is not None and not _is_sequence(keys):
+    if keys is not None and not is_sequence(keys):
         raise LayoutError(f"keys={keys!r} must be a sequence with a key for each row, such as list(keys).")
     if keys is not None and len(keys) != count:
         raise LayoutError(f"There are {len(keys)} keys for {count} rows; give one for each.")

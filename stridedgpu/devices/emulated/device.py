@@ -19,7 +19,7 @@ from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Locate
 from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.operand import Operand
 from stridedgpu.problems.crop_windows import Crops
-from stridedgpu.problems.device_plan import DevicePlan, Problem, Width
+from stridedgpu.problems.device_plan import DevicePlan, Problem
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.pitched_copy import Runs
@@ -36,6 +36,11 @@ _STAGING_ALIGNMENT: Final = 64
 """Bytes: a cache line."""
 
 
+def _of_the_loops(name: str) -> Any:
+    """What a plan's loops say."""
+    return property(lambda plan: getattr(plan.loops, name))
+
+
 @dataclass(frozen=True, slots=True)
 class EmulatedPlan:
     """A plan of the CPU's loops, which run, and the kernel that a GPU would run in their place.
@@ -46,50 +51,11 @@ class EmulatedPlan:
     loops: CpuPlan[Problem]
     on_gpu: CudaPlan
 
-    @property
-    def device(self) -> str:
-        """The device's name."""
-        return EMULATED
-
-    @property
-    def problem(self) -> Problem:
-        """The operation as loops."""
-        return self.on_gpu.problem
-
-    @property
-    def kernel(self) -> str:
-        """The name of the CPU's loops."""
-        return self.loops.kernel
-
-    @property
-    def load(self) -> Width:
-        """The width of one load, and its limit."""
-        return self.loops.load
-
-    @property
-    def store(self) -> Width:
-        """The width of one store, and its limit."""
-        return self.loops.store
-
-    @property
-    def index_bits(self) -> int:
-        """Bits of the arithmetic for offsets."""
-        return self.loops.index_bits
-
-    @property
-    def tile(self) -> tuple[int, ...]:
-        """The box that one step moves, along the problem's loops."""
-        return self.loops.tile
-
-    @property
-    def shape(self) -> str:
-        """The division of work among threads."""
-        return self.loops.shape
-
-    @property
-    def bytes_moved(self) -> int:
-        """The bytes that must be read and written, each element once."""
-        return self.loops.bytes_moved
+    device = EMULATED
+    problem = property(lambda plan: plan.on_gpu.problem)
+    kernel, load, store, index_bits, tile, shape, bytes_moved = map(
+        _of_the_loops, ("kernel", "load", "store", "index_bits", "tile", "shape", "bytes_moved")
+    )
 
     def explain(self) -> str:
         """The loops of the CPU, when they run, and the kernel of a GPU."""
