@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.preprocess.decoding import Decoder, silent_decoders
-from stridedgpu.preprocess.files import ImageFile, sample_keys, write_elements, write_header
+from stridedgpu.preprocess.files import ImageFile, sample_keys
 from stridedgpu.preprocess.images import Pixels
 from stridedgpu.preprocess.loader import PART_SAMPLES
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import calculate_strides
 
 from .comparison import NumpyStep
 from .job_images import AHEAD, JobImages
+from .shard_formats import Npy, Row, sizes_of_row
 
 _WRITTEN: Final = PART_SAMPLES
 """Images that are written together on the CPU: what one thread has just made is still in a cache."""
@@ -34,9 +34,6 @@ NumPy takes as long for one as decoding it: 27 of them were a tenth of the proce
 
 _TIMED_IMAGE_BYTES: Final = 1 << 28
 """And while the decoded images themselves stay below this."""
-
-Summary = list[tuple[str, str]]
-"""Rows that are printed: a label and a text."""
 
 
 @dataclass(frozen=True)
@@ -54,72 +51,49 @@ class BatchJob:
     @property
     def sizes(self) -> tuple[int, int, int, int]:
         """Sizes of the whole batch, in the order N, C, H, W."""
-        assert self.step.window is not None, "the command line declares --size"
-        return len(self.images), self.step.channel_count or 3, *self.step.window
+        row = sizes_of_row(self.step)
+        return len(self.images), row["C"], row["H"], row["W"]
 
     @property
     def written_together(self) -> int:
         """Images that are handed on together."""
         return _WRITTEN if self.step._worker.device == "cpu" else _UPLOADED
 
-
-class BatchFile:
-    """The batch as a `.npy` file, to which images are appended: the layout has its rows in front."""
-
-    def __init__(self, file: BinaryIO, job: BatchJob) -> None:
-        self._file, self._job = file, job
-        sizes = dict(zip("NCHW", job.sizes, strict=True))
-        write_header(file, job.step, tuple(sizes[letter] for letter in job.step.layout))
-
-    def take(self, images: StridedTensor) -> None:
-        """Append the next images."""
-        write_elements(self._file, self._job.step._worker.array(images))
-
-    def summary(self) -> Summary:
-        """Strides of the batch, and how many images were in memory."""
-        job, together = self._job, self._job.written_together
-        count, *_ = job.sizes
+    @property
+    def memory(self) -> str:
+        """How many images are in memory where they are written one after the other, for the summary."""
+        count, together = len(self.images), self.written_together
         most = min(count, usable_cores() * PART_SAMPLES + (1 + AHEAD) * together)
-        return [
-            _strides(calculate_strides(job.step.layout, job.sizes)),
-            ("memory", f"written {min(together, count)} images at a time, up to {most} in memory"),
-        ]
+        return f"written {min(together, count)} images at a time, up to {most} in memory"
 
 
 class BatchMemory:
     """The batch as one tensor, with its padding, which is zero, as it may be written out."""
 
     def __init__(self, job: BatchJob) -> None:
-        count, _, height, width = job.sizes
-        batch = job.step._worker.batch_of(count, job.sizes[1], (height, width))
+        count, channels, *window = job.sizes
+        batch = job.step._worker.batch_of(count, channels, (window[0], window[1]))
         self.tensor = StridedTensor.over(batch, "NCHW")
         self.memory = StridedTensor(batch.buffer, Layout((batch.buffer.nbytes,)), "uint8")
         if self.tensor.layout.is_padded:
             self.memory[...] = 0
         self._filled = 0
 
-    def take(self, images: StridedTensor) -> None:
+    def add(self, images: StridedTensor, _rows: Sequence[Row]) -> None:
         """Fill the next rows."""
         count = images.sizes[0]
         self.tensor[self._filled : self._filled + count] = images
         self._filled += count
 
-    def summary(self) -> Summary:
-        """Strides and memory."""
+    def __str__(self) -> str:
+        """Its bytes, for the summary."""
         batch, nbytes = self.tensor, self.tensor.buffer.nbytes
         padding = nbytes - batch.layout.element_count * batch.itemsize
-        return [
-            _strides(batch.strides),
-            ("memory", f"{nbytes:,} bytes, {padding:,} of them padding, aligned to {batch.alignment} bytes"),
-        ]
-
-
-def _strides(strides: Sequence[int]) -> tuple[str, str]:
-    return "strides", "N={} C={} H={} W={} elements".format(*strides)
+        return f"{nbytes:,} bytes, {padding:,} of them padding, aligned to {batch.alignment} bytes"
 
 
 def make_batch(
-    job: BatchJob, target: BatchFile | BatchMemory, by_numpy: NumpyStep, done: Callable[[], None]
+    job: BatchJob, target: Npy | BatchMemory, by_numpy: NumpyStep, done: Callable[[], None]
 ) -> tuple[list[Pixels], int]:
     """Decode the images on all cores and hand batches on, while the next ones are made.
 
@@ -140,7 +114,7 @@ def make_batch(
     compared = 0
     with silent_decoders():
         for _, images, rows in source.batches(job.written_together, _raised):
-            target.take(images)
+            target.add(images, ())
             for place, row in enumerate(rows):
                 pixels = source.kept.pop(row.number, None)
                 if pixels is not None and (job.compares_all or compared == row.number):

@@ -153,15 +153,12 @@ def write_shard(
         failures[number] = str(problem)
 
     batches = source.batches(_BATCH, failed, threads)
-    assert step.window is not None, "the command line declares --size"
-    sizes = dict(zip("CHW", (step.channel_count or 3, *step.window), strict=True))
-    shape = tuple(sizes[letter] for letter in step.layout[1:])
     decoding, path = silent_decoders(), job.path(shard.number)
-    with decoding, closing(batches), shard_writer(job.format, path, step, shape) as writer:
+    with decoding, closing(batches), shard_writer(job.format, path, step) as writer:
         for count, images, usable in batches:
             rows = [Row(names[row.number], _label(names[row.number], classes)) for row in usable]
             if rows:
-                writer.add(step._worker.array(images), rows)
+                writer.add(images, rows)
             kept += rows
             for _ in range(count):
                 done()

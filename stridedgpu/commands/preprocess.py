@@ -13,12 +13,14 @@ from stridedgpu.preprocess.decoding import DECODERS, Decoder
 from stridedgpu.preprocess.files import ImageFile, check_writable, find_images, replacement, write_array, write_elements
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
+from stridedgpu.values.strides import calculate_strides
 
-from .batch_job import BatchFile, BatchJob, BatchMemory, make_batch
+from .batch_job import BatchJob, BatchMemory, make_batch
 from .comparison import NumpyStep, counted
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
 from .job_images import sample_images
+from .shard_formats import Npy
 from .step_arguments import add_step_options, declared_step
 
 
@@ -98,9 +100,13 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> None:
     is_streamed = step.layout.startswith("N") and chosen.raw is None and step.row_pitch_bytes is None
     with ExitStack() as files, progress(len(images), "images") as done:
         file = files.enter_context(replacement(chosen.out))
-        target = BatchFile(file, job) if is_streamed else BatchMemory(job)
+        target = Npy(file, step) if is_streamed else BatchMemory(job)
         first, compared = make_batch(job, target, by_numpy, done)
-        if isinstance(target, BatchMemory):
+        if isinstance(target, Npy):
+            strides, memory = calculate_strides(step.layout, job.sizes), job.memory
+            target.finish()
+        else:
+            strides, memory = target.tensor.strides, str(target)
             write_array(file, target.tensor.permute(step.layout).numpy())
             if chosen.raw is not None:
                 write_elements(files.enter_context(replacement(chosen.raw)), target.memory.numpy())
@@ -111,7 +117,8 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> None:
     print_table(
         [
             ("sizes", f"N={{}} C={{}} H={{}} W={{}}, {step.dtype}".format(*job.sizes)),
-            *target.summary(),
+            ("strides", "N={} C={} H={} W={} elements".format(*strides)),
+            ("memory", memory),
             ("device", step._worker.device),
             *times,
             (label, f"{ratio}; {every} is equal to NumPy's"),

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.preprocess.files import FileError, replacement, write_array, write_elements, write_header
 from stridedgpu.preprocess.step import Preprocess
@@ -50,53 +50,66 @@ class Row:
 class ShardWriter(Protocol):
     """A shard that is being written."""
 
-    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
-        """Append rows, in the order of the step's axes."""
+    def add(self, images: StridedTensor, rows: Sequence[Row]) -> None:
+        """Append the next results of the step, and what they are of."""
 
     def finish(self) -> int:
         """Complete the shard; returns its size in bytes."""
 
 
 @contextmanager
-def shard_writer(kind: str, path: Path, step: Preprocess[Any], shape: tuple[int, ...]) -> Iterator[ShardWriter]:
+def shard_writer(kind: str, path: Path, step: Preprocess[Any]) -> Iterator[ShardWriter]:
     """A shard at `path`, which has its name when the block ends, and is removed if the block raises.
 
-    `shape` is that of a row. Raises `FileError` where it cannot be written, or zarr is not installed.
+    Raises `FileError` where it cannot be written, or zarr is not installed.
     """
     if kind == "zarr":
         with _replacement_folder(path) as folder:
-            yield _Zarr(folder, step, shape)
+            yield _Zarr(folder, step)
     else:
         with replacement(path, follow_link=False) as file:
-            yield _WRITERS[kind](file, step, shape)
+            yield _WRITERS[kind](file, step)
 
 
-class _Npy:
+def sizes_of_row(step: Preprocess[Any]) -> dict[str, int]:
+    """The sizes of a result of the command's step, by axis: C, H and W."""
+    assert step.window is not None, "the command line declares --size"
+    return dict(zip("CHW", (step.channel_count or 3, *step.window), strict=True))
+
+
+def _row_shape(step: Preprocess[Any]) -> tuple[int, ...]:
+    sizes = sizes_of_row(step)
+    return tuple(sizes[letter] for letter in step.layout[1:])
+
+
+class Npy:
     """One array, whose header is replaced when the number of its rows is known."""
 
-    def __init__(self, file: BinaryIO, step: Preprocess[Any], shape: tuple[int, ...]) -> None:
-        self._file, self._step, self._shape, self._count = file, step, shape, 0
-        write_header(file, step, (0, *shape))
+    def __init__(self, file: BinaryIO, step: Preprocess[Any]) -> None:
+        self._file, self._step, self._count = file, step, 0
+        write_header(file, step, (0, *_row_shape(step)))
 
-    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
-        write_elements(self._file, images)
-        self._count += len(rows)
+    def add(self, images: StridedTensor, _rows: Sequence[Row]) -> None:
+        """Append results, with their axes in the order of the step's layout."""
+        write_elements(self._file, self._step._worker.array(images))
+        self._count += images.sizes[0]
 
     def finish(self) -> int:
+        """Write the header; returns the size of the file in bytes."""
         size = self._file.tell()
-        write_header(self._file, self._step, (self._count, *self._shape))
+        write_header(self._file, self._step, (self._count, *_row_shape(self._step)))
         return size
 
 
 class _WebDataset:
     """A tar file of small files, three a row, whose common stem is the row's number."""
 
-    def __init__(self, file: BinaryIO, _step: Preprocess[Any], _shape: tuple[int, ...]) -> None:
-        self._file, self._count = file, 0
+    def __init__(self, file: BinaryIO, step: Preprocess[Any]) -> None:
+        self._file, self._step, self._count = file, step, 0
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115 - closed in finish
 
-    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
-        for image, row in zip(images, rows, strict=True):
+    def add(self, images: StridedTensor, rows: Sequence[Row]) -> None:
+        for image, row in zip(self._step._worker.array(images), rows, strict=True):
             encoded = BytesIO()
             write_array(encoded, image)
             self._member("npy", encoded.getvalue())
@@ -121,21 +134,22 @@ class _Safetensors:
     The library writes whole tensors; this one grows row by row, and its header is replaced at the end.
     """
 
-    def __init__(self, file: BinaryIO, step: Preprocess[Any], shape: tuple[int, ...]) -> None:
-        dtype = numpy_dtype(element_type(step.dtype))
-        self._file, self._dtype, self._shape = file, f"{dtype.kind.upper()}{8 * dtype.itemsize}", shape
+    def __init__(self, file: BinaryIO, step: Preprocess[Any]) -> None:
+        self._file, self._step = file, step
         self._labels: list[int] = []
         file.write(bytes(_HEADER_BYTES))
 
-    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
-        write_elements(self._file, images)
+    def add(self, images: StridedTensor, rows: Sequence[Row]) -> None:
+        write_elements(self._file, self._step._worker.array(images))
         self._labels += _numbers(rows)
 
     def finish(self) -> int:
         end, count = self._file.tell() - _HEADER_BYTES, len(self._labels)
         self._file.write(np.array(self._labels, "<i8").tobytes())
         size = self._file.tell()
-        image = {"dtype": self._dtype, "shape": [count, *self._shape], "data_offsets": [0, end]}
+        dtype = numpy_dtype(element_type(self._step.dtype))
+        name, shape = f"{dtype.kind.upper()}{8 * dtype.itemsize}", [count, *_row_shape(self._step)]
+        image = {"dtype": name, "shape": shape, "data_offsets": [0, end]}
         label = {"dtype": "I64", "shape": [count], "data_offsets": [end, end + 8 * count]}
         header = json.dumps({"image": image, "label": label}).encode().ljust(_HEADER_BYTES - 8)
         self._file.seek(0)
@@ -146,7 +160,7 @@ class _Safetensors:
 class _Zarr:
     """A group of two arrays, by zarr itself."""
 
-    def __init__(self, folder: Path, step: Preprocess[Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, folder: Path, step: Preprocess[Any]) -> None:
         try:
             import zarr
         except ModuleNotFoundError:
@@ -154,13 +168,13 @@ class _Zarr:
                 'shards in zarr need zarr, which is not installed: pip install "stridedgpu[shards]".'
             ) from None
         group = zarr.create_group(folder)
-        dtype = numpy_dtype(element_type(step.dtype))
+        shape, dtype = _row_shape(step), numpy_dtype(element_type(step.dtype))
         self._images = group.create_array("image", shape=(0, *shape), chunks=(_ZARR_CHUNK_ROWS, *shape), dtype=dtype)
         self._labels = group.create_array("label", shape=(0,), chunks=(1 << 16,), dtype="int64")
-        self._folder = folder
+        self._folder, self._step = folder, step
 
-    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
-        self._images.append(images)
+    def add(self, images: StridedTensor, rows: Sequence[Row]) -> None:
+        self._images.append(self._step._worker.array(images))
         self._labels.append(np.array(_numbers(rows), np.int64))
 
     def finish(self) -> int:
@@ -172,8 +186,8 @@ def _numbers(rows: Sequence[Row]) -> list[int]:
     return [-1 if row.label is None else row.label for row in rows]
 
 
-_WRITERS: Final[dict[str, type[_Npy | _WebDataset | _Safetensors]]] = {
-    "npy": _Npy,
+_WRITERS: Final[dict[str, type[Npy | _WebDataset | _Safetensors]]] = {
+    "npy": Npy,
     "webdataset": _WebDataset,
     "safetensors": _Safetensors,
 }

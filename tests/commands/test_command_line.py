@@ -20,9 +20,9 @@ import stridedgpu
 import stridedgpu as sg
 from stridedgpu.__main__ import main
 from stridedgpu.commands import job_images
-from stridedgpu.commands.batch_job import BatchFile
 from stridedgpu.commands.comparison import NumpyStep
 from stridedgpu.commands.console import progress
+from stridedgpu.commands.shard_formats import Npy
 from stridedgpu.preprocess.epochs import Chance
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
@@ -386,13 +386,13 @@ def test_the_summary_says_how_much_faster_or_slower_numpy_was(
 
 @pytest.mark.parametrize("compared, wrong", [("some", 0), ("all", 1)])
 def test_a_wrong_picture_that_is_compared_is_not_written(folder, monkeypatch, compared, wrong, capsys):
-    take = BatchFile.take
+    add = Npy.add
 
-    def spoilt(target, images):
+    def spoilt(target, images, rows):
         images[wrong, 0, 3, 3] = 99
-        take(target, images)
+        add(target, images, rows)
 
-    monkeypatch.setattr(BatchFile, "take", spoilt)
+    monkeypatch.setattr(Npy, "add", spoilt)
     monkeypatch.setattr("stridedgpu.commands.batch_job._TIMED_WINDOW_BYTES", 1)
     assert run("preprocess", *["a.png"] * 9, "--size", "8", "--compare", compared, "--out", "o.npy") == 2
     assert f"picture {wrong} of the batch differs from NumPy's" in capsys.readouterr().err
