@@ -124,80 +124,44 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_MODULES: Final = {
-    "Binding": "values.descriptor",
-    "BindingError": "values.errors",
-    "BufferTensorDesc": "values.descriptor",
-    "DataType": "values.dtypes",
-    "DeviceError": "values.errors",
-    "ElementTypeError": "values.errors",
-    "Frame": "api.frames",
-    "ImageProcessor": "adapters.image_processors.processor",
-    "Layout": "values.layout",
-    "LayoutError": "values.errors",
-    "Loader": "preprocess.loader",
-    "PlannedCrops": "operations.crops",
-    "PlannedFrameCrops": "operations.crops",
-    "PlannedFrames": "operations.frames",
-    "PlannedGather": "operations.gather",
-    "PlannedResize": "operations.resize",
-    "PlannedScatter": "operations.scatter",
-    "Preprocess": "preprocess.step",
-    "RelayoutPlan": "operations.relayout",
-    "StridedGpuError": "values.errors",
-    "StridedTensor": "api.tensor",
-    "asarray": "api.creation",
-    "calc_buffer_tensor_size": "values.strides",
-    "calculate_strides": "values.strides",
-    "check_bindings": "values.descriptor",
-    "devices": "devices.selection",
-    "empty": "api.creation",
+_NAMES: Final = {
+    "adapters.image_processors.processor": "ImageProcessor image_processor",
+    "api.creation": "asarray empty from_dlpack from_pointer frombuffer full zeros",
+    "api.crops": "gather_crops plan_gather_crops",
+    "api.frames": "Frame unpack_raw",
+    "api.gather": "gather gather_elements gather_nd scatter_elements scatter_nd",
+    "api.gather_plans": "plan_gather plan_gather_elements plan_gather_nd plan_scatter_elements plan_scatter_nd",
+    "api.relayout": "plan_relayout rearrange relayout synchronize view",
+    "api.resize": "letterbox letterbox_placements plan_letterbox plan_resize resize",
+    "api.tensor": "StridedTensor",
+    "api.warmup": "warmup",
+    "devices.cpu.thread_count": "get_num_threads set_num_threads",
+    "devices.selection": "devices",
+    "devices.verbose": "set_verbose",
     "emulated": "emulated",
-    "from_dlpack": "api.creation",
-    "from_pointer": "api.creation",
-    "frombuffer": "api.creation",
-    "full": "api.creation",
-    "gather": "api.gather",
-    "gather_crops": "api.crops",
-    "gather_elements": "api.gather",
-    "gather_nd": "api.gather",
-    "get_num_threads": "devices.cpu.thread_count",
-    "image_processor": "adapters.image_processors.processor",
     "iobinding": "iobinding",
-    "letterbox": "api.resize",
-    "letterbox_placements": "api.resize",
-    "load": "preprocess.loader",
-    "packed_strides": "values.strides",
+    "operations.crops": "PlannedCrops PlannedFrameCrops",
+    "operations.frames": "PlannedFrames",
+    "operations.gather": "PlannedGather",
+    "operations.relayout": "RelayoutPlan",
+    "operations.resize": "PlannedResize",
+    "operations.scatter": "PlannedScatter",
     "picture": "picture",
-    "plan_gather": "api.gather_plans",
-    "plan_gather_crops": "api.crops",
-    "plan_gather_elements": "api.gather_plans",
-    "plan_gather_nd": "api.gather_plans",
-    "plan_letterbox": "api.resize",
-    "plan_relayout": "api.relayout",
-    "plan_resize": "api.resize",
-    "plan_scatter_elements": "api.gather_plans",
-    "plan_scatter_nd": "api.gather_plans",
-    "prefetch": "preprocess.prefetch",
-    "rearrange": "api.relayout",
-    "relayout": "api.relayout",
-    "resize": "api.resize",
-    "scatter_elements": "api.gather",
-    "scatter_nd": "api.gather",
-    "set_num_threads": "devices.cpu.thread_count",
-    "set_verbose": "devices.verbose",
-    "synchronize": "api.relayout",
-    "unpack_raw": "api.frames",
+    "preprocess.loader": "Loader load",
+    "preprocess.prefetch": "prefetch",
+    "preprocess.provenance": "which",
+    "preprocess.step": "Preprocess",
     "typing": "typing",
-    "view": "api.relayout",
-    "warmup": "api.warmup",
-    "which": "preprocess.provenance",
-    "zeros": "api.creation",
+    "values.descriptor": "Binding BufferTensorDesc check_bindings",
+    "values.dtypes": "DataType",
+    "values.errors": "BindingError DeviceError ElementTypeError LayoutError StridedGpuError",
+    "values.layout": "Layout",
+    "values.strides": "calc_buffer_tensor_size calculate_strides packed_strides",
 }
-"""The module of each public name."""
+"""The modules, and the public names of each; a public module has its own name."""
 
-_ARE_MODULES: Final = frozenset({"emulated", "iobinding", "picture", "typing"})
-"""The public names that are modules themselves."""
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
+"""The module of each public name."""
 
 _ELSEWHERE: Final = {
     **dict.fromkeys(("array", "tensor", "from_numpy", "as_tensor"), "asarray wraps what is array-like"),
@@ -222,7 +186,7 @@ if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would take every 
             advice = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
         module = import_module(f"{__name__}.{_MODULES[name]}")
-        value = globals()[name] = module if name in _ARE_MODULES else getattr(module, name)
+        value = globals()[name] = module if _MODULES[name] == name else getattr(module, name)
         return value
 
 
