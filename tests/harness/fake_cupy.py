@@ -302,6 +302,7 @@ class FakeCuda:
             CUDARuntimeError=CUDARuntimeError,
             memcpyHostToDevice=1,
             memcpyDeviceToHost=2,
+            streamCaptureModeRelaxed=2,
             getDeviceCount=lambda: self.devices,
             getDeviceProperties=lambda number: self.properties,
             getDevice=self.get_device,

@@ -1,8 +1,12 @@
-"""A pytest plugin: the stand-in is there before any test imports CuPy; `-m gpu` then runs what it can run."""
+"""A pytest plugin: the stand-in is there before any test imports CuPy; `-m gpu` then runs what it can run.
+
+Work is late, or done at once with `STRIDEDGPU_STANDIN_WORKS=at-once`.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from collections import Counter
 from importlib import import_module
 from importlib.util import find_spec
@@ -38,7 +42,8 @@ def install(status: str = "stridedgpu.devices.cuda.status") -> StandIn:
         raise pytest.UsageError(f"the stand-in for CUDA is for CuPy {seam.CUPY}, not {version}: its seam is private.")
     from cupy_backends.cuda.api import driver, runtime
 
-    standin = StandIn(DEVICES, runtime.CUDARuntimeError, runtime.PointerAttributes)
+    is_eager = os.environ.get("STRIDEDGPU_STANDIN_WORKS") == "at-once"
+    standin = StandIn(DEVICES, runtime.CUDARuntimeError, runtime.PointerAttributes, is_eager=is_eager)
     functions = standin.functions()
     seam.replace(runtime, {**functions, "_ensure_context": functions["ensure_context"]})
     seam.replace(driver, functions)
@@ -47,6 +52,8 @@ def install(status: str = "stridedgpu.devices.cuda.status") -> StandIn:
     told: Any = import_module(status)
     told._driver_is_there = lambda: True
     told.cuda_status.cache_clear()
+    streams: Any = import_module("stridedgpu.devices.cuda.runtime.streams")
+    streams._capture_mode_exchange = lambda: functions["exchange_capture_mode"]
     raw_module = cupy.RawModule
 
     class Module:
@@ -111,8 +118,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """The last line of the run: what ran over real CuPy."""
     if not hasattr(config, "workeroutput"):
         ran = config.stash[_RAN]
+        streams = "streams that work at once" if config.stash[_STANDIN].is_eager else "late streams"
         print(
-            f"{ran['passed']} GPU tests passed on real CuPy {seam.CUPY} with late streams, without a GPU: "
+            f"{ran['passed']} GPU tests passed on real CuPy {seam.CUPY} with {streams}, without a GPU: "
             f"{ran['launches']} launches of {ran['kernels']} kernels"
         )
 

@@ -1,6 +1,6 @@
 """What CUDA's runtime and driver do, as far as CuPy and this library call them: devices, memory, streams and graphs.
 
-Every function has the name of CuPy's, and its arguments. Work that CUDA queues is queued and done late; what CUDA does
+Every function has the name of CuPy's, and its arguments. Work that CUDA queues is queued; what CUDA does
 at once (parameters and pageable sources are copied, `cudaFree` and downloads to pageable memory wait) is done at once.
 """
 
@@ -30,20 +30,41 @@ PROPERTIES = {
 _ATTRIBUTES = {75: 9, 76: 0, 16: 132, 97: 232448, 10: 32, 1: 1024, 39: 2048, 115: 1}
 """By `cudaDeviceAttr`: compute capability, multiprocessors, shared memory, warp, threads, memory pools."""
 
+_GLOBAL, _RELAXED = 0, 2
+"""Modes of captures, and of threads."""
+
+_PER_THREAD = 2
+"""The handle of each thread's own default stream."""
+
+_NO_DEVICE = -2
+"""What CUDA 13 says of pageable memory: `cudaInvalidDeviceId`."""
+
 _TO_DEVICE, _TO_HOST = 1, 2
 _ERROR_INVALID_VALUE, _ERROR_MEMORY, _ERROR_NOT_READY, _ERROR_CAPTURE, _ERROR_CAPTURE_IMPLICIT = 1, 2, 600, 900, 906
 
 
 class StandIn:
-    """CUDA with `devices` devices. `functions` has what replaces CuPy's, by name."""
+    """CUDA with `devices` devices. `functions` has what replaces CuPy's, by name.
 
-    def __init__(self, devices: int, error: Callable[[int], Exception], attributes: Callable[..., object]) -> None:
-        self._error, self._attributes = error, attributes
+    A GPU does its work at some time between the call that queues it and the one that waits for it. Both extremes are
+    here: work is late, or with `is_eager` done before the call returns.
+    """
+
+    def __init__(
+        self,
+        devices: int,
+        error: Callable[[int], Exception],
+        attributes: Callable[..., object],
+        *,
+        is_eager: bool = False,
+    ) -> None:
+        self._error, self._attributes, self.is_eager = error, attributes, is_eager
         self._arenas = [Arena(MEMORY_BYTES) for _ in range(devices)]
         self._current = threading.local()
         self._lock = threading.RLock()
         self._numbers = itertools.count(0x1000)
         self._legacy = [Stream(number) for number in range(devices)]
+        self._of_thread = threading.local()
         self._streams: dict[int, Stream] = {}
         self._events: dict[int, Event] = {}
         self._graphs: dict[int, list[Task]] = {}
@@ -122,6 +143,12 @@ class StandIn:
     def ctxGetDevice(self) -> int:
         return self.getDevice()
 
+    def exchange_capture_mode(self, mode: Any) -> int:
+        """`cuThreadExchangeStreamCaptureMode`, whose argument is a reference to an int."""
+        number = ctypes.cast(mode, ctypes.POINTER(ctypes.c_int)).contents
+        number.value, self._current.mode = getattr(self._current, "mode", _GLOBAL), number.value
+        return 0
+
     def check_status(self, status: int) -> None:
         if status:
             raise self._error(status)
@@ -129,6 +156,7 @@ class StandIn:
     # Memory
 
     def malloc(self, nbytes: int) -> int:
+        self._refuse_unsafe()
         self._refuse_while_capturing()
         address = self._arenas[self.getDevice()].allocate(nbytes)
         if address is None:
@@ -140,6 +168,7 @@ class StandIn:
 
     def free(self, address: int) -> None:
         if address:
+            self._refuse_unsafe()
             number = self._device_of(address)
             assert number is not None, f"{address:#x} is no device memory"
             for stream in self._streams_of(number):
@@ -149,13 +178,14 @@ class StandIn:
     def freeAsync(self, address: int, stream: int) -> None:
         number = self._device_of(address)
         assert number is not None
-        self._stream(stream).add(lambda: self._arenas[number].free(address))
+        self._queued(self._stream(stream), lambda: self._arenas[number].free(address))
 
     def memGetInfo(self) -> tuple[int, int]:
         arena = self._arenas[self.getDevice()]
         return arena.left, arena.total
 
     def hostAlloc(self, nbytes: int, flags: int) -> int:
+        self._refuse_unsafe()
         memory = ctypes.create_string_buffer(nbytes + 4096)
         address = ctypes.addressof(memory)
         address += -address % 4096
@@ -163,6 +193,7 @@ class StandIn:
         return address
 
     def freeHost(self, address: int) -> None:
+        self._refuse_unsafe()
         for number in range(len(self._arenas)):
             for stream in self._streams_of(number):
                 stream.finish()
@@ -171,7 +202,8 @@ class StandIn:
     def pointerGetAttributes(self, address: int) -> object:
         number = self._device_of(address)
         if number is None:
-            return self._attributes(0, 0, address, 1 if self._is_pinned(address) else 0)
+            is_pinned = self._is_pinned(address)
+            return self._attributes(0 if is_pinned else _NO_DEVICE, 0, address, int(is_pinned))
         return self._attributes(number, address, 0, 2)
 
     def pointerGetMemoryType(self, address: int) -> int:
@@ -272,8 +304,10 @@ class StandIn:
             self._refuse_while_capturing(_ERROR_CAPTURE_IMPLICIT)
         return int(self._stream(handle).captured is not None)
 
-    def streamBeginCapture(self, handle: int, mode: int = 0) -> None:
-        self._stream(handle).captured = []
+    def streamBeginCapture(self, handle: int, mode: int = _RELAXED) -> None:
+        """CuPy's own begin in relaxed mode: what its binaries call has no argument for another."""
+        stream = self._stream(handle)
+        stream.captured, stream.capture = [], (threading.get_ident(), mode)
 
     def streamEndCapture(self, handle: int) -> int:
         stream = self._stream(handle)
@@ -325,6 +359,7 @@ class StandIn:
 
         It is "not ready" at the first query, so that nobody gets by without waiting, and success at the second.
         """
+        self._refuse_unsafe()
         event = self._events[handle]
         if event.recorded is None or event.recorded.is_done:
             return 0
@@ -377,7 +412,19 @@ class StandIn:
         return self._legacy[self.getDevice()]
 
     def _stream(self, handle: int) -> Stream:
-        return self._legacy_stream() if handle in (LEGACY, 1, 2) else self._streams[handle]
+        if handle in (LEGACY, 1):
+            return self._legacy_stream()
+        return self._stream_of_thread() if handle == _PER_THREAD else self._streams[handle]
+
+    def _stream_of_thread(self) -> Stream:
+        """The thread's own default stream of the current device, which the legacy one waits for."""
+        name = f"on{self.getDevice()}"
+        if not hasattr(self._of_thread, name):
+            stream = Stream(self.getDevice())
+            setattr(self._of_thread, name, stream)
+            self._streams[-next(self._numbers)] = stream
+        of_thread: Stream = getattr(self._of_thread, name)
+        return of_thread
 
     def _before_legacy(self) -> tuple[Work, ...]:
         """The last work of every stream that the legacy default stream waits for."""
@@ -393,7 +440,13 @@ class StandIn:
             after += self._before_legacy()
         elif not stream.is_apart and legacy.last is not None:
             after += (legacy.last,)
-        return stream.add(self._opened(task) if as_device else task, after)
+        return self._queued(stream, self._opened(task) if as_device else task, after)
+
+    def _queued(self, stream: Stream, task: Task, after: tuple[Work, ...] = ()) -> Work:
+        work = stream.add(task, after)
+        if self.is_eager:
+            finish(work)
+        return work
 
     def _opened(self, task: Task) -> Task:
         """The task, for whose time alone device memory may be touched."""
@@ -414,6 +467,19 @@ class StandIn:
 
     def _is_pinned(self, address: int) -> bool:
         return any(start <= address < start + nbytes for start, (_, nbytes) in self._pinned.items())
+
+    def _refuse_unsafe(self) -> None:
+        """CUDA refuses what may wait for the device, by the modes of this thread and of the captures that go on.
+
+        A thread in relaxed mode is refused nothing. Others are by a capture of their own that is not relaxed, and in
+        global mode by every thread's capture that is global.
+        """
+        own = getattr(self._current, "mode", _GLOBAL)
+        for stream in self._streams.values():
+            thread, mode = stream.capture
+            is_own = thread == threading.get_ident() and mode != _RELAXED
+            if stream.captured is not None and own != _RELAXED and (is_own or own == mode == _GLOBAL):
+                raise self._error(_ERROR_CAPTURE)
 
     def _refuse_while_capturing(self, error: int = _ERROR_CAPTURE) -> None:
         """CUDA refuses what could not become part of a graph while a stream that the legacy one waits for captures."""

@@ -30,6 +30,8 @@ class Stream:
     queue: deque[Work] = field(default_factory=deque)
     last: Work | None = None
     captured: list[Task] | None = None
+    capture: tuple[int, int] = (0, 0)
+    """The thread that captures, and the mode in which it does."""
 
     def add(self, task: Task, after: tuple[Work, ...] = ()) -> Work:
         """Give the stream work to do, behind all that it has; while it captures, the work becomes part of a graph."""

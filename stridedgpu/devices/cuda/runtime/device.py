@@ -98,13 +98,9 @@ class CudaDevice(CachedLaunches):
         """
         extra = alignment if alignment > _ALLOCATOR_ALIGNMENT else 0
         try:
-            if stream is None and cupy.cuda.runtime.getDevice() == self._number:
-                check_not_capturing(cupy.cuda.get_current_stream().ptr, _NEW_MEMORY)
+            with current_on(self._number, stream) as handle:
+                check_not_capturing(handle, _NEW_MEMORY)
                 memory = cupy.cuda.alloc(nbytes + extra)
-            else:
-                with current_on(self._number, stream) as handle:
-                    check_not_capturing(handle, _NEW_MEMORY)
-                    memory = cupy.cuda.alloc(nbytes + extra)
         except MemoryError as error:
             raise DeviceError(self._out_of_memory(nbytes + extra)) from error
         except cupy.cuda.runtime.CUDARuntimeError as error:

@@ -16,7 +16,7 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 
-from .streams import LEGACY_STREAM, stream_handle, wait_for_stream
+from .streams import LEGACY_STREAM, current_on, relaxed_capture, stream_handle, wait_for_stream
 from .transfer import device_number
 
 
@@ -28,13 +28,13 @@ def cupy_array(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> Any:
 
 
 def device_capsule(buffer: Buffer, layout: Layout, dtype: np.dtype[Any], **request: Any) -> Any:
-    """The capsule of `__dlpack__(**request)`; the consumer's stream waits for CuPy's current one."""
-    with cupy.cuda.Device(device_number(buffer.device)):
+    """The capsule of `__dlpack__(**request)`; the consumer's stream waits for the current one."""
+    with current_on(device_number(buffer.device), None):
         return cupy_array(buffer, layout, dtype).__dlpack__(**request)
 
 
 def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """The dictionary of `__cuda_array_interface__`, its work ordered on CuPy's current stream."""
+    """The dictionary of `__cuda_array_interface__`, its work ordered on the current stream."""
     stream = stream_handle(None, device_number(buffer.device)) or LEGACY_STREAM
     return interface_of_array(buffer, layout, dtype, stream)
 
@@ -42,7 +42,7 @@ def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dic
 def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
     """The memory of an object with the CUDA Array Interface; the buffer keeps the object alive.
 
-    CuPy's current stream waits for the object's. Raises what `described_array` raises, and `DeviceError` for memory
+    The current stream waits for the object's. Raises what `described_array` raises, and `DeviceError` for memory
     that CUDA does not know.
     """
     array = described_array(obj)
@@ -58,8 +58,8 @@ def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
 
 @contextmanager
 def own_stream(device: str) -> Iterator[None]:
-    """Make a new stream this thread's current one; it waits for others only through events."""
-    with cupy.cuda.Device(device_number(device)), cupy.cuda.Stream(non_blocking=True):
+    """Make a new stream this thread's current one; it waits for others only through events, and breaks no capture."""
+    with relaxed_capture(), cupy.cuda.Device(device_number(device)), cupy.cuda.Stream(non_blocking=True):
         yield
 
 

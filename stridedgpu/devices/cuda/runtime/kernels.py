@@ -32,7 +32,7 @@ from stridedgpu.devices.cuda.status import INSTALL
 from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
-from .streams import context_of_thread, stream_handle
+from .streams import context_of_thread, stream_handle, stream_of_torch
 
 _OPTIONS: Final = ("-std=c++20",)
 """CuPy adds `--device-as-default-execution-space`, without which NVRTC takes some lambdas for functions of the host.
@@ -205,7 +205,7 @@ class PreparedKernel:
         try:
             is_current = _cuda.runtime.getDevice() == self._device
             if stream is None and is_current:
-                handle = _cuda.get_current_stream().ptr
+                handle = _cuda.get_current_stream().ptr or stream_of_torch(self._device)
             else:
                 handle = stream_handle(stream, self._device)
             if self._tables and _cuda.runtime.streamIsCapturing(handle):

@@ -1,9 +1,16 @@
-"""Streams: the handle of any stream object, and the order of work between streams."""
+"""Streams: the handle of any stream object, the order of work between streams, and captures into graphs.
+
+`stream=None` is CuPy's current stream of the device and, where that is the default stream, PyTorch's current one.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any, Final
 
 import cupy
@@ -15,7 +22,9 @@ __all__ = [
     "check_not_capturing",
     "context_of_thread",
     "current_on",
+    "relaxed_capture",
     "stream_handle",
+    "stream_of_torch",
     "wait_for_stream",
 ]
 
@@ -24,14 +33,14 @@ LEGACY_STREAM: Final = 1
 
 
 def stream_handle(stream: object, device: int) -> int:
-    """The `cudaStream_t`, as an integer, of `stream=` on the device with that number; None is CuPy's current stream.
+    """The `cudaStream_t`, as an integer, of `stream=` on the device with that number; None as the module says.
 
     Raises `DeviceError` for anything but None, an integer handle or an object with `__cuda_stream__` (CuPy's,
     cuda.core's and newer PyTorch's streams).
     """
     if stream is None:
         current: int = cupy.cuda.get_current_stream(device).ptr
-        return current
+        return current or stream_of_torch(device)
     if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
         return stream
     protocol: Any = getattr(stream, "__cuda_stream__", None)
@@ -45,6 +54,20 @@ def stream_handle(stream: object, device: int) -> int:
     return int(handle)
 
 
+def stream_of_torch(device: int) -> int:
+    """PyTorch's current stream of a device; 0, the default stream, where PyTorch is not loaded or uses no GPU.
+
+    `torch.cuda.stream` and `torch.cuda.graph` make streams current that CuPy does not know. Work on another stream
+    would have no order with theirs, and a graph that is captured would not have it.
+    """
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return 0
+    raw_stream = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
+    return int(cuda.current_stream(device).cuda_stream if raw_stream is None else raw_stream(device))
+
+
 class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
     """Make the device and the stream current in CuPy, so that allocations are ordered on it; yields the handle.
 
@@ -54,7 +77,7 @@ class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
     __slots__ = ("_device", "_entered", "_stream")
 
     def __init__(self, device: int, stream: object) -> None:
-        """`stream` None is CuPy's current stream of the device."""
+        """`stream` is what `stream_handle` takes."""
         self._device = device
         self._stream = stream
         self._entered: ExitStack | None = None
@@ -63,7 +86,8 @@ class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
         """The stream's handle. Raises `DeviceError` for an object that is not a stream."""
         if self._stream is None and cupy.cuda.runtime.getDevice() == self._device:
             current: int = cupy.cuda.get_current_stream().ptr
-            return current
+            if current or not stream_of_torch(self._device):
+                return current
         with ExitStack() as entered:
             entered.enter_context(cupy.cuda.Device(self._device))
             handle = stream_handle(self._stream, self._device)
@@ -111,6 +135,35 @@ def check_not_capturing(handle: int, work: str) -> None:
         raise DeviceError(
             f"{work} cannot be captured into a CUDA graph; capture plans with out= on one device, made before."
         )
+
+
+@contextmanager
+def relaxed_capture() -> Iterator[None]:
+    """Keep this thread's calls from breaking a capture of another thread, inside the block.
+
+    PyTorch captures in global mode, in which CUDA refuses allocations and queries of events in every thread, and the
+    capture fails with them, unless a thread says that its calls have nothing to do with it.
+    """
+    exchange = _capture_mode_exchange()
+    mode = ctypes.c_int(cupy.cuda.runtime.streamCaptureModeRelaxed)
+    if exchange is None:
+        yield
+        return
+    exchange(ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        exchange(ctypes.byref(mode))
+
+
+@cache
+def _capture_mode_exchange() -> Callable[[Any], int] | None:
+    """`cuThreadExchangeStreamCaptureMode` of the driver, which CuPy has not; None where there is none."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        return driver.cuThreadExchangeStreamCaptureMode
+    except (OSError, AttributeError):
+        return None
 
 
 def context_of_thread(device: int) -> None:

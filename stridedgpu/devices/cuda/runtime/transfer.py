@@ -39,7 +39,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .kernels import KernelDevice
-from .streams import check_not_capturing, current_on, stream_handle, wait_for_stream
+from .streams import check_not_capturing, current_on, relaxed_capture, stream_handle, wait_for_stream
 
 _ALIGNMENT: Final = 256
 """Bytes: CuPy's pool of page-locked memory cuts blocks of 512."""
@@ -265,8 +265,9 @@ class Records:
 
     def _sent_at_replays(self, contents: NDArray[np.uint8], handle: int) -> Buffer:
         """Memory of a graph's own on both sides. CuPy's pool might hand out what earlier work still uses."""
-        near = cupy.cuda.alloc_pinned_memory(contents.nbytes)
-        there = cupy.cuda.Memory(contents.nbytes)
+        with relaxed_capture():
+            near = cupy.cuda.alloc_pinned_memory(contents.nbytes)
+            there = cupy.cuda.Memory(contents.nbytes)
         memmove(near.ptr, address_of(contents), contents.nbytes)
         _captured.append((near, there))
         _copy(there.ptr, near.ptr, contents.nbytes, handle)
