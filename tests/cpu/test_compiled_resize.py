@@ -220,7 +220,7 @@ def test_passes_of_other_architectures_have_the_same_bits(
     if pairs and "avx2" not in Target.here().features:
         pytest.skip("pairs are multiplied by an instruction of x86-64")
     case = replace(case, channels=3)
-    monkeypatch.setattr(resize_recipes, "instructions", lambda: (False, pairs, False))
+    monkeypatch.setattr(resize_recipes, "instructions", lambda: (pairs, False))
     for rule in ("opencv-linear", "pillow-bicubic", "opencv-cubic"):
         arguments = {"dims": "HWC", "layout": "HWC", "interpolation": rule}
         expected = on("NumPy", case, case.picture(), **arguments)

@@ -301,10 +301,6 @@ class CropsPolicy(NamedTuple):
     least_entries: int = 16
     """Entries that threads share evenly; of fewer, they share the items of each one's kernel."""
 
-    row_ahead_bytes: int = 4 * _KB
-    """Bytes of rows with a border, far apart, between the row that is read and the one that is prefetched: rows of 512
-    bytes took 0.7 to 0.9 of the time that two rows ahead took."""
-
     merged_bytes: range = range(9, 65)
     """Bytes of rows with a border that are written as one vector each, up to a cache line, where bytes are loaded by a
     mask: 0.4 to 0.9 of the time."""

@@ -79,10 +79,9 @@ def _fields(code: Code, address: Value, count: int) -> list[Value]:
 class BorderedRows:
     """A kernel over rows of at least `fill_lanes` bytes, of which at least `lanes` are of the source.
 
-    Loop `b` runs along the source's bytes, `a` over all rows of a window. So many `rows_ahead` of each a source row is
-    prefetched, where these lie far apart. `dense`: target rows follow one another. `merged`: bytes of a vector that
-    holds a dense row, or 0: the source's bytes are loaded into the fill by a mask, and the next row overwrites what is
-    too much.
+    Loop `b` runs along the source's bytes, `a` over all rows of a window. `dense`: target rows follow one another.
+    `merged`: bytes of a vector that holds a dense row, or 0: the source's bytes are loaded into the fill by a mask, and
+    the next row overwrites what is too much.
 
     Parameters behind the outer loops: the first row of the source and the one behind its last, the bytes of the border
     before and behind a row, and the address of `LINE_BYTES` of the fill; for channels of various fills one after the
@@ -93,7 +92,6 @@ class BorderedRows:
     rank: int
     lanes: int
     fill_lanes: int
-    rows_ahead: int
     dense: bool
     merged: int = 0
     family: ClassVar[str] = "bordered_rows"
@@ -139,8 +137,6 @@ class BorderedRows:
                 source, middle = code.at(item.source, code.multiply(a, grid.a.source)), code.at(row, before)
                 with grid.steps(item.b, self.lanes) as b:
                     here = code.at(source, b)
-                    if self.rows_ahead:
-                        code.prefetch(code.at(here, code.multiply(grid.a.source, self.rows_ahead)))
                     code.store(code.load(vector_type(self.lanes, "i8"), here, 1), code.at(middle, b), 1)
         return code.text(name)
 

@@ -241,16 +241,13 @@ def plan_bordered(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
         return None
     before, length, behind = (unit * n for n in (columns.start, columns.stop - columns.start, width - columns.stop))
     a, b = LoopAxis(height, down, target_down), LoopAxis(length, 1, 1)
-    limits, nbytes = policy().relayout, problem.bytes_moved
-    is_distant = abs(down) > length and nbytes >= policy().target.l2_bytes
-    ahead = max(limits.rows_ahead, policy().crops.row_ahead_bytes // length) if is_distant else 0
     lanes, fill_lanes = (power_of_two(min(size, LINE_BYTES)) for size in (length, unit * width))
     elements = Elements(conversion, Constants.ITEM, finite=True, itemsize=1)
     dense = target_down == unit * width
     merges = dense and unit * width in policy().crops.merged_bytes and _masks_bytes()
     merged = 1 << (unit * width - 1).bit_length() if merges else 0
-    kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, ahead, dense, merged)
-    extents = max(1, limits.bytes_of_item(nbytes) // (2 * unit * width)), length
+    kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, dense, merged)
+    extents = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // (2 * unit * width)), length
     offsets = before, problem.target.layout.offset * element + before
     call = kernel_call(kernel, conversion, offsets, tuple(outer), ((a, 1), (b, lanes)), extents)
     memory = Buffer.of(b"".join(fill * (LINE_BYTES // element) for fill in fills))

@@ -78,8 +78,6 @@ class ResizeKernel:
     """Whether the last channel is alpha, which weights the others."""
     joins_passes: bool = False
     """Whether the second pass takes its two rows from `by_rows` in registers, and no row is kept for another one."""
-    writes_target: bool = False
-    """Whether joined passes write rows of the target, which lie as the band's would: nothing is copied or converted."""
     converts_rows: bool = False
     """Whether `rows_kernel` writes each source row as it is read; an entry's source is then its parameters' address."""
 
@@ -155,15 +153,12 @@ class _Builder:
     def _resize(self, first: Value, last: Value) -> None:
         """Rows `first` to `last` of one window, a band at a time."""
         code, kernel = self._code, self._kernel
-        if kernel.writes_target:
-            self._both_passes(first, last, lambda row: self._at(self._target, row, self._fields["target_row"]))
-            return
         if kernel.keeps_rows:
             code.store(self._entry("row_firsts", first), self._next_row, 8)
         with code.loop(first, last, BAND_ROWS) as begin:
             end = code.smaller(code.add(begin, BAND_ROWS), last)
             if kernel.joins_passes:
-                self._both_passes(begin, end, lambda row: self._band_row(code.binary("sub", row, begin)))
+                self._both_passes(begin, end)
             elif kernel.columns_first:
                 with code.loop(begin, end) as row:
                     self._fill_ring(row)
@@ -273,8 +268,8 @@ class _Builder:
 
     # One step: two source rows along x and down y in registers
 
-    def _both_passes(self, begin: Value, end: Value, row_address: Callable[[Value], Value]) -> None:
-        """Rows `begin` to `end` of the result to their addresses."""
+    def _both_passes(self, begin: Value, end: Value) -> None:
+        """Rows `begin` to `end` of the result."""
         code, fields, rule, second = self._code, self._fields, self._kernel.by_rows, self._kernel.down
         assert rule is not None, "passes are joined over rows"
         assert isinstance(second, RowPairPass), "it takes two rows"
@@ -283,7 +278,7 @@ class _Builder:
             taps = self._taps("row", row)
             weights = second.weights(code, taps)
             offsets = [code.multiply(taps.index(code, tap), fields["row_stride"]) for tap in range(2)]
-            start_of_row = row_address(row)
+            start_of_row = self._band_row(code.binary("sub", row, begin))
             with code.loop(0, fields["planes"]) as plane:
                 start = self._at(self._source, plane, fields["plane_stride"])
                 rows = [code.at(start, offset) for offset in offsets]
@@ -293,11 +288,7 @@ class _Builder:
                     upper, lower = (rule.step(code, address, tables, x) for address in rows)
                     pixels = second.joined(code, upper, lower, weights)
                     place = self._at(into, x, nbytes * rule.out_step)
-                    if self._kernel.writes_target:
-                        used = rule.pixels * self._kernel.channels
-                        code.store_some(pixels, place, [lane < used for lane in range(pixels.lanes)])
-                    else:
-                        code.store(pixels, place, 1)
+                    code.store(pixels, place, 1)
 
     # The passes
 

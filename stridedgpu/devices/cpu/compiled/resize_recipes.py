@@ -28,7 +28,7 @@ from .jit import CompiledFunction, LoopError, loop_of
 from .relayout import loop_call, plan_relayout
 from .resize_kernel import BAND_ROWS, GEOMETRY, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
-from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, PairRows, WordRows
+from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, TapRows
 from .resize_tables import FilterAxes, filter_axes, filter_tables, numpy_tables, scratch_fields
 
 __all__ = ["Recipe", "Recipes", "why_numpy"]
@@ -130,43 +130,37 @@ def _weighs_colours(problem: ResizeProblem, taps: WindowTaps) -> bool:
 # The kernel
 
 
-def instructions() -> tuple[bool, bool, bool]:
-    """What this processor has: 32 products of 16 bits at once; sums of pairs of products; shuffles of 128 bytes."""
+def instructions() -> tuple[bool, bool]:
+    """What this processor has: sums of pairs of products; shuffles of 128 bytes."""
     features = policy().target.features
-    return "avx512bw" in features, "avx2" in features, {"avx512bw", "avx512vbmi"} <= features
+    return "avx2" in features, {"avx512bw", "avx512vbmi"} <= features
 
 
 def _window_kernel(
     problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, columns_first: bool, converts_rows: bool
 ) -> ResizeKernel:
     """The kernel of a window whose tables NumPy makes."""
-    widest, pairs, permutes = instructions()
+    pairs, permutes = instructions()
     arithmetic = taps.arithmetic
     if arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8":
         if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
-            sums = PairPass("i8", "i16", 1, Finish.KEPT, 0, pairs=False, widest=False)  # its types alone are read
             return ResizeKernel(
-                sums,
+                PairPass("i8", "i16", 1, Finish.KEPT, 0, pairs=False),  # its types alone are read
                 RowPairPass("i16", "i8", weighted=False),
                 shape.channels,
                 shape.step,
-                by_rows=HalfRows(shape.channels, widest),
+                by_rows=HalfRows(shape.channels),
                 joins_passes=not converts_rows,
-                # Without AVX-512, a store of some bytes is one of each byte.
-                writes_target=widest and not converts_rows and _keeps_pixels(problem, shape.channels),
                 converts_rows=converts_rows,
             )
         # The mean of four bytes is INTER_LINEAR with weights of one half.
         arithmetic = Arithmetic.OPENCV_LINEAR
     copies = taps.columns.copies, taps.rows.copies
-    copies = copies if columns_first else copies[::-1]
-    passes = passes_of(arithmetic, problem.conversion.source, copies, pairs=pairs, widest=widest)
-    by_rows: PairRows | WordRows | None = None
+    passes = passes_of(arithmetic, problem.conversion.source, copies if columns_first else copies[::-1], pairs=pairs)
+    by_rows: TapRows | None = None
     if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
-        if shape.channels > 1 and 2 * shape.step <= WORD_BYTES:
-            by_rows = WordRows(shape.channels, widest, shape.step)
-        elif shape.step == 1:
-            by_rows = PairRows(1, widest, 1)
+        if shape.step == 1 or (shape.channels > 1 and 2 * shape.step <= WORD_BYTES):
+            by_rows = TapRows(shape.channels, shape.step)
         if by_rows is not None and permutes:
             by_rows = replace(by_rows, windows=_windows(taps.columns, by_rows))
     return ResizeKernel(
@@ -182,19 +176,10 @@ def _window_kernel(
 
 
 def _filter_kernel(problem: ResizeProblem, shape: RowShape, *, columns_first: bool) -> ResizeKernel:
-    """The kernel of Pillow's filters over bytes, one for all geometries."""
-    widest, pairs, _ = instructions()
-    copies, element = (False, False), problem.conversion.source
-    passes = passes_of(Arithmetic.FIXED_POINT, element, copies, pairs=pairs, widest=widest)
+    """The kernel of filters over bytes, one for all geometries."""
+    pairs, _ = instructions()
+    passes = passes_of(Arithmetic.FIXED_POINT, problem.conversion.source, (False, False), pairs=pairs)
     return ResizeKernel(*passes, shape.channels, shape.step, columns_first)
-
-
-def _keeps_pixels(problem: ResizeProblem, channels: int) -> bool:
-    """Whether rows of the target are resized pixels as they are: `channels` interleaved, without gaps, of one type."""
-    conversion, layout = problem.conversion, problem.target.layout
-    if not conversion.is_bitwise_copy or conversion.channels is not None or layout.sizes[1] != channels:
-        return False
-    return layout.strides[3] == channels and (channels == 1 or layout.strides[1] == 1)
 
 
 def _halves(taps: WindowTaps, channels: int) -> bool:
@@ -203,7 +188,7 @@ def _halves(taps: WindowTaps, channels: int) -> bool:
     in_order = np.array_equal(columns.starts, columns.starts[0] + 2 * np.arange(columns.count))
     whole = all(axis.counts.min() == axis.counts.max() == axis.most == 2 for axis in (columns, taps.rows))
     inside = columns.first <= columns.starts[0] and columns.starts[-1] + 2 <= columns.stop
-    return in_order and whole and bool(inside) and columns.count >= HalfRows(channels, widest=False).pixels
+    return in_order and whole and bool(inside) and columns.count >= HalfRows(channels).pixels
 
 
 def _share_few_rows(rows: AxisTaps) -> bool:
@@ -212,7 +197,7 @@ def _share_few_rows(rows: AxisTaps) -> bool:
     return stop - first >= policy().resize.joined_rows * rows.count
 
 
-def _windows(columns: AxisTaps, rows: PairRows | WordRows) -> int:
+def _windows(columns: AxisTaps, rows: TapRows) -> int:
     """The fewest windows that have the taps of each step of a pass; 0 if more would take longer than single loads."""
     (first, stop), step = columns.reach, rows.step_elements
     if (stop - first - 1) * step + rows.channels < WINDOW_BYTES:
@@ -352,7 +337,7 @@ class Recipes:
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
         scratch = scratch_fields(kernel, elements, unit, shape.planes, tables.ring_rows, pitch)
         step = 0 if shape.planes > 1 else kernel.out_step
-        moves = self._band_moves(0 if kernel.writes_target else height, width, step, scratch["band_pitch"])
+        moves = self._band_moves(height, width, step, scratch["band_pitch"])
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,

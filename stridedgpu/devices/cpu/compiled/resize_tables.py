@@ -32,7 +32,7 @@ from .ir import LINE_BYTES, Code, Value
 from .jit import loop_of
 from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
-from .resize_rows import WINDOW_BYTES, WORD_BYTES, WORD_LANES, HalfRows, PairRows, RowPass, WordRows
+from .resize_rows import WINDOW_BYTES, WORD_SUMS, RowPass, TapRows
 
 __all__ = [
     "FilterAxes",
@@ -155,23 +155,18 @@ def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
     loads, those near the end of a row begin earlier: the weights of a pair change places, since that of the other tap
     is 0, and `counts` are the bits by which a word is shifted.
     """
-    if isinstance(rule, HalfRows):
+    if not isinstance(rule, TapRows):
         return pairs
-    assert isinstance(rule, (PairRows, WordRows)), "there are no others"
     fill = -len(pairs.counts) % rule.pixels
     places = np.pad(pairs.indices[:, 0, 0], (0, fill), "edge")
     weights = np.pad(pairs.weights[:, 0, 0], (0, fill))
-    if isinstance(rule, WordRows):
-        # Eight pixels at a time, the even ones before the odd ones, each weight for every element of its pixel.
-        weights = np.repeat(weights.reshape(-1, 4, 2).transpose(0, 2, 1).reshape(-1), WORD_LANES)
-        begins = np.minimum(places, elements - WORD_BYTES)
-        shifts = (places - begins) * 8
-    else:
-        begins = np.minimum(places, elements - 2)
-        weights = np.where(begins < places, weights << 16, weights)
-        weights = weights.reshape(-1, 4, 2, 4).transpose(0, 2, 1, 3).reshape(-1)
-        shifts, places = pairs.counts, begins
-    weights = np.ascontiguousarray(weights)
+    begins = np.minimum(places, elements - rule.pixel_bytes)
+    shifts = (places - begins) * 8
+    if rule.word_pixels > 1:
+        weights, places = np.where(begins < places, weights << 16, weights), begins
+    # One for each sum, and of each step the even words before the odd ones.
+    words = np.repeat(weights, rule.out_step).reshape(-1, 4, 2, WORD_SUMS)
+    weights = np.ascontiguousarray(words.transpose(0, 2, 1, 3).reshape(-1))
     if not rule.windows:
         return _Groups(shifts, begins.reshape(-1, 1, 1), weights)
     # `counts` are the places of each byte of a pixel in its window, `indices` where the window begins. Bytes behind the
