@@ -361,8 +361,8 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     alive: list[bool] = []
     made_by, run = resize_recipes.Recipes.prepared, compiled_resize._Entries.run
 
-    def made(recipes: Any, window: Any) -> Any:
-        recipe = made_by(recipes, window)
+    def made(*arguments: Any) -> Any:
+        recipe = made_by(*arguments)
         tables.append(weakref.ref(recipe.kept[0]))
         return recipe
 
@@ -374,8 +374,8 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     monkeypatch.setattr(compiled_resize._Entries, "run", running)
     image = np.random.default_rng(3).integers(0, 256, (61, 67, 3), dtype=np.uint8)
     boxes = [(0, 0, 40 + number, 50 + number) for number in range(5)]
-    few = policy()._replace(resize=policy().resize._replace(most_geometries=1))
-    with using(few), picking_by("compiled, 1 thread"):
+    monkeypatch.setattr(resize_recipes, "MOST_GEOMETRIES", 1)
+    with picking_by("compiled, 1 thread"):
         cut = sg.gather_crops([image] * 5, None, (19, 23), dims="HWC", boxes=boxes, interpolation="pillow-bilinear")
     assert alive == [True] * 5
     with picking_by("NumPy"):

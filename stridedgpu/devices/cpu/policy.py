@@ -346,9 +346,6 @@ class ResizePolicy(NamedTuple):
     joined_rows: float = 1.5
     """Source rows for each row of the result from which on OpenCV's two passes are one: most rows are read once."""
 
-    most_geometries: int = 256
-    """Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""
-
 
 class Policy(NamedTuple):
     """All thresholds of a processor, by what they decide."""

@@ -58,8 +58,7 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
 
 def compiled_resize(plan: CpuPlan[ResizeProblem]) -> ResizeMove | None:
     """A plan's windows by compiled loops, the others by NumPy; None where no loop converts its elements."""
-    problem: ResizeProblem = plan.problem
-    return _Windows(problem) if can_compile(problem.conversion) else None
+    return _Windows(plan.problem) if can_compile(plan.problem.conversion) else None
 
 
 class _Entries:
@@ -80,17 +79,16 @@ class _Entries:
             raise DeviceError("The CPU has no memory left for the rows between the passes of a resize.")
 
 
-class _Alike(NamedTuple):
-    """Windows over images `step` bytes apart, for a number of threads: their recipe, and entries that no call uses.
+class _Batch(NamedTuple):
+    """The windows of a call with their recipes, and the one that all have which fill the target; None if they differ.
 
-    `recipe` is None for windows that differ, and for those with borders.
+    `ready` are entries of that recipe that no call uses, by the step of images in one buffer and the threads.
     """
 
     windows: Sequence[ResizeWindow]
-    step: int
-    threads: int
-    recipe: Recipe | None
-    entries: list[_Entries]
+    recipes: Sequence[Recipe | None]
+    uniform: Recipe | None
+    ready: dict[tuple[int, int], list[_Entries]]
 
 
 class _Windows:
@@ -98,10 +96,8 @@ class _Windows:
 
     def __init__(self, problem: ResizeProblem) -> None:
         """Store the problem; geometries are prepared on first use."""
-        self._problem = problem
-        self._recipes, self._borders = Recipes(problem), Borders(problem)
-        self._latest: tuple[Sequence[ResizeWindow], list[Recipe | None]] = ((), [])
-        self._alike = _Alike((), 0, 0, None, [])
+        self._problem, self._recipes, self._borders = problem, Recipes(problem), Borders(problem)
+        self._latest = _Batch((), (), None, {})
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
         sample, _, down, right = layout.strides
         self._steps = sample * itemsize, down * itemsize, right * itemsize
@@ -109,34 +105,58 @@ class _Windows:
 
     def __call__(self, windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located) -> None:
         """Write every window."""
+        batch = self._latest
+        if windows is not batch.windows:
+            batch = self._batch(windows)
+        if batch.uniform is not None and isinstance(sources, EvenlyLocated):
+            self._run_uniform(batch, batch.uniform, sources, target)
+        else:
+            self._run(batch, sources, target)
+
+    def _batch(self, windows: Sequence[ResizeWindow]) -> _Batch:
+        """The recipes of windows. A plan's are a tuple, which later calls know without a hash of each window."""
+        recipes = [self._recipes.of(window) for window in windows]
+        first = recipes[0] if recipes else None
+        fills = first is not None and first.place == (0, 0, *self._size)
+        batch = _Batch(windows, recipes, first if fills and all(other is first for other in recipes) else None, {})
+        if isinstance(windows, tuple):
+            self._latest = batch
+        return batch
+
+    def _run_uniform(self, batch: _Batch, recipe: Recipe, sources: EvenlyLocated, target: Located) -> None:
+        """Write windows of one recipe from images at even steps; their entries serve later calls."""
         buffer, start = target
-        if isinstance(sources, EvenlyLocated):
-            alike = self._alike
-            if windows is not alike.windows or sources.step != alike.step or get_num_threads() != alike.threads:
-                alike = self._alike_of(windows, sources)
-            if alike.recipe is not None:
-                try:
-                    entries = alike.entries.pop()
-                except IndexError:
-                    entries = self._entries_of(alike.recipe, sources)
-                entries.run(sources.buffer.address + sources.start, buffer.address + start)
-                alike.entries.append(entries)
-                return
-        batch = buffer.address + start + self._base
-        sample, down, right = self._steps
+        key = sources.step, get_num_threads()
+        ready = batch.ready.get(key)
+        if ready is None:
+            ready = batch.ready[key] = []
+        try:
+            entries = ready.pop()
+        except IndexError:
+            pieces, fields = _pieces(sources.number), list[int]()
+            for number in range(sources.number):
+                begins = self._base + number * self._steps[0]
+                fields += _entries(recipe.source + number * sources.step, begins, recipe, pieces)
+            entries = _Entries(recipe.loop, fields, recipe.work * sources.number)
+        entries.run(sources.buffer.address + sources.start, buffer.address + start)
+        ready.append(entries)
+
+    def _run(self, batch: _Batch, sources: Sequence[ResizeSource], target: Located) -> None:
+        """Write windows from images anywhere; those that are left to NumPy come last."""
+        (buffer, start), (sample, down, right) = target, self._steps
+        first_pixel = buffer.address + start + self._base
         by_loop: dict[int, tuple[CompiledFunction, list[int]]] = {}
         left: list[int] = []
         kept: list[object] = []
-        work, pieces = 0, _pieces(len(windows))
-        recipes = self._recipes_of(windows)  # kept until the loops are done: another thread may evict them meanwhile
-        for number, (recipe, located) in enumerate(zip(recipes, sources, strict=True)):
+        work, pieces = 0, _pieces(len(batch.windows))
+        for number, (recipe, located) in enumerate(zip(batch.recipes, sources, strict=True)):
             if recipe is None:
                 left.append(number)
                 continue
             top, first, height, width = place = recipe.place
             if (height, width) != self._size:
                 self._borders(buffer.bytes[start:], number, place)
-            begins = batch + number * sample + top * down + first * right
+            begins = first_pixel + number * sample + top * down + first * right
             if isinstance(located, FrameOperand):
                 assert recipe.rows is not None, "windows with a surface have frames"
                 parameters = recipe.rows.parameters(located.planes)
@@ -151,35 +171,7 @@ class _Windows:
         for loop, fields in by_loop.values():
             _Entries(loop, fields, work).run(0, 0)
         if left:
-            resize_located(self._problem, windows, sources, target, left)
-
-    def _alike_of(self, windows: Sequence[ResizeWindow], sources: EvenlyLocated) -> _Alike:
-        """Windows in one buffer, which are found again by their identity: their recipe, if they are whole and equal."""
-        first, *others = self._recipes_of(windows) or [None]
-        whole = first is not None and first.place == (0, 0, *self._size)
-        recipe = first if whole and all(other is first for other in others) else None
-        alike = _Alike(windows, sources.step, get_num_threads(), recipe, [])
-        if isinstance(windows, tuple):
-            self._alike = alike
-        return alike
-
-    def _entries_of(self, recipe: Recipe, sources: EvenlyLocated) -> _Entries:
-        """The entries of windows of one recipe, relative to the first image and to the target's lowest element."""
-        pieces, fields = _pieces(sources.number), list[int]()
-        for number in range(sources.number):
-            begins = self._base + number * self._steps[0]
-            fields += _entries(recipe.source + number * sources.step, begins, recipe, pieces)
-        return _Entries(recipe.loop, fields, recipe.work * sources.number)
-
-    def _recipes_of(self, windows: Sequence[ResizeWindow]) -> list[Recipe | None]:
-        """The recipe of each window. Those of a tuple are found again by its identity, without a hash of each."""
-        latest, known = self._latest
-        if windows is latest:
-            return known
-        recipes = [self._recipes.of(window) for window in windows]
-        if isinstance(windows, tuple):
-            self._latest = windows, recipes
-        return recipes
+            resize_located(self._problem, batch.windows, sources, target, left)
 
 
 def _entries(source: int, target: int, recipe: Recipe, pieces: int) -> list[int]:

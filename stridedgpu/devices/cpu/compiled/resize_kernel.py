@@ -22,7 +22,7 @@ from .ir import Code, Value, vector_type
 from .resize_passes import Pass, RowPairPass, Taps, divided_by_alpha, premultiplied
 from .resize_rows import ColumnTables, RowPass
 
-__all__ = ["BAND_ROWS", "ENTRY_FIELDS", "GEOMETRY", "ROWS", "ResizeKernel"]
+__all__ = ["BAND_MOVES", "BAND_ROWS", "ENTRY_FIELDS", "GEOMETRY", "MOVE", "ROWS", "ResizeKernel"]
 
 ROWS: Final = 16
 """Source rows in one step of the first pass: the lanes of a vector."""
@@ -40,7 +40,8 @@ address of the geometry; the first row of the result and the row after the last.
 The word before the entries is 0, and 1 after a thread failed to allocate its scratch memory."""
 
 _TAPS: Final = ("groups", "counts", "indices", "weights")
-_MOVE: Final = ("kernel", "parameters", "items", "source", "target")
+MOVE: Final = ("kernel", "parameters", "items", "source", "target")
+BAND_MOVES: Final = tuple(f"{rows}_{field}" for rows in ("whole", "rest") for field in MOVE)
 
 GEOMETRY: Final = (
     *("allocate", "free", "scratch_bytes"),
@@ -48,7 +49,7 @@ GEOMETRY: Final = (
     *(f"column_{field}" for field in _TAPS),
     *(f"row_{field}" for field in (*_TAPS, "firsts", "ends")),
     *("ring_mask", "ring_pitch", "unit", "outputs_at", "ring_at", "band_at", "target_row"),
-    *(f"{rows}_{field}" for rows in ("whole", "rest") for field in _MOVE),
+    *BAND_MOVES,
     *("band_pitch", "factor", "rows_kernel", "rows_at", "rows_pitch"),
 )
 """64-bit fields that all windows of one geometry share, in memory order.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache, partial
 from operator import itemgetter
-from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -26,14 +25,18 @@ from .conversion import can_compile
 from .frames import RowLoop, row_loop
 from .jit import CompiledFunction, LoopError, loop_of
 from .relayout import loop_call, plan_relayout
-from .resize_kernel import BAND_ROWS, GEOMETRY, ROWS, ResizeKernel
+from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, TapRows
-from .resize_tables import FilterAxes, filter_axes, filter_tables, numpy_tables, scratch_fields
+from .resize_tables import FilterAxes, filter_axes, scratch_fields, window_tables
+from .worker_pool import LoopCall
 
 __all__ = ["Recipe", "Recipes", "why_numpy"]
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
+
+MOST_GEOMETRIES: Final = 256
+"""Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""
 
 _WIDEST_ELEMENT: Final = 8
 """Bytes of the widest element in a vector's lane."""
@@ -77,15 +80,15 @@ class RowShape:
 
 def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
     """None if a window's loops are compiled; else the reason why NumPy resizes it."""
-    return _why_numpy(problem, window, RowShape.of(window.layout), filter_axes(problem, window))
+    choice = _choice(problem, window)
+    return choice if isinstance(choice, str) else None
 
 
-def _why_numpy(
-    problem: ResizeProblem, window: ResizeWindow, shape: RowShape | None, axes: FilterAxes | None
-) -> str | None:
-    """The same for rows of a shape; windows whose tables a compiled loop makes have `axes`."""
+def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, FilterAxes | WindowTaps] | str:
+    """The shape of a window's rows and its taps, or the reason why NumPy resizes it."""
     conversion, surface = problem.conversion, window.surface
     _, _, height, width = problem.visible(window)
+    shape = RowShape.of(window.layout)
     if not height or not width:
         return "nothing of the picture is seen"
     if not can_compile(conversion):
@@ -96,9 +99,9 @@ def _why_numpy(
         return f"pictures with steps of {window.layout.strides} elements along C, H, W are left to NumPy"
     if shape.elements < ROWS:
         return f"pictures with less than {ROWS} elements in a row are left to NumPy"
-    if axes is not None:
-        return None
-    taps = problem.taps(window)
+    taps = filter_axes(problem, window) or problem.taps(window)
+    if isinstance(taps, FilterAxes):
+        return shape, taps
     if surface is not None and not taps.columns_first:
         return "frames whose rows are resized first are left to NumPy"
     if surface is not None and row_loop(surface, _columns_of_frame(taps.columns.reach, surface)) is None:
@@ -111,7 +114,7 @@ def _why_numpy(
             kernel = mixing_kernel(band) if isinstance(band, ChannelMatrixProblem) else None
             if isinstance(kernel, str):
                 return kernel
-    return None
+    return shape, taps
 
 
 def _columns_of_frame(reach: tuple[int, int], surface: FrameSurface) -> tuple[int, int]:
@@ -136,13 +139,17 @@ def instructions() -> tuple[bool, bool]:
     return "avx2" in features, {"avx512bw", "avx512vbmi"} <= features
 
 
-def _window_kernel(
-    problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, columns_first: bool, converts_rows: bool
+def _kernel(
+    problem: ResizeProblem, taps: FilterAxes | WindowTaps, shape: RowShape, *, converts_rows: bool
 ) -> ResizeKernel:
-    """The kernel of a window whose tables NumPy makes."""
+    """The kernel of a window; that of filters over bytes serves all geometries."""
     pairs, permutes = instructions()
+    element, columns_first = problem.conversion.source, taps.columns_first
+    if isinstance(taps, FilterAxes):
+        passes = passes_of(Arithmetic.FIXED_POINT, element, (False, False), pairs=pairs)
+        return ResizeKernel(*passes, shape.channels, shape.step, columns_first)
     arithmetic = taps.arithmetic
-    if arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8":
+    if arithmetic is Arithmetic.OPENCV_QUARTER and element.name == "uint8":
         if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
             return ResizeKernel(
                 PairPass("i8", "i16", 1, Finish.KEPT, 0, pairs=False),  # its types alone are read
@@ -156,7 +163,7 @@ def _window_kernel(
         # The mean of four bytes is INTER_LINEAR with weights of one half.
         arithmetic = Arithmetic.OPENCV_LINEAR
     copies = taps.columns.copies, taps.rows.copies
-    passes = passes_of(arithmetic, problem.conversion.source, copies if columns_first else copies[::-1], pairs=pairs)
+    passes = passes_of(arithmetic, element, copies if columns_first else copies[::-1], pairs=pairs)
     by_rows: TapRows | None = None
     if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
         if shape.step == 1 or (shape.channels > 1 and 2 * shape.step <= WORD_BYTES):
@@ -173,13 +180,6 @@ def _window_kernel(
         joins_passes=by_rows is not None and not converts_rows and _share_few_rows(taps.rows),
         converts_rows=converts_rows,
     )
-
-
-def _filter_kernel(problem: ResizeProblem, shape: RowShape, *, columns_first: bool) -> ResizeKernel:
-    """The kernel of filters over bytes, one for all geometries."""
-    pairs, _ = instructions()
-    passes = passes_of(Arithmetic.FIXED_POINT, problem.conversion.source, (False, False), pairs=pairs)
-    return ResizeKernel(*passes, shape.channels, shape.step, columns_first)
 
 
 def _halves(taps: WindowTaps, channels: int) -> bool:
@@ -215,34 +215,19 @@ def _windows(columns: AxisTaps, rows: TapRows) -> int:
 # Bands
 
 
-class _BandMove(NamedTuple):
-    """What moves some finished rows to the target, as fields of a geometry, and the objects that keep it alive."""
+def _band_call(problem: ResizeProblem, rows: int, width: int, step: int, pitch: int) -> LoopCall:
+    """What moves finished rows to the target, to its lowest element.
 
-    fields: dict[str, int]
-    kept: tuple[object, ...] = ()
-
-
-def _band_move(problem: ResizeProblem, kind: str, rows: int, width: int, step: int, pitch: int) -> _BandMove:
-    """The move of `rows` rows of pixels `step` elements apart, or of planes if that is 0.
-
-    `kind` begins the names of its fields: "whole" for those of a whole band, or "rest".
+    Their pixels are `step` elements apart, or they are planes if that is 0.
     """
-    names = [field for field in GEOMETRY if field.startswith(f"{kind}_")]
-    if not rows:
-        return _BandMove(dict.fromkeys(names, 0))
     band = _band_problem(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
-    first = _placed(problem, rows, width).first_offset * problem.conversion.target.itemsize
     if isinstance(band, ChannelMatrixProblem):
         kernel = mixing_kernel(band)
         assert not isinstance(kernel, str), "bands that no compiled loop mixes are left to NumPy"
-        call = mixing_call(band, kernel)
-    else:
-        move = plan_relayout(band)
-        assert move is not None, "the conversion can be compiled, and there are pixels"
-        call = loop_call(move)
-    source, target = call.offsets
-    numbers = call.loop.address, call.parameters, call.items, source, first + target
-    return _BandMove(dict(zip(names, numbers, strict=True)), (call,))
+        return mixing_call(band, kernel)
+    call = plan_relayout(band)
+    assert call is not None, "the conversion can be compiled, and there are pixels"
+    return loop_call(call)
 
 
 def _band_problem(
@@ -290,54 +275,35 @@ class Recipes:
     def __init__(self, problem: ResizeProblem) -> None:
         """Store the problem."""
         self._problem = problem
-        self._known: dict[ResizeWindow, Recipe | None] = {}
-        self._evicting = Lock()
-        self._moves: dict[tuple[int, ...], tuple[_BandMove, _BandMove]] = {}
+        self.of = lru_cache(MOST_GEOMETRIES)(self._of)
+        self._band_call = lru_cache(MOST_GEOMETRIES)(partial(_band_call, problem))
 
-    def of(self, window: ResizeWindow) -> Recipe | None:
+    def _of(self, window: ResizeWindow) -> Recipe | None:
         """The recipe of a window; None if NumPy resizes it."""
+        choice = _choice(self._problem, window)
         try:
-            return self._known[window]
-        except KeyError:
-            try:
-                recipe = self.prepared(window)
-            except LoopError:
-                recipe = None
-            with self._evicting:
-                if len(self._known) >= policy().resize.most_geometries:
-                    del self._known[next(iter(self._known))]
-                self._known[window] = recipe
-            return recipe
-
-    def prepared(self, window: ResizeWindow) -> Recipe | None:
-        """Choose the kernel of a window's geometry and build its tables; None if NumPy resizes it."""
-        problem, shape, width = self._problem, RowShape.of(window.layout), window.layout.sizes[2]
-        axes = filter_axes(problem, window)
-        if shape is None or _why_numpy(problem, window, shape, axes) is not None:
+            return None if isinstance(choice, str) else self.prepared(window, *choice)
+        except LoopError:
             return None
+
+    def prepared(self, window: ResizeWindow, shape: RowShape, taps: FilterAxes | WindowTaps) -> Recipe:
+        """Choose the kernel of a window's geometry and build its tables."""
+        problem, place, surface = self._problem, self._problem.visible(window), window.surface
+        columns = shape.columns(taps.columns.reach, window.layout.sizes[2])
         rows: RowLoop | None = None
-        if axes is not None:
-            columns, products = shape.columns(axes.columns.reach, width), axes.products
-            kernel = _filter_kernel(problem, shape, columns_first=axes.columns_first)
-            tables = filter_tables(problem.rule.interpolation, axes, kernel, columns, mirrored=shape.mirrored)
-        else:
-            taps = problem.taps(window)
-            columns, products = shape.columns(taps.columns.reach, width), taps.products
-            if window.surface is not None:
-                columns = _columns_of_frame(taps.columns.reach, window.surface)
-                rows = row_loop(window.surface, columns)
-            kernel = _window_kernel(
-                problem, taps, shape, columns_first=taps.columns_first, converts_rows=rows is not None
-            )
-            tables = numpy_tables(taps, kernel, columns, mirrored=shape.mirrored)
-        loop = loop_of(kernel)
-        place, itemsize = problem.visible(window), problem.conversion.source.itemsize
+        if surface is not None:
+            columns = _columns_of_frame(taps.columns.reach, surface)
+            rows = row_loop(surface, columns)
+        kernel = _kernel(problem, taps, shape, converts_rows=rows is not None)
+        tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=shape.mirrored)
+        loop, itemsize = loop_of(kernel), problem.conversion.source.itemsize
         height, width = place[2:]
         elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
         scratch = scratch_fields(kernel, elements, unit, shape.planes, tables.ring_rows, pitch)
-        step = 0 if shape.planes > 1 else kernel.out_step
-        moves = self._band_moves(height, width, step, scratch["band_pitch"])
+        moves, moved = self._band_fields(
+            height, width, 0 if shape.planes > 1 else kernel.out_step, scratch["band_pitch"]
+        )
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
@@ -353,26 +319,27 @@ class Recipes:
             "rows_pitch": pitch,
             **scratch,
             **tables.fields,
-            **moves[0].fields,
-            **moves[1].fields,
+            **moves,
         }
         packed = (ctypes.c_int64 * len(GEOMETRY))(*_IN_ORDER(fields))
         start = (1 - columns[1] if shape.mirrored else columns[0]) * shape.step
         source = (window.layout.offset - window.layout.first_offset + start) * itemsize
-        kept, work = (packed, tables, moves), products * problem.channels
+        kept, work = (packed, tables, moved), taps.products * problem.channels
         return Recipe(loop, ctypes.addressof(packed), place, source, work, rows, kept)
 
-    def _band_moves(self, height: int, width: int, step: int, pitch: int) -> tuple[_BandMove, _BandMove]:
-        """The moves of a whole band and of the remaining rows of `height`, from scratch memory to the target."""
-        key = (height, width, step, pitch)
-        moves = self._moves.get(key)
-        if moves is None:
-            whole = _band_move(self._problem, "whole", BAND_ROWS if height >= BAND_ROWS else 0, width, step, pitch)
-            moves = whole, _band_move(self._problem, "rest", height % BAND_ROWS, width, step, pitch)
-            if len(self._moves) >= policy().resize.most_geometries:
-                self._moves.clear()
-            self._moves[key] = moves
-        return moves
+    def _band_fields(self, height: int, width: int, step: int, pitch: int) -> tuple[dict[str, int], list[LoopCall]]:
+        """The fields of the moves of a whole band and of the remaining rows of `height`, with what they refer to."""
+        fields, calls = dict.fromkeys(BAND_MOVES, 0), list[LoopCall]()
+        for kind, rows in (("whole", min(height, BAND_ROWS)), ("rest", height % BAND_ROWS)):
+            if rows == 0 or (kind == "whole" and rows < BAND_ROWS):
+                continue
+            call = self._band_call(rows, width, step, pitch)
+            calls.append(call)
+            source, target = call.offsets
+            first = _placed(self._problem, rows, width).first_offset * self._problem.conversion.target.itemsize
+            numbers = call.loop.address, call.parameters, call.items, source, first + target
+            fields |= {f"{kind}_{name}": number for name, number in zip(MOVE, numbers, strict=True)}
+        return fields, calls
 
 
 @cache

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from .ir import LINE_BYTES, Code, Value, vector_type
-from .resize_passes import packed_words, pair_products
+from .resize_passes import packed_words, pair_products, widest
 from .shuffles import joined
 
 __all__ = ["WINDOW_BYTES", "WORD_BYTES", "WORD_SUMS", "ColumnTables", "HalfRows", "RowPass", "TapRows"]
@@ -186,14 +186,18 @@ class HalfRows(RowPass):
         start = code.at(row, code.load("i64", code.at(tables.indices, code.multiply(x, 16)), 8))
         vectors = [code.load(vector_type(half, "i8"), code.at(start, place), 1) for place in (0, nbytes - half)]
         both = code.shuffle(vectors[0], vectors[1], range(2 * half))
+        terms = [self._bytes(tap, behind=nbytes - half) for tap in range(2)]
+        if widest():
+            # One instruction adds neighbouring bytes.
+            ordered = code.shuffle(both, None, [max(byte, 0) for pair in zip(*terms, strict=True) for byte in pair])
+            words, ones = vector_type(_SUMS, "i16"), code.full(ordered.type, 1)
+            return code.call("llvm.x86.avx512.pmaddubs.w.512", words, ordered, ones, needs="avx512bw")
         zeros, zero = code.full(both.type, 0), both.lanes
-        words = []
-        for tap in range(2):
-            term = self._bytes(tap, behind=nbytes - half)
-            words.append(
-                code.shuffle(both, zeros, [lane for byte in term for lane in (byte if byte >= 0 else zero, zero)])
-            )
-        return code.add(*(code.recast(vector, "i16") for vector in words))
+        wide = [
+            code.shuffle(both, zeros, [lane for byte in term for lane in (byte if byte >= 0 else zero, zero)])
+            for term in terms
+        ]
+        return code.add(*(code.recast(vector, "i16") for vector in wide))
 
     def _bytes(self, tap: int, behind: int) -> list[int]:
         """The byte of a tap for each sum, of two vectors of which the second begins at `behind`; -1 without a pixel."""

@@ -40,9 +40,8 @@ __all__ = [
     "Tables",
     "filter_axes",
     "filter_table",
-    "filter_tables",
-    "numpy_tables",
     "scratch_fields",
+    "window_tables",
 ]
 
 
@@ -52,6 +51,20 @@ class Tables(NamedTuple):
     fields: dict[str, int]
     ring_rows: int
     kept: tuple[object, ...]
+
+
+def window_tables(
+    interpolation: Interpolation,
+    taps: FilterAxes | WindowTaps,
+    kernel: ResizeKernel,
+    columns: tuple[int, int],
+    *,
+    mirrored: bool,
+) -> Tables:
+    """The tables of a window, for rows of which the columns from a first to a last one are read."""
+    if isinstance(taps, FilterAxes):
+        return _filter_tables(interpolation, taps, kernel, columns, mirrored=mirrored)
+    return _numpy_tables(taps, kernel, columns, mirrored=mirrored)
 
 
 def _tables(kernel: ResizeKernel, mask: int, fields: dict[str, int], *kept: object) -> Tables:
@@ -91,7 +104,7 @@ class _Groups(NamedTuple):
         return {f"{axis}_groups": int(self.indices.shape[1]), **arrays}
 
 
-def numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool) -> Tables:
+def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool) -> Tables:
     """The tables of any rule, for rows of which the columns from a first to a last one are read."""
     first, last = columns
     along = _groups(taps.columns, kernel.along, taps.arithmetic)
@@ -253,7 +266,7 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
     )
 
 
-def filter_tables(
+def _filter_tables(
     interpolation: Interpolation, axes: FilterAxes, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool
 ) -> Tables:
     """The tables of filters: source rows that are read follow each other without a gap."""
