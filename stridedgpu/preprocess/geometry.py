@@ -139,14 +139,6 @@ def _coordinates(values: Any, width: int, name: str) -> Coordinates:
     return array
 
 
-def moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> NDArray[Any]:
-    """Boxes or points moved with their image, in their own type if that is a float, else in float32."""
-    if hasattr(values, "numpy") and not isinstance(values, np.ndarray):
-        values = values.numpy()
-    is_float = isinstance(values, np.ndarray) and values.dtype.kind == "f"
-    return move(values).astype(values.dtype if is_float else np.float32, copy=False)
-
-
 def placement_of(step: Declaration, sizes: tuple[int, int], chance: Chance | None) -> Placement:
     """Where an image of `sizes` (height, width) goes; without `chance` nothing is random."""
     height, width = sizes

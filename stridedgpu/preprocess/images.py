@@ -1,4 +1,4 @@
-"""A step's inputs as operands: a batch, one image of a list, a frame, or a mask; in the declared mode and clipped.
+"""A step's inputs as operands: a batch, one image of a list, or a frame; in the declared mode and clipped.
 
 Pillow's images have a mode, arrays have channels:
 
@@ -113,7 +113,7 @@ def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> 
     With `turns` the EXIF orientation is applied. RGB shares the image's memory where Pillow can. Raises `LayoutError`
     for a mode that Pillow does not convert.
     """
-    turned = _upright(image) if turns else image
+    turned = upright(image) if turns else image
     if turned.mode in DEEP_MODES:
         samples = np.asarray(turned)
         return samples if mode == "gray" else np.broadcast_to(samples[..., None], (*samples.shape, 3))
@@ -131,7 +131,7 @@ def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> 
         raise LayoutError(f"it has Pillow's mode {image.mode!r}, which does not become {mode!r}: {problem}.") from None
 
 
-def _upright(image: PillowImage) -> PillowImage:
+def upright(image: PillowImage) -> PillowImage:
     """The image rotated and mirrored by its EXIF orientation; the image itself if it is upright."""
     if image.getexif().get(ORIENTATION, 1) == 1:
         return image
@@ -305,21 +305,6 @@ def memory_of(images: Sequence[Image]) -> dict[str, Operand]:
         else:
             named[f"image {row}"] = image
     return named
-
-
-def mask_operand(value: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
-    """A mask with the axes C (1), H, W: an array (H, W) of any type, or a Pillow image, whose palette is left out.
-
-    Raises `LayoutError` unless it has the sizes of its image.
-    """
-    if is_pillow_image(value):
-        pixels: Pixels = decoded("the mask", lambda: np.asarray(_upright(value) if turns else value))
-        mask = operand_of_array(pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels)
-    else:
-        mask, _ = operand_of(value)
-    if mask.layout.sizes != sizes:
-        raise LayoutError(f"the mask has sizes {mask.layout.sizes}, and its image {sizes} (height, width).")
-    return mask.with_layout(mask.layout.unsqueezed(0))
 
 
 def _of_frame(step: Declaration, frame: FrameOperand, device: str) -> Image:

@@ -31,6 +31,7 @@ from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer, packed_strides
 
+from .annotations import moved_annotations
 from .declaration import border_values
 from .decoding import Decoder, opened_mask
 from .prefetch import prefetch
@@ -338,12 +339,12 @@ class BatchMaker:
         if not self._step.annotations:
             return kept
         columns = {row.number: dict(zip(self._source.form.beside, row.columns, strict=True)) for row in kept}
-        mask = self._step.mask
-        if mask is not None:
-            for values in columns.values():
-                values[mask] = _mask(values[mask])
-        numbered = replace(result, rows=list(columns))
-        moved = worker.annotations(numbered, lambda name: {number: values[name] for number, values in columns.items()})
+
+        def column_of(name: str | int) -> dict[int, Any]:
+            read = _mask if name == self._step.mask else lambda value: value
+            return {number: read(values[name]) for number, values in columns.items()}
+
+        moved = moved_annotations(self._step, worker, replace(result, rows=list(columns)), column_of)
         for name, results in moved.items():
             arrays = results.numpy() if isinstance(results, StridedTensor) else results
             for values, array in zip(columns.values(), arrays, strict=True):

@@ -21,6 +21,7 @@ from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integers, listed
 
+from .annotations import moved_annotations
 from .declaration import Declaration
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, placement_of
@@ -433,7 +434,7 @@ class Preprocess(Declaration, Generic[Output]):
         result = self._result(images, batch[self.key] if self.key is not None else keys, epoch, out)
         for annotation in self.annotations:
             _check_rows(annotation, batch[annotation], len(images))
-        moved = self._worker.annotations(result, batch.__getitem__)
+        moved = moved_annotations(self, self._worker, result, batch.__getitem__)
         replaced = {name: _alike(self._exported(values), batch[name]) for name, values in moved.items()}
         replaced[self.column] = _alike(self._exported(result.images), images) if out is None else out
         columns = dict(batch)

@@ -15,6 +15,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.thread_count import suggest_num_threads
 from stridedgpu.values.errors import LayoutError
 
+from .annotations import moved_annotations
 from .declaration import Declaration
 from .samples import Form
 from .worker import Call, Worker
@@ -97,7 +98,7 @@ def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
     images = torch.utils.dlpack.from_dlpack(result.images) if shared is None else shared.tensor(result.images)
     if form.kind is None:
         return images
-    moved = worker.annotations(result, columns.__getitem__)
+    moved = moved_annotations(step, worker, result, columns.__getitem__)
     parts = {}
     for name, values in columns.items():
         if name == form.place:

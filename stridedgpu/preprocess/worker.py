@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -39,8 +39,8 @@ from stridedgpu.values.strides import canonical_axes
 
 from .declaration import Declaration, border_values, step_conversion
 from .epochs import Chance, EpochCounter, pixel_key
-from .geometry import Placement, moved_numbers, padded_sizes, placement_of
-from .images import Image, batch_operand, image_operand, mask_operand, memory_of, pixels_in, sources_of
+from .geometry import Placement, padded_sizes, placement_of
+from .images import Image, batch_operand, image_operand, memory_of, pixels_in, sources_of
 from .windows import drawn_colours, write_coloured, write_placed
 
 _log = logging.getLogger("stridedgpu")
@@ -48,10 +48,7 @@ _log = logging.getLogger("stridedgpu")
 _USUAL_CHANNELS: Final = 3
 """The channels of a batch without usable rows, if none are declared."""
 
-Result = TypeVar("Result")
 Keys = Sequence[object] | None
-Column = Sequence[Any] | Mapping[int, Any]
-"""The values of a column by the numbers of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,58 +180,6 @@ class Worker:
             self._write(sources_of([image]), [placed], chance, target)
             single.append(StridedTensor.over(target.with_layout(target.layout.sliced(0)), "CHW"))
         return BatchResult(single, rows, placements)
-
-    def annotations(
-        self, result: BatchResult, column_of: Callable[[str | int], Column]
-    ) -> dict[str | int, StridedTensor | list[Any]]:
-        """The declared columns of a result's rows: masks as one tensor or a list of them, boxes and points as arrays.
-
-        Raises `LayoutError` for a value that does not fit its image, with its row.
-        """
-        step = self._step
-
-        def moved_boxes(placed: Placement, value: Any) -> Any:
-            return moved_numbers(value, lambda boxes: placed.boxes(boxes, step.box_format))
-
-        def moved_points(placed: Placement, value: Any) -> Any:
-            return moved_numbers(value, placed.points)
-
-        moved: dict[str | int, StridedTensor | list[Any]] = {}
-        if step.mask is not None:
-            moved[step.mask] = self._masks(result, step.mask, column_of(step.mask))
-        for name, move in ((step.boxes, moved_boxes), (step.points, moved_points)):
-            if name is not None:
-                moved[name] = _of_rows(result, name, column_of(name), move)
-        return moved
-
-    def _masks(self, result: BatchResult, name: str | int, column: Column) -> StridedTensor | list[StridedTensor]:
-        """The masks of a result's rows, moved as their images: nearest pixels, in the masks' own type."""
-        turns = self._step.exif
-        masks = _of_rows(result, name, column, lambda placed, value: mask_operand(value, placed.source, turns=turns))
-        if len({mask.element for mask in masks}) > 1:
-            raise LayoutError(f"the masks of column {name!r} are of several types; one batch has one.")
-        placements = result.placements or ()
-        if isinstance(result.images, StridedTensor):
-            size = result.images.sizes[-2], result.images.sizes[-1]
-            return StridedTensor.over(self._moved_masks(masks, placements, size), "NHW")
-        pairs = zip(masks, placements, strict=True)
-        return [
-            StridedTensor.over(self._moved_masks([mask], [placed], placed.size), "NHW")[0] for mask, placed in pairs
-        ]
-
-    def _moved_masks(self, masks: list[Operand], placements: Sequence[Placement], size: tuple[int, int]) -> Operand:
-        """Masks with axes C (1), H, W as a batch with axes N, H, W."""
-        element = masks[0].element if masks else element_type("uint8")
-        spec = MemoryOptions().allocation((len(masks), 1, *size), ("N", "C", "H", "W"), element)
-        target = spec.allocate(device_named(self.device))
-        if masks:
-            rule = None
-            if self._rule is not None:
-                nearest = "pillow-nearest" if self._rule.interpolation.is_pillow else "opencv-nearest"
-                rule = ResizeRule(interpolation_named(nearest))
-            fill = fill_bytes(self._step.mask_fill, element, 1, "mask_fill")
-            write_placed(CropSources.of_images(masks), placements, rule, conversion(element, element), fill, target)
-        return target.with_layout(target.layout.squeezed(1))
 
     def refuse(self, row: int, key: object, problem: StridedGpuError) -> None:
         """Raise the problem with the number of its row, or count the row as left out, as the step declares."""
@@ -384,20 +329,6 @@ def _in_order(layout: Layout, dims: str, order: str) -> Layout:
     """A layout with its labelled axes in another order, of which it may have some alone."""
     present = "".join(letter for letter in order if letter in dims)
     return layout.permuted(memory_axes(present, labels_of(dims, layout.ndim)))
-
-
-def _of_rows(
-    result: BatchResult, name: str | int, values: Column, move: Callable[[Placement, Any], Result]
-) -> list[Result]:
-    """`move` of each row's placement and value in a column. Raises `LayoutError` that names the row."""
-    assert result.placements is not None, "a step with annotations moves windows"
-    moved = []
-    for row, placed in zip(result.rows, result.placements, strict=True):
-        try:
-            moved.append(move(placed, values[row]))
-        except StridedGpuError as problem:
-            raise LayoutError(f"row {row} of column {name!r}: {problem}") from problem
-    return moved
 
 
 def is_sequence(values: object) -> bool:

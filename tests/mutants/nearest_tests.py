@@ -124,6 +124,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("preprocess/declaration.py", ("operations/test_channel_mixing.py", "preprocess/test_resized_step.py")),
     ("preprocess/files.py", ("preprocess/test_decoding.py", "preprocess/test_hostile_files.py")),
     ("preprocess/files.py", ("commands/test_folder_job.py",)),
+    ("preprocess/annotations.py", ("preprocess/test_loader.py", "preprocess/test_torch_loader.py")),
     ("preprocess/images.py", ("preprocess/test_modes.py", "preprocess/test_decoding.py")),
     ("preprocess/images.py", ("preprocess/test_values_of_a_step.py", "preprocess/test_frames_of_a_step.py")),
     ("preprocess/decoding.py", ("preprocess/test_hostile_files.py", "preprocess/test_pixel_memory.py")),

@@ -1,0 +1,126 @@
+"""Annotations: masks, boxes and points, columns that move with the images that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import device_named
+from stridedgpu.exchange.array_like import operand_of, operand_of_array
+from stridedgpu.operations.crops import fill_bytes
+from stridedgpu.operations.images import CropSources
+from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.problems.resize_problem import ResizeRule
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.errors import LayoutError, StridedGpuError
+from stridedgpu.values.interpolation import interpolation_named
+
+from .declaration import Declaration
+from .geometry import Coordinates, Placement
+from .images import decoded, is_pillow_image, upright
+from .windows import write_placed
+from .worker import BatchResult, Worker
+
+Column = Sequence[Any] | Mapping[int, Any]
+"""The values of a column by the numbers of rows."""
+
+Result = TypeVar("Result")
+
+
+def moved_annotations(
+    step: Declaration, worker: Worker, result: BatchResult, column_of: Callable[[str | int], Column]
+) -> dict[str | int, StridedTensor | list[Any]]:
+    """The declared columns of a result's rows: masks as one tensor or a list of them, boxes and points as arrays.
+
+    Raises `LayoutError` for a value that does not fit its image, with its row.
+    """
+
+    def boxes(placed: Placement, value: Any) -> Any:
+        return _moved_numbers(value, lambda numbers: placed.boxes(numbers, step.box_format))
+
+    def points(placed: Placement, value: Any) -> Any:
+        return _moved_numbers(value, placed.points)
+
+    def mask(placed: Placement, value: Any) -> Operand:
+        return _mask_operand(value, placed.source, turns=step.exif)
+
+    moved: dict[str | int, StridedTensor | list[Any]] = {}
+    if step.mask is not None:
+        masks = _of_rows(result, step.mask, column_of(step.mask), mask)
+        moved[step.mask] = _moved_masks(step, worker.device, masks, result)
+    for name, move in ((step.boxes, boxes), (step.points, points)):
+        if name is not None:
+            moved[name] = _of_rows(result, name, column_of(name), move)
+    return moved
+
+
+def _of_rows(
+    result: BatchResult, name: str | int, values: Column, move: Callable[[Placement, Any], Result]
+) -> list[Result]:
+    """`move` of each row's placement and value in a column. Raises `LayoutError` that names the row."""
+    assert result.placements is not None, "a step with annotations moves windows"
+    moved = []
+    for row, placed in zip(result.rows, result.placements, strict=True):
+        try:
+            moved.append(move(placed, values[row]))
+        except StridedGpuError as problem:
+            raise LayoutError(f"row {row} of column {name!r}: {problem}") from problem
+    return moved
+
+
+def _moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Boxes or points moved with their image, in their own type if that is a float, else in float32."""
+    if hasattr(values, "numpy") and not isinstance(values, np.ndarray):
+        values = values.numpy()
+    is_float = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+    return move(values).astype(values.dtype if is_float else np.float32, copy=False)
+
+
+def _mask_operand(value: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
+    """A mask with the axes C (1), H, W: an array (H, W) of any type, or a Pillow image, whose palette is left out.
+
+    Raises `LayoutError` unless it has the sizes of its image.
+    """
+    if is_pillow_image(value):
+        pixels = decoded("the mask", lambda: np.asarray(upright(value) if turns else value))
+        mask = operand_of_array(pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels)
+    else:
+        mask, _ = operand_of(value)
+    if mask.layout.sizes != sizes:
+        raise LayoutError(f"the mask has sizes {mask.layout.sizes}, and its image {sizes} (height, width).")
+    return mask.with_layout(mask.layout.unsqueezed(0))
+
+
+def _moved_masks(
+    step: Declaration, device: str, masks: list[Operand], result: BatchResult
+) -> StridedTensor | list[StridedTensor]:
+    """Masks with axes C (1), H, W moved as their images: nearest pixels, in the masks' own type."""
+    if len({mask.element for mask in masks}) > 1:
+        raise LayoutError(f"the masks of column {step.mask!r} are of several types; one batch has one.")
+    placements = result.placements or ()
+    if isinstance(result.images, StridedTensor):
+        size = result.images.sizes[-2], result.images.sizes[-1]
+        return _windows_of_masks(step, device, masks, placements, size)
+    pairs = zip(masks, placements, strict=True)
+    return [_windows_of_masks(step, device, [mask], [placed], placed.size)[0] for mask, placed in pairs]
+
+
+def _windows_of_masks(
+    step: Declaration, device: str, masks: list[Operand], placements: Sequence[Placement], size: tuple[int, int]
+) -> StridedTensor:
+    """The masks' windows as one batch with axes N, H, W."""
+    element = masks[0].element if masks else element_type("uint8")
+    spec = MemoryOptions().allocation((len(masks), 1, *size), ("N", "C", "H", "W"), element)
+    target = spec.allocate(device_named(device))
+    if masks:
+        is_pillow = interpolation_named(step.chosen_interpolation).is_pillow
+        nearest = "pillow-nearest" if is_pillow else "opencv-nearest"
+        rule = ResizeRule(interpolation_named(nearest)) if step.resizes else None
+        fill = fill_bytes(step.mask_fill, element, 1, "mask_fill")
+        write_placed(CropSources.of_images(masks), placements, rule, conversion(element, element), fill, target)
+    return StridedTensor.over(target.with_layout(target.layout.squeezed(1)), "NHW")
