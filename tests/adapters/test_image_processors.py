@@ -70,8 +70,11 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"patch_size": 16, "merge_size": 1, "temporal_patch_size": 1},
         {"min_pixels": 400_000, "max_pixels": 500_000},
         {"do_normalize": False},
+        {"do_normalize": False, "do_rescale": False},
+        {"rescale_factor": 0.0078, "image_mean": [0.1, 0.2, 0.3]},
     ],
     "Siglip2ImageProcessor": [
+        {"rescale_factor": 0.0078, "max_num_patches": 300},
         {"max_num_patches": 64},
         {"patch_size": 14, "max_num_patches": 729, "do_normalize": False},
     ],

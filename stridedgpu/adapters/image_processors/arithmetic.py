@@ -2,7 +2,7 @@
 
 Where bytes become floats there are 256 values a channel, whatever the arithmetic is. The table is computed with the
 library's own steps, each rounded to its type. A conversion that is computed as pixels are written has to give the same
-table, to the bit; where none does, pixels are looked up in the table.
+table, to the bit; where none does, pixels are looked up in the table, in a second pass.
 
 - torchvision's backend: `(x - m) / s` in float32, with m and s the mean and std in float32 times 1 / rescale_factor,
   rounded to float32. Without a mean: x times rescale_factor, in float32.
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from stridedgpu.exchange.array_like import operand_of_array
 from stridedgpu.operations.move import move_elements
 from stridedgpu.values.conversion import Conversion, conversion
-from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import LayoutError
 
 __all__ = ["Backend", "Normalising"]
@@ -33,12 +33,13 @@ __all__ = ["Backend", "Normalising"]
 Backend = Literal["torchvision", "pil"]
 
 _UINT8: Final = ELEMENT_TYPES["uint8"]
+_INT32: Final = ELEMENT_TYPES["int32"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _BYTES: Final = np.arange(256, dtype=np.uint8)
 
 Figures = tuple[float, ...] | float
 
-_Constants = tuple[Sequence[float], Sequence[float] | None, int | None]
+_Constants = tuple[Sequence[float] | None, Sequence[float] | None, int | None]
 """Scale, bias, and what is divided by first: x * scale, or ((x / unit) + bias) / scale."""
 
 
@@ -46,7 +47,8 @@ _Constants = tuple[Sequence[float], Sequence[float] | None, int | None]
 class Normalising:
     """The arithmetic of an image processor: the numbers of its declaration, None for steps that it leaves out.
 
-    `again` is EfficientNet's second division by `std`. `flips` reverses the three channels at the end.
+    `again` is EfficientNet's second division by `std`. `flips` reverses the three channels at the end. `floats`: the
+    result is float32 even if no step makes it so.
     """
 
     backend: Backend
@@ -56,11 +58,13 @@ class Normalising:
     again: Figures | None = None
     offset: bool = False
     flips: bool = False
+    floats: bool = False
 
     @property
-    def is_identity(self) -> bool:
-        """Whether bytes stay bytes."""
-        return self.factor is None and self.mean is None and self.again is None
+    def target(self) -> ElementType:
+        """The type of the result: bytes stay bytes where nothing is computed."""
+        steps = self.factor is not None or self.mean is not None or self.again is not None
+        return _FLOAT32 if steps or self.floats else _UINT8
 
     def table(self, channels: int) -> NDArray[np.float32]:
         """The value of each byte in each channel, (channels, 256), before channels are reversed.
@@ -72,6 +76,13 @@ class Normalising:
     def conversion(self, channels: int) -> Conversion | None:
         """The conversion with the table's bits; None where there is none, and pixels are looked up."""
         return _conversion(self, channels)
+
+    def places(self, channels: int) -> Conversion:
+        """The conversion of each byte to its place in the table, whose rows lie one behind the other."""
+        rows = [256.0 * channel for channel in range(channels)]
+        order = (2, 1, 0) if self.flips else None
+        offsets = rows[::-1] if self.flips else rows
+        return conversion(_UINT8, _INT32, scale=1.0, bias=offsets, channels=order, source_channels=channels)
 
 
 @lru_cache(maxsize=256)
@@ -117,7 +128,7 @@ def _conversion(how: Normalising, channels: int) -> Conversion | None:
     order = (2, 1, 0) if how.flips else None
     if how.flips and channels != 3:
         raise LayoutError(f"do_flip_channel_order=True reverses three channels, and an image has {channels}.")
-    if how.is_identity:
+    if how.target is _UINT8:
         return conversion(_UINT8, _UINT8, channels=order, source_channels=channels)
     wanted = how.table(channels)[:: -1 if how.flips else 1]
     for scale, bias, unit in _candidates(how, channels):
@@ -135,7 +146,9 @@ def _candidates(how: Normalising, channels: int) -> list[_Constants]:
     factor = how.factor
     nearest = 1 if factor is None else max(1, round(1 / factor))
     if mean is None or std is None:
-        return [] if factor is None else [((float(np.float32(factor)),), None, None), ((1.0,), (0.0,), nearest)]
+        if factor is None:
+            return [(None, None, None)]
+        return [((float(np.float32(factor)),), None, None), ((1.0,), (0.0,), nearest)]
     if factor is not None and how.backend == "torchvision":
         mean, std = mean * np.float32(1.0 / factor), std * np.float32(1.0 / factor)
         nearest = 1

@@ -238,7 +238,7 @@ def _patches(job: Job, images: Images) -> Results:
     channels = flat[0].layout.sizes[0]
     grids = [(1, height // patch, width // patch) for height, width in windows]
     counts = [height * width for _, height, width in grids]
-    rows = job.renderer.rows((sum(counts), channels * times * patch * patch))
+    rows = job.renderer.rows((sum(counts), channels * times * patch * patch), channels)
     first = 0
     for row, ((_, down, across), count) in enumerate(zip(grids, counts, strict=True)):
         image = pixels.layout.sliced(row)
@@ -250,7 +250,7 @@ def _patches(job: Job, images: Images) -> Results:
         target = Layout(counted, offset=rows.operand.layout.offset + first * rows.sizes[1])
         job.renderer.rearranged(pixels, Layout(counted, strides, image.offset), rows, target, 4)
         first += count
-    return {"pixel_values": rows, "image_grid_thw": np.array(grids, np.int64)}
+    return {"pixel_values": job.renderer.finished(rows, channels), "image_grid_thw": np.array(grids, np.int64)}
 
 
 def _packed_patches(job: Job, images: Images) -> Results:
@@ -268,7 +268,7 @@ def _packed_patches(job: Job, images: Images) -> Results:
             )
     pixels = job.renderer.plain.batch(flat, placements, _largest(windows)).operand
     channels = flat[0].layout.sizes[0]
-    rows = job.renderer.rows((len(flat), most, patch * patch * channels))
+    rows = job.renderer.rows((len(flat), most, patch * patch * channels), channels)
     for row, (down, across) in enumerate(shapes):
         image = pixels.layout.sliced(row)
         counted = (down, across, patch, patch, channels)
@@ -276,12 +276,13 @@ def _packed_patches(job: Job, images: Images) -> Results:
         opened = Layout(counted, (line * patch, column * patch, line, column, plane), image.offset)
         target = Layout(counted, offset=rows.operand.layout.offset + row * most * rows.sizes[2])
         job.renderer.rearranged(pixels, opened, rows, target, 4)
-        if down * across < most:
-            rows[row, down * across :][...] = 0
+    found = job.renderer.finished(rows, channels)
     masks = np.zeros((len(flat), most), np.int32)
-    for mask, (down, across) in zip(masks, shapes, strict=True):
-        mask[: down * across] = 1
-    return {"pixel_values": Listed(rows), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
+    for row, (down, across) in enumerate(shapes):
+        masks[row, : down * across] = 1
+        if down * across < most:
+            found[row, down * across :][...] = 0
+    return {"pixel_values": Listed(found), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
 
 
 def _tiles(job: Job, images: Images) -> Results:
@@ -374,7 +375,7 @@ def _nested_images(job: Job, images: Images) -> Results:
     if not job.values["do_pad"]:
         found = iter(_rows(_batched(job, rows, places)))
         return {"pixel_values": [[next(found) for _ in group] for group in groups]}
-    if job.renderer.how.is_identity:
+    if job.renderer.how.target.name == "uint8":
         raise LayoutError("do_pad=True of bytes is not reproduced here: leave do_rescale or do_normalize on.")
     windows = [place.size for place in places]
     extent, most = _largest(windows), max(map(len, groups))

@@ -207,6 +207,7 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         std if values.get("include_top") else None,
         bool(values.get("rescale_offset") and values["do_rescale"]),
         bool(values.get("do_flip_channel_order")),
+        kind.form == "patches" and backend == "pil",
     )
     return rule, how
 

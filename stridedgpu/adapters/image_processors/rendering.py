@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
-import numpy as np
-
+from stridedgpu.api.creation import asarray
+from stridedgpu.api.gather import gather
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
-from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import MemoryOptions
@@ -21,9 +20,9 @@ from stridedgpu.operations.resize import installed_passes
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.preprocess.windows import write_placed
 from stridedgpu.problems.resize_problem import ResizeRule
-from stridedgpu.values.conversion import conversion
-from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
-from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import interpolation_named
 from stridedgpu.values.layout import Layout
 
@@ -32,9 +31,10 @@ from .sizes import Size
 
 __all__ = ["Renderer", "resize_rule"]
 
-_FLOAT32: Final = ELEMENT_TYPES["float32"]
-_UINT8: Final = ELEMENT_TYPES["uint8"]
 _RGBA: Final = 4
+_WEIGHED: Final = {f"pillow-{name}" for name in ("box", "bilinear", "hamming", "bicubic", "lanczos")}
+"""The interpolations by which Pillow weighs the colours of mode RGBA by alpha."""
+
 _BATCH: Final = ("N", "C", "H", "W")
 
 _INTERPOLATIONS: Final[dict[Backend, dict[int, str]]] = {
@@ -92,73 +92,62 @@ class Renderer:
     def batch(self, images: Sequence[Operand], placements: Sequence[Placement], extent: Size) -> StridedTensor:
         """One window of each image, axes N, C, H, W of `extent`; around windows that are smaller are zeros."""
         channels = images[0].layout.sizes[0]
-        how = self.how.conversion(channels)
-        element = _UINT8 if how is None else how.target
-        batch = self._empty((len(images), channels, *extent), element)
-        unchanged = conversion(_UINT8, _UINT8) if how is None else how
+        written = self._written(channels)
+        batch = self._empty((len(images), channels, *extent), written.target)
         rule = self.rule
-        if (
-            rule is not None
-            and channels == _RGBA
-            and rule.interpolation.is_pillow
-            and not rule.interpolation.is_nearest
-        ):
-            rule = replace(rule, premultiplies=True)  # as Pillow resizes its mode RGBA
-        write_placed(CropSources.of_images(images), placements, rule, unchanged, bytes(channels), batch)
-        if how is None:
-            batch = self._looked_up(batch)
-        self._clear_around(batch, placements, extent)
-        return StridedTensor.over(batch, "NCHW")
+        if rule is not None and channels == _RGBA and rule.interpolation.name in _WEIGHED:
+            rule = replace(rule, premultiplies=True)
+        write_placed(CropSources.of_images(images), placements, rule, written, bytes(channels), batch)
+        found = self.finished(StridedTensor.over(batch), channels)
+        self._clear_around(found, placements, extent)
+        return StridedTensor.over(found.operand, "NCHW")
 
     def zeros(self, sizes: tuple[int, ...]) -> StridedTensor:
         """Zeros of the result's type."""
-        found = StridedTensor.over(self._empty(sizes, _UINT8 if self.how.is_identity else _FLOAT32))
+        found = StridedTensor.over(self._empty(sizes, self.how.target))
         found[...] = 0
         return found
+
+    def rows(self, sizes: tuple[int, ...], channels: int) -> StridedTensor:
+        """New memory for `rearranged`, whose result `finished` gives."""
+        return StridedTensor.over(self._empty(sizes, self._written(channels).target))
 
     def rearranged(self, pixels: Operand, opened: Layout, rows: StridedTensor, places: Layout, axis: int) -> None:
         """Bytes seen with the axes of `opened`, by the arithmetic, into rows seen with those of `places`.
 
         `axis` is that of the channels.
         """
-        how = self.how.conversion(opened.sizes[axis])
-        source = pixels.with_layout(opened)
-        if how is None:
-            raise BindingError("This arithmetic has no conversion for patches.")
-        move_elements(source, rows.operand.with_layout(places), how, axis)
+        written = self._written(opened.sizes[axis])
+        move_elements(pixels.with_layout(opened), rows.operand.with_layout(places), written, axis)
 
-    def rows(self, sizes: tuple[int, ...]) -> StridedTensor:
-        """New memory of the result's type."""
-        return StridedTensor.over(self._empty(sizes, _UINT8 if self.how.is_identity else _FLOAT32))
+    def finished(self, rows: StridedTensor, channels: int) -> StridedTensor:
+        """Rows that were written: themselves, or what the table has at the places that they hold."""
+        if self.how.conversion(channels) is not None:
+            return rows
+        found = StridedTensor.over(self._empty(rows.sizes, self.how.target))
+        return gather(_table_on(self.how, channels, self.device), rows, mode="clip", out=found)
+
+    def _written(self, channels: int) -> Conversion:
+        """The conversion in the pass over the pixels."""
+        return self.how.conversion(channels) or self.how.places(channels)
 
     def _empty(self, sizes: tuple[int, ...], element: ElementType) -> Operand:
         labels = _BATCH if len(sizes) == len(_BATCH) else (None,) * len(sizes)
         spec = MemoryOptions().allocation(sizes, labels, element)
         return spec.allocate(self.memory if self.device == "cpu" else device_named(self.device))
 
-    def _looked_up(self, batch: Operand) -> Operand:
-        """Bytes in the arithmetic's table."""
-        if self.device != "cpu":
-            raise BindingError(
-                f"This arithmetic is a table of the CPU, and the device is {self.device}: leave device= out and move "
-                "the result."
-            )
-        table = self.how.table(batch.layout.sizes[1])
-        found = self._empty(batch.layout.sizes, _FLOAT32)
-        pixels, values = array_of_operand(batch), array_of_operand(found)
-        for channel, row in enumerate(table[:: -1 if self.how.flips else 1]):
-            source = len(table) - 1 - channel if self.how.flips else channel
-            for image in range(len(pixels)):
-                np.take(row, pixels[image, source], out=values[image, channel], mode="clip")
-        return found
-
-    def _clear_around(self, batch: Operand, placements: Sequence[Placement], extent: Size) -> None:
+    def _clear_around(self, batch: StridedTensor, placements: Sequence[Placement], extent: Size) -> None:
         """Zeros below and to the right of windows that are smaller than the batch's."""
         smaller = [(row, placed.size) for row, placed in enumerate(placements) if placed.size != extent]
         if not smaller:
             return
-        tensor = StridedTensor.over(batch, "NCHW")
         for row, (height, width) in smaller:
-            for part in (tensor[row, :, height:, :], tensor[row, :, :height, width:]):
+            for part in (batch[row, :, height:, :], batch[row, :, :height, width:]):
                 if 0 not in part.sizes:
                     part[...] = 0
+
+
+@lru_cache(maxsize=64)
+def _table_on(how: Normalising, channels: int, device: str) -> StridedTensor:
+    """The table's rows, one behind the other, on a device."""
+    return asarray(how.table(channels).reshape(-1)).to_device(device)
