@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, 
 
 import numpy as np
 
-from .values.conversion import Arithmetic, Normalization, Rounding
+from .values.arithmetic import Arithmetic, Normalization
+from .values.conversion import Rounding
 from .values.doubles import PerChannel
 from .values.dtypes import DataType, ElementType
 from .values.interpolation import InterpolationName as Interpolation, Passes
@@ -201,7 +202,7 @@ class ConversionKeywords(TypedDict, total=False):
     """How elements are converted: the keyword arguments of every operation and plan; `relayout` explains them."""
 
     scale: PerChannel | None
-    """The factor, one or one for each output channel."""
+    """The factor, one or one for each output channel; by the arithmetic of transformers, its rescale factor."""
     bias: PerChannel | None
     """The addend after the factor, one or one for each output channel."""
     mean: PerChannel | None
@@ -211,7 +212,7 @@ class ConversionKeywords(TypedDict, total=False):
     normalize: Normalization | None
     """In place of `mean` and `std`, the name of those that networks are trained with."""
     arithmetic: Arithmetic
-    """The steps from `mean` and `std` to a value: "multiply" or "divide"."""
+    """The steps from `mean` and `std` to a value, by the library that takes them, such as "transformers"."""
     channels: Sequence[int] | None
     """The source channel of each output channel."""
     matrix: Sequence[Sequence[float]] | SupportsArray | None

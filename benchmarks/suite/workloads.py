@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from stridedgpu.values.conversion import NORMALISATIONS
+from stridedgpu.values.arithmetic import NORMALISATIONS
 
 __all__ = [
     "CURVES",

@@ -206,12 +206,15 @@ template <typename To> __device__ __forceinline__ To canonical_nan() {
     else return NarrowFloat<To>::canonical_nan;
 }
 
+// The steps of scale and bias: the rows of `ARITHMETIC_RULES` in values/arithmetic.py. fused: those of multiply, where an
+// unsigned integer is multiplied by `multiplied`, with the same result.
+enum class Arithmetic { multiply, fused, divide, torchvision_v2, transformers, transformers_pil };
+
 // The whole conversion of one element, as a type with every choice at compile time. Nans: whether scale and bias may
-// produce NaN; with an integer source and finite constants they do not. Unit: 0, or the divisor of the first step; then
-// there are both constants, and scale divides. Fused: an unsigned integer is multiplied by `multiplied`, with the same
-// result.
+// produce NaN; with an integer source and finite constants they do not. A: the steps; with others than those of multiply
+// there are both constants, and scale divides. Unit: the bits of the double that the first step takes.
 template <typename Source_, typename Target_, bool HasScale = false, bool HasBias = false,
-          Rounding R = Rounding::nearest, Nan Nans = Nan::keep, uint64 Unit = 0, bool Fused = false>
+          Rounding R = Rounding::nearest, Nan Nans = Nan::keep, Arithmetic A = Arithmetic::multiply, uint64 Unit = 0>
 struct Conversion {
     using Source = Source_;
     using Target = Target_;
@@ -221,8 +224,10 @@ struct Conversion {
     static constexpr bool is_affine = HasScale || HasBias;
     static constexpr bool is_move = is_same<Source, Target> && !is_affine;
     static constexpr bool is_wide = !is_move && sizeof(Compute) == 8;  // numbers take two registers each
-    static_assert(!Fused || (HasScale && Unit == 0 && is_same<Compute, float32>), "one product in float32");
-    static_assert(Unit == 0 || (HasScale && HasBias), "a unit has a bias and a divisor beside it");
+    static constexpr bool is_fused = A == Arithmetic::fused;
+    static constexpr bool is_product = is_fused || A == Arithmetic::multiply;
+    static_assert(!is_fused || (HasScale && is_same<Compute, float32>), "one product in float32");
+    static_assert(is_product || (HasScale && HasBias), "a bias and a divisor");
     static_assert(!is_affine || !(is_complex<Source> || is_complex<Target>), "complex types have no scale or bias");
 
     // `affine` is unused without scale and bias.
@@ -301,12 +306,19 @@ struct Conversion {
     // Apply scale and bias, each with its own rounding.
     template <typename Value> static __device__ __forceinline__ Compute scaled(Value x, Affine<Compute> affine) {
         Compute y = encode<Compute, R, Nan::ignore>(x);
-        if constexpr (Unit != 0) {
-            return divide_rn(add_rn(divide_rn(y, Compute(Unit)), affine.bias), affine.scale);
-        } else {
+        if constexpr (is_product) {
             if constexpr (HasScale) y = multiply_rn(y, affine.scale);
             if constexpr (HasBias) y = add_rn(y, affine.bias);
             return y;
+        } else {
+            const float64 unit = bit_cast<float64>(Unit);
+            if constexpr (A == Arithmetic::divide) y = divide_rn(y, Compute(unit));
+            if constexpr (A == Arithmetic::torchvision_v2) y = multiply_rn(y, Compute(unit));
+            if constexpr (A == Arithmetic::transformers_pil) {
+                const float64 wide = encode<float64, Rounding::nearest, Nan::ignore>(y);
+                y = encode<Compute, Rounding::nearest, Nan::ignore>(multiply_rn(wide, unit));
+            }
+            return divide_rn(add_rn(y, affine.bias), affine.scale);
         }
     }
 
@@ -316,7 +328,7 @@ struct Conversion {
         constexpr bool to_float32 = is_affine ? is_same<Compute, float32> : is_floating<Target> && sizeof(Target) <= 4;
         constexpr bool is_small = is_integer<Source> && sizeof(Source) <= 2 && Vector<Source, N>::bytes >= 4;
         if constexpr (is_affine) {
-            if constexpr (is_small && Fused) {
+            if constexpr (is_small && is_fused) {
                 const Compute y = multiplied(source, i, affine.scale);
                 if constexpr (HasBias) return add_rn(y, affine.bias);
                 else return y;

@@ -75,8 +75,11 @@ def relayout(
     them, in units of 0..1 of an integer source, as in torchvision: for uint8, scale = 1 / (255 * std) and
     bias = -mean / std. `normalize` names both: "0..1", "imagenet", "clip", "siglip" or "inception". Named figures of
     red, green and blue follow `channels`; a grey image that `channels` repeats three times has all three.
-    `arithmetic="divide"` computes `((x / 255) - mean) / std` instead, each step rounded: the bits of torchvision's
-    `ToTensor` and `Normalize`, not those of v2's `ToDtype(scale=True)`. It is for integers of up to 32 bits, and no
+    `arithmetic` names other steps from `mean` and `std` to a value, each rounded. "divide" is
+    `((x / 255) - mean) / std`, as by torchvision's `ToTensor` and `Normalize`; "torchvision-v2" is
+    `((x * (1 / 255)) - mean) / std`, as by v2's `ToDtype(scale=True)`. "transformers" and "transformers-pil" are the
+    steps of transformers' image processors with torchvision and with Pillow; `scale` is then their `rescale_factor`.
+    "divide" is for integers of up to 32 bits, the others are for types of up to 16 bits and float32, and none is for a
     `matrix`. `channels` is the source channel of each output channel: `(2, 1, 0)` swaps RGB and BGR.
     `matrix` mixes channels before scale and bias: a row for each output channel, with a number for each source channel,
     such as `[[0.299, 0.587, 0.114]]` for grey. Each product is rounded; products are added in the source's channel

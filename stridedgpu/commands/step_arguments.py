@@ -10,7 +10,7 @@ from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.preprocess.declaration import MODES, SEEDS, Center
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.typing import Interpolation
-from stridedgpu.values.conversion import NORMALISATIONS, Arithmetic
+from stridedgpu.values.arithmetic import ARITHMETIC_RULES, NORMALISATIONS
 from stridedgpu.values.interpolation import PASSES
 
 from .console import argument, digits, numbers
@@ -155,10 +155,11 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--arithmetic",
-        choices=get_args(Arithmetic),
+        choices=tuple(ARITHMETIC_RULES),
         default="multiply",
         help="multiply (default): one factor and one addend; divide: the steps and the bits of torchvision's ToTensor "
-        "and Normalize, not those of v2's ToDtype(scale=True)",
+        "and Normalize; torchvision-v2: those of v2's ToDtype(scale=True) and Normalize; transformers, "
+        "transformers-pil: those of transformers' image processors with torchvision or with Pillow",
     )
     add("--gain", metavar="LOW,HIGH", type=_range, help="multiply each channel by a number of this range, by chance")
     add("--offset", metavar="LOW,HIGH", type=_range, help="add to each channel, in units of 0..1, likewise")
@@ -239,8 +240,8 @@ def _refused_values(chosen: argparse.Namespace) -> Iterator[str]:
     if chosen.maximum is not None and chosen.clip is not None:
         yield "--maximum and --clip both say which value becomes 1: give one of them"
     for name in ("clip", "gain", "offset"):
-        if chosen.arithmetic == "divide" and getattr(chosen, name) is not None:
-            yield f"--{name} is one factor and one addend: leave --arithmetic divide out"
+        if chosen.arithmetic != "multiply" and getattr(chosen, name) is not None:
+            yield f"--{name} is one factor and one addend: leave --arithmetic {chosen.arithmetic} out"
     if chosen.mode == "gray":
         yield from _refused_in_gray(chosen)
 

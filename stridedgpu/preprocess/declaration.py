@@ -18,18 +18,16 @@ from stridedgpu.exchange.array_like import plain
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.operations.resize import DEFAULT_PASSES, warn_of_other_passes
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
-from stridedgpu.values.channel_matrix import matrix_rows
-from stridedgpu.values.conversion import (
+from stridedgpu.values.arithmetic import (
+    ARITHMETIC_RULES,
     Arithmetic,
     Constants,
-    Conversion,
-    ConversionOptions,
     Normalization,
     checked_arithmetic,
-    conversion_options,
     named_figures,
-    normalisation,
 )
+from stridedgpu.values.channel_matrix import matrix_rows
+from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion_options
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import PASSES, Passes, interpolation_named
@@ -451,11 +449,17 @@ def _of_geometry(step: Declaration) -> Iterator[str]:
         yield f"fill={step.fill} is what surrounds an image, for pad= and letterbox=."
 
 
+def _is_product(step: Declaration) -> bool:
+    """Whether mean and standard deviation are one factor and one addend."""
+    return step.arithmetic == "multiply"
+
+
 def _of_numbers(step: Declaration) -> Iterator[str]:
     """Options that contradict each other, and numbers that no channels and no samples could have."""
     is_normalised = any(value is not None for value in (step.mean, step.std, step.normalize))
-    if not is_normalised and checked_arithmetic(step.arithmetic) == "divide":
-        yield "arithmetic='divide' is how mean and std are computed: give these, or normalize='0..1'."
+    rescales = ARITHMETIC_RULES[checked_arithmetic(step.arithmetic)].alone is not None
+    if not (is_normalised or rescales or _is_product(step)):
+        yield f"arithmetic={step.arithmetic!r} is how mean and std are computed: give these, or normalize='0..1'."
     step_options(step)
     for name in ("mean", "std", "scale", "bias"):
         values = getattr(step, name)
@@ -479,9 +483,13 @@ def _of_numbers(step: Declaration) -> Iterator[str]:
         yield "maximum= and clip= both say which value becomes 1; give one of them."
     if step.maximum is not None and mean_and_std(step) == (None, None):
         yield "maximum= is the unit of mean and std: give these, or normalize='0..1'."
+    if step.maximum is not None and step.scale is not None:
+        yield f"maximum= and scale={step.scale} both say which value becomes 1; give one of them."
     for name in ("clip", "gain", "offset"):
-        if step.arithmetic == "divide" and getattr(step, name) is not None:
-            yield f"{name}={getattr(step, name)} is one factor and one addend: leave arithmetic='divide' out."
+        if not _is_product(step) and getattr(step, name) is not None:
+            yield (
+                f"{name}={getattr(step, name)} is one factor and one addend: leave arithmetic={step.arithmetic!r} out."
+            )
 
 
 def _of_matrix(step: Declaration) -> Iterator[str]:
@@ -493,8 +501,8 @@ def _of_matrix(step: Declaration) -> Iterator[str]:
             f"channels={step.channels} and matrix= both choose channels: leave channels out, and order the matrix's "
             "columns and rows."
         )
-    if step.arithmetic == "divide":
-        yield "arithmetic='divide' is for a picture's own channels; leave matrix= out, or relayout twice."
+    if not _is_product(step):
+        yield f"arithmetic={step.arithmetic!r} is for a picture's own channels; leave matrix= out, or relayout twice."
     for name in ("gain", "offset"):
         if getattr(step, name) is not None:
             yield (
@@ -605,10 +613,11 @@ def step_conversion(step: Declaration, element: ElementType, source_channels: in
         count, outputs = max(len(mean or ()), len(std or ())), step.output_channels(source_channels or 0)
         if count not in (1, outputs or count):
             raise LayoutError(f"mean and std are for {count} channels, and a picture here gives {outputs}.")
-        if step.clip is not None or step.maximum is not None:
-            scale, bias, unit = _constants_in_range(step, element, mean, std)
-            direct = conversion_options(step.dtype, scale, bias, channels=step.channels, matrix=step.matrix)
-            options = direct._replace(unit=unit)
+        if step.maximum is not None and not _is_product(step):
+            options = options._replace(maximum=step.maximum)
+        elif step.clip is not None or step.maximum is not None:
+            scale, bias, _ = _constants_in_range(step, element, mean, std)
+            options = conversion_options(step.dtype, scale, bias, channels=step.channels, matrix=step.matrix)
     return options.conversion(element, source_channels, element_type(step.dtype))
 
 
@@ -616,8 +625,6 @@ def _constants_in_range(
     step: Declaration, element: ElementType, mean: Numbers | None, std: Numbers | None
 ) -> Constants:
     """The constants by which the bounds of `clip`, or 0 and `maximum`, become 0 and 1, for mean and std."""
-    if step.arithmetic == "divide":
-        return normalisation(element, mean, std, step.arithmetic, step.maximum)
     low, high = unit_range(step, element)
     mean, std = mean or (0.0,), std or (1.0,)
     if step.clip is not None and {*mean} == {0.0} and {*std} == {1.0}:

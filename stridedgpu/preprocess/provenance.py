@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from stridedgpu.api.resize import resize
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.resize import placement, shorter_side
-from stridedgpu.values.conversion import NORMALISATIONS, Arithmetic
+from stridedgpu.values.arithmetic import ARITHMETIC_RULES, NORMALISATIONS
 from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.interpolation import INTERPOLATIONS, PASSES, InterpolationName, Passes
 
@@ -516,7 +516,7 @@ class _Conversions:
         means = [-addend * deviation for (_, addend), deviation in zip(lines, deviations, strict=True)]
         for digits in range(1, _MOST_DIGITS + 1):
             mean, std = ([round(number, digits) + 0.0 for number in numbers] for numbers in (means, deviations))
-            for arithmetic in get_args(Arithmetic) if all(std) else ():
+            for arithmetic in ARITHMETIC_RULES if all(std) else ():
                 options = {"mean": mean, "std": std, "arithmetic": arithmetic, "dtype": self._dtype.name}
                 table = self._table(options)
                 if table is not None and fits(table):
@@ -551,7 +551,7 @@ def _named_conversions(dtype: np.dtype[Any]) -> Iterator[tuple[str, Mapping[str,
     if dtype.kind != "f":
         return
     names = {figures: name for name, figures in reversed(NORMALISATIONS.items())}
-    for name, arithmetic in product(reversed(names.values()), get_args(Arithmetic)):
+    for name, arithmetic in product(reversed(names.values()), ARITHMETIC_RULES):
         options = {"normalize": name, "arithmetic": arithmetic, "dtype": dtype.name}
         yield f"normalize={name!r}, arithmetic={arithmetic!r}", options
 

@@ -87,8 +87,9 @@ class Preprocess(Declaration, Generic[Output]):
       red, green and blue follow `channels`; a grey image that `channels` repeats three times has all three.
     - `maximum`: the value that becomes 1, such as 1023, 4095 or 65535; by default the largest of the images' type.
     - `arithmetic`: "multiply" computes `mean` and `std` as one factor and one addend; "divide" as
-      `((x / maximum) - mean) / std`, each step rounded to float32, as torchvision's `ToTensor` and `Normalize` do (v2's
-      `ToDtype(scale=True)` multiplies by 1 / 255, and has other bits).
+      `((x / maximum) - mean) / std`, each step rounded to float32, as torchvision's `ToTensor` and `Normalize` do;
+      "torchvision-v2" as v2's `ToDtype(scale=True)` and `Normalize`; "transformers" and "transformers-pil" as
+      transformers' image processors, whose `rescale_factor` is `scale`.
     - `clip`: a window of values, such as (-1000, 400) of Hounsfield units. Values are clamped to it before anything
       else, and it becomes 0..1 for `normalize`, `mean` and `std`. With `normalize="0..1"` no value of an image leaves
       0..1, unless a cubic or Lanczos `resize` overshoots. For images on the CPU.

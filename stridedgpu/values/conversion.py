@@ -9,9 +9,8 @@ The rules, the same to the bit on every device:
 - With scale, bias or matrix the arithmetic is in float32, or in float64 when either side is float64 or an integer of
   32 or 64 bits. `x * scale` is rounded, then `+ bias` is rounded; what is absent is not computed. A NaN that comes out
   of this arithmetic is the positive quiet NaN. Then the cast rules apply.
-- With a unit the arithmetic is `((x / unit) + bias) / scale`, each step rounded, where `scale` is a divisor: the steps
-  of torchvision's `ToTensor` and `Normalize`, with bias = -mean and scale = std. Its v2's `ToDtype(scale=True)`, which
-  multiplies by 1 / 255, has other bits.
+- With another arithmetic than "multiply" the steps are those of its row in `ARITHMETIC_RULES`, each rounded; `scale` is
+  then a divisor.
 - With a matrix, `x` is the sum of a pixel's channels times one row of the matrix: each product is rounded, and the
   products are added from the first channel to the last, each sum rounded. Zeros of the matrix are multiplied too.
 
@@ -35,11 +34,23 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import inf, isfinite
+from math import isfinite
 from operator import index
-from struct import pack, unpack
 from typing import Final, Literal, NamedTuple, cast, get_args
 
+from .arithmetic import (
+    ARITHMETIC_RULES,
+    Arithmetic,
+    ArithmeticRule,
+    Normalization,
+    Operation,
+    Steps,
+    as_float32,
+    checked_arithmetic,
+    checked_normalize,
+    named_figures,
+    normalisation,
+)
 from .channel_matrix import Matrix, MatrixRows, check_rows, matrix_rows
 from .doubles import Doubles, PerChannel, StatedDoubles, doubles, floats, one_double
 from .dtypes import ELEMENT_TYPES, ElementType, element_type
@@ -47,39 +58,30 @@ from .errors import ElementTypeError, LayoutError
 
 __all__ = [
     "AS_IT_IS",
-    "NORMALISATIONS",
-    "Arithmetic",
-    "Constants",
     "Conversion",
     "ConversionOptions",
-    "Normalization",
     "Rounding",
     "StatedChannels",
     "channel_numbers",
-    "checked_arithmetic",
     "checked_rounding",
     "conversion",
     "conversion_options",
-    "named_figures",
-    "normalisation",
     "refuse_unknown",
 ]
 
 Rounding = Literal["nearest", "truncate"]
-Arithmetic = Literal["multiply", "divide"]
-Normalization = Literal["0..1", "unit", "imagenet", "clip", "siglip", "inception"]
-
-Operation = Literal["multiply", "add", "divide"]
-Constant = Literal["scale", "bias", "unit"]
-
-_STEPS: Final[dict[Arithmetic, tuple[tuple[Operation, Constant], ...]]] = {
-    "multiply": (("multiply", "scale"), ("add", "bias")),
-    "divide": (("divide", "unit"), ("add", "bias"), ("divide", "scale")),
-}
-"""The steps of each arithmetic, as the CPU's two implementations take them."""
 
 _ROUNDINGS: Final = get_args(Rounding)
-_ARITHMETICS: Final = get_args(Arithmetic)
+
+_MULTIPLY: Final = "multiply"
+_NEAREST: Final = "nearest"
+
+_FIRST_STEPS: Final[dict[Operation, str]] = {
+    "multiply": "* {}",
+    "divide": "/ {}",
+    "multiply in float64": "* {} in float64",
+}
+"""How a first step is described, with its unit."""
 
 _WIDE: Final = frozenset({"int32", "uint32", "int64", "uint64", "float64"})
 
@@ -90,8 +92,8 @@ class Conversion:
 
     `scale` and `bias` are None, one value, or one value for each **output** channel; `channels` is None or the
     source channel of each output channel. `matrix` is None or a row for each output channel, with a number for each
-    source channel. With a `unit` both `scale` and `bias` have values, the source has integers, and there is no matrix.
-    `conversion` makes and checks these values.
+    source channel. With another `arithmetic` than "multiply" both `scale` and `bias` have values, and there is no
+    matrix; `unit` is the number of its first step. `conversion` makes and checks these values.
     """
 
     source: ElementType
@@ -101,13 +103,15 @@ class Conversion:
     channels: tuple[int, ...] | None = None
     rounding: Rounding = "nearest"
     matrix: Matrix | None = None
-    unit: int | None = None
+    arithmetic: Arithmetic = _MULTIPLY
+    unit: float | None = None
     _identity: tuple[object, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Compute once the key that conversions are compared and hashed by."""
         numbers = tuple(None if values is None else repr(values) for values in (self.scale, self.bias, self.matrix))
-        identity = (self.source.name, self.target.name, *numbers, self.channels, self.rounding, self.unit)
+        steps = self.rounding, self.arithmetic, self.unit
+        identity = (self.source.name, self.target.name, *numbers, self.channels, *steps)
         object.__setattr__(self, "_identity", identity)
 
     @property
@@ -121,13 +125,13 @@ class Conversion:
         return self.scale is not None or self.bias is not None or self.matrix is not None
 
     @property
-    def steps(self) -> tuple[tuple[Operation, Constant], ...]:
+    def steps(self) -> Steps:
         """The arithmetic between the casts: operations with constants, each rounded; those that are None are left out.
 
         >>> conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES["float32"], scale=0.5, bias=1.0).steps
         (('multiply', 'scale'), ('add', 'bias'))
         """
-        return _STEPS["multiply" if self.unit is None else "divide"]
+        return ARITHMETIC_RULES[self.arithmetic].steps
 
     @property
     def is_per_channel(self) -> bool:
@@ -162,8 +166,11 @@ class Conversion:
     def __str__(self) -> str:
         """In a few words: "uint8 -> float16, scale, bias, channels (2, 1, 0)"."""
         words = [f"{self.source}" if self.is_bitwise_copy else f"{self.source} -> {self.target}"]
-        names = ("scale", "bias") if self.unit is None else (f"/ {self.unit}", "- mean", "/ std")
-        words += [name for name in names if self.unit is not None or getattr(self, name) is not None]
+        if self.arithmetic == _MULTIPLY:
+            words += [name for name in ("scale", "bias") if getattr(self, name) is not None]
+        else:
+            first = [_FIRST_STEPS[operation].format(self.unit) for operation, name in self.steps if name == "unit"]
+            words += [*first, "- mean", "/ std"]
         words += [f"channels {self.channels}"] if self.channels is not None else []
         words += [f"matrix {len(self.matrix)} x {len(self.matrix[0])}"] if self.matrix is not None else []
         return ", ".join(words)
@@ -173,7 +180,7 @@ class ConversionOptions(NamedTuple):
     """How every operation converts its elements, as checked keyword arguments: a hashable value without a source.
 
     `scale`, `bias`, `mean` and `std` are the bytes of doubles, and `matrix` is rows of them. `normalize` names a mean
-    and a standard deviation. `unit` is what `Preprocess` divides by. None stands for a default.
+    and a standard deviation. `maximum` is the value that becomes 1 in a `Preprocess`. None stands for a default.
     """
 
     dtype: str | ElementType | None = None
@@ -182,11 +189,11 @@ class ConversionOptions(NamedTuple):
     mean: Doubles | None = None
     std: Doubles | None = None
     normalize: Normalization | None = None
-    arithmetic: Arithmetic = "multiply"
+    arithmetic: Arithmetic = _MULTIPLY
     channels: tuple[int, ...] | None = None
     matrix: MatrixRows | None = None
-    rounding: Rounding = "nearest"
-    unit: int | None = None
+    rounding: Rounding = _NEAREST
+    maximum: float | None = None
 
     @classmethod
     def of(cls, function: str, keywords: Mapping[str, object]) -> ConversionOptions:
@@ -215,10 +222,6 @@ class ConversionOptions(NamedTuple):
         return _conversion(self, source, source_channels, otherwise)
 
 
-_MULTIPLY: Final = "multiply"
-_NEAREST: Final = "nearest"
-
-
 def conversion_options(
     dtype: object = None,
     scale: PerChannel | Doubles | None = None,
@@ -232,17 +235,19 @@ def conversion_options(
     rounding: object = _NEAREST,
 ) -> ConversionOptions:
     """The options that these keyword arguments state. Raises what `ConversionOptions.of` raises."""
-    named = None if normalize is None else _checked_normalize(normalize)
+    named = None if normalize is None else checked_normalize(normalize)
+    rule = None if arithmetic is _MULTIPLY else ARITHMETIC_RULES[checked_arithmetic(arithmetic)]
+    rescales = rule is not None and rule.alone is not None and scale is not None and bias is None
     if mean is not None or std is not None:
-        if scale is not None or bias is not None:
+        if (scale is not None or bias is not None) and not rescales:
             raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
         if named is not None:
             raise _beside_named(named)
     elif named is not None:
-        if scale is not None or bias is not None:
+        if (scale is not None or bias is not None) and not rescales:
             raise _beside_named(named)
-    elif arithmetic is not _MULTIPLY and checked_arithmetic(arithmetic) == "divide":
-        raise LayoutError("arithmetic='divide' is how mean and std are computed: give mean=, std= or both.")
+    elif rule is not None and arithmetic != _MULTIPLY and not rescales:
+        raise _nothing_to_normalise(rule, arithmetic)
     # A name or a float needs no check: each call of a function shows in small relayouts.
     checked: tuple[object, ...] = (
         dtype if dtype is None or type(dtype) is str else element_type(dtype),
@@ -283,18 +288,17 @@ def conversion(
     source_channels: int | None = None,
     rounding: object = "nearest",
     matrix: MatrixRows | None = None,
-    unit: int | None = None,
 ) -> Conversion:
     """A checked `Conversion`; `source_channels` is the size of the source's channel axis, None without one.
 
     Raises `ElementTypeError` for a conversion that does not exist (complex to real, float8 to anything) and
     `LayoutError` for values that do not fit the channels.
     """
-    plain = scale is None and bias is None and channels is None and matrix is None and unit is None
+    plain = scale is None and bias is None and channels is None and matrix is None
     if plain and rounding is _NEAREST:
         return _conversion(AS_IT_IS, source, source_channels, target)
     stated = {"scale": scale, "bias": bias, "channels": channels, "matrix": matrix, "rounding": rounding}
-    options = ConversionOptions.of("conversion", stated)._replace(unit=unit)
+    options = ConversionOptions.of("conversion", stated)
     return _conversion(options, source, source_channels, target)
 
 
@@ -310,7 +314,7 @@ def _conversion(
     options: ConversionOptions, source: ElementType, source_channels: int | None, otherwise: ElementType
 ) -> Conversion:
     """The conversion of a source by options; cached, since programs repeat a few."""
-    dtype, scale, bias, mean, std, normalize, arithmetic, channels, matrix, rounding, unit = options
+    dtype, scale, bias, mean, std, normalize, arithmetic, channels, matrix, rounding, maximum = options
     target = otherwise if dtype is None else element_type(dtype)
     if channels is not None:
         _check_channels(channels, source_channels)
@@ -319,132 +323,53 @@ def _conversion(
         stated = channels.stated if isinstance(channels, StatedChannels) else channels
         check_rows(matrix, stated, source_channels)
         count = len(matrix)
-    if normalize is not None:
-        scales, biases, unit = normalisation(source, *named_figures(normalize, channels, source_channels), arithmetic)
-    elif mean is not None or std is not None:
-        scales, biases, unit = normalisation(source, mean, std, arithmetic)
-    else:
-        scales, biases = (None if values is None else floats("", values) for values in (scale, bias))
+    scales, biases = (None if values is None else floats("", values) for values in (scale, bias))
+    unit: float | None = None
+    if not options.is_normalised and arithmetic != _MULTIPLY:
+        arithmetic = ARITHMETIC_RULES[arithmetic].alone or arithmetic
+    if options.is_normalised or arithmetic != _MULTIPLY:
+        figures = (mean, std) if normalize is None else named_figures(normalize, channels, source_channels)
+        factor = None if scales is None else _rescale_factor(scales)
+        scales, biases, unit = normalisation(source, figures[0], figures[1], arithmetic, maximum, factor)
     of_scale, of_bias = "scale has", "bias has"
-    if unit is not None:
+    if arithmetic != _MULTIPLY:
         of_scale = of_bias = "mean and std have"
     elif scales is not None and biases is not None and len(scales) == len(biases):  # as those of mean and std are
         of_scale = of_bias = "scale and bias, or mean and std, have"
     scales, biases = _per_channel(of_scale, scales, count), _per_channel(of_bias, biases, count)
     rows = None if matrix is None else tuple(floats("matrix", row) for row in matrix)
-    result = Conversion(source, target, scales, biases, channels, rounding, rows, unit)
+    result = Conversion(source, target, scales, biases, channels, rounding, rows, arithmetic, unit)
     if not result.is_bitwise_copy:
         _check_types(result)
-    if result.unit is not None:
+    if arithmetic != _MULTIPLY:
         _check_divided(result)
     return result
 
 
-Figures = tuple[float, ...]
-"""One number, or those of red, green and blue."""
-
-NORMALISATIONS: Final[dict[Normalization, tuple[Figures, Figures]]] = {
-    "0..1": ((0.0,), (1.0,)),  # torchvision's ToTensor
-    "unit": ((0.0,), (1.0,)),
-    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),  # torchvision's reference training, models since 0.1
-    # openai/CLIP, clip/clip.py
-    "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
-    "siglip": ((0.5,), (0.5,)),  # google/siglip, preprocessor_config.json
-    "inception": ((0.5,), (0.5,)),  # TF-Slim, inception_preprocessing.py; timm's IMAGENET_INCEPTION_MEAN
-}
-"""Mean and standard deviation in units of 0..1, as `normalize` names them."""
-
-
-def named_figures(
-    normalize: Normalization, channels: tuple[int, ...] | None, source_channels: int | None
-) -> tuple[Figures, Figures]:
-    """The mean and standard deviation of a name, for each output channel: those of three colours follow `channels`.
-
-    A grey source has no red, green and blue to choose from: repeated three times, it has the figures of all.
-    """
-    mean, std = NORMALISATIONS[normalize]
-    if len(mean) == 1 or channels is None or (source_channels == 1 and len(channels) == len(mean)):
-        return mean, std
-    if max(channels) >= len(mean):
-        raise LayoutError(
-            f"normalize={normalize!r} is for red, green and blue, and channels={channels} asks for others."
+def _nothing_to_normalise(rule: ArithmeticRule, arithmetic: object) -> LayoutError:
+    """What refuses an arithmetic without mean and standard deviation."""
+    if rule.alone is not None:
+        return LayoutError(
+            f"arithmetic={arithmetic!r} is how mean, std and a rescale factor are computed: give mean=, std= or both, "
+            "scale= for the factor, or all three."
         )
-    return tuple(mean[channel] for channel in channels), tuple(std[channel] for channel in channels)
+    return LayoutError(f"arithmetic={arithmetic!r} is how mean and std are computed: give mean=, std= or both.")
 
 
-def _checked_normalize(normalize: object) -> Normalization:
-    """`normalize`, checked. Raises `LayoutError` for anything but a name."""
-    if not (type(normalize) is str and normalize in NORMALISATIONS):
-        *names, last = map(repr, NORMALISATIONS)
-        raise LayoutError(f"normalize={normalize!r} is unknown; it is {', '.join(names)} or {last}.")
-    return normalize
+def _rescale_factor(scales: tuple[float, ...]) -> float:
+    """The rescale factor of transformers. Raises `LayoutError` unless it is one number that has a reciprocal."""
+    factor = scales[0]
+    if len({*scales}) > 1 or factor == 0 or not isfinite(factor):
+        raise LayoutError(
+            f"scale={scales} is the rescale factor, before mean and std and the same for all channels: give one number "
+            "other than 0."
+        )
+    return factor
 
 
 def _beside_named(normalize: Normalization) -> LayoutError:
     """What refuses a named mean and standard deviation beside stated constants."""
     return LayoutError(f"normalize={normalize!r} names mean and std: leave mean, std, scale and bias out.")
-
-
-class Constants(NamedTuple):
-    """The scale, bias and unit of a conversion."""
-
-    scale: tuple[float, ...] | None
-    bias: tuple[float, ...] | None
-    unit: int | None = None
-
-
-def checked_arithmetic(arithmetic: object) -> Arithmetic:
-    """`arithmetic`, checked. Raises `LayoutError` for anything but the two forms."""
-    if not (isinstance(arithmetic, str) and arithmetic in _ARITHMETICS):
-        raise LayoutError(
-            f"arithmetic={arithmetic!r} is unknown; it is 'multiply' (x * scale + bias) or 'divide' "
-            "(((x / maximum) - mean) / std, each step rounded, as torchvision does)."
-        )
-    return cast("Arithmetic", arithmetic)
-
-
-def normalisation(
-    source: ElementType,
-    mean: PerChannel | Doubles | None,
-    std: PerChannel | Doubles | None,
-    arithmetic: object = "multiply",
-    maximum: float | None = None,
-) -> Constants:
-    """The constants of `(x / maximum - mean) / std`; `maximum` is by default an integer source's largest value, else 1.
-
-    `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them; a mean above 1 of values
-    that are divided is refused. The arithmetic is "multiply", with scale = 1 / (maximum * std) and bias = -mean / std,
-    or "divide", which rounds each of three steps.
-    """
-    means = floats("mean", 0.0 if mean is None else mean)
-    deviations = floats("std", 1.0 if std is None else std)
-    if any(value == 0 for value in deviations):
-        raise LayoutError(f"std={deviations} must not hold 0.")
-    count = max(len(means), len(deviations))
-    if {len(means), len(deviations)} - {1, count}:
-        raise LayoutError(f"mean has {len(means)} values and std has {len(deviations)}; give one, or one a channel.")
-    means, deviations = (values * (count // len(values)) for values in (means, deviations))
-    largest = 2 ** (8 * source.itemsize - (source.kind == "i")) - 1 if source.is_integer else 1
-    most = largest if maximum is None else maximum
-    if most > 1 and max(means) > 1:
-        stated = mean.stated if isinstance(mean, StatedDoubles) else mean
-        raise LayoutError(
-            f"mean={stated!r} is for values up to {most:g}, and they are divided by {most:g} first, as torchvision "
-            f"does; divide mean and std by {most:g}, too."
-        )
-    if checked_arithmetic(arithmetic) == "divide":
-        if not source.is_integer or source.itemsize > 4:
-            raise LayoutError(
-                f"arithmetic='divide' divides integers of up to 32 bits by their largest value, and the source has "
-                f"{source}; leave it out."
-            )
-        if most != int(most) or not 1 <= most < 1 << 53:
-            raise LayoutError(f"arithmetic='divide' divides by a whole number from 1 below 2**53; maximum={maximum!r}.")
-        return Constants(deviations, tuple(-centre for centre in means), int(most))
-    return Constants(
-        tuple(1.0 / (most * deviation) for deviation in deviations),
-        tuple(-centre / deviation for centre, deviation in zip(means, deviations, strict=True)),
-    )
 
 
 def _check_channels(channels: tuple[int, ...], source_channels: int | None) -> None:
@@ -497,18 +422,20 @@ def _per_channel(of_which: str, numbers: tuple[float, ...] | None, count: int | 
 
 
 def _check_divided(made: Conversion) -> None:
-    """Raise `LayoutError` for a division that is not one of integers by finite numbers other than 0."""
+    """Raise `LayoutError` for a division by other than finite numbers, and for arithmetic of float32 in float64."""
+    name, is_wide = made.arithmetic, made.compute.itemsize == 8
     if made.matrix is not None:
-        raise LayoutError("arithmetic='divide' is for a picture's own channels; leave matrix= out, or relayout twice.")
-    code = "f" if made.compute.itemsize == 4 else "d"
+        raise LayoutError(f"arithmetic={name!r} is for a picture's own channels; leave matrix= out, or relayout twice.")
+    if is_wide and name != "divide":
+        raise LayoutError(
+            f"arithmetic={name!r} computes in float32, and {made.source} -> {made.target} in float64; take "
+            "dtype='float32', and cast the result."
+        )
     for divisor in made.scale or ():
-        try:
-            rounded = unpack(code, pack(code, divisor))[0]
-        except OverflowError:
-            rounded = inf
+        rounded = divisor if is_wide else as_float32(divisor)
         if rounded == 0 or not isfinite(rounded):
             raise LayoutError(
-                f"std={divisor} is {rounded} in {made.compute}; arithmetic='divide' needs one to divide by."
+                f"std={divisor} is {rounded} in {made.compute}; arithmetic={name!r} needs one to divide by."
             )
 
 

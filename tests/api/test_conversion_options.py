@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
-from stridedgpu.values.conversion import NORMALISATIONS
+from stridedgpu.values.arithmetic import ARITHMETIC_RULES, NORMALISATIONS
 
 RNG = np.random.default_rng(5)
 PHOTOS = sg.asarray(RNG.integers(0, 256, (2, 12, 16, 3), np.uint8), dims="NHWC")
@@ -37,6 +37,9 @@ OPTIONS = {
     "mean and std": {"mean": [0.4, 0.5, 0.6], "std": (0.2, 0.3, 0.4)},
     "std": {"std": 0.25},
     "division": {"mean": [0.4, 0.5, 0.6], "std": 0.5, "arithmetic": "divide"},
+    "torchvision's v2": {"normalize": "clip", "arithmetic": "torchvision-v2"},
+    "transformers": {"mean": [0.4, 0.5, 0.6], "std": 0.5, "arithmetic": "transformers"},
+    "transformers' factor": {"mean": 0.4, "scale": 1 / 127.5, "arithmetic": "transformers-pil"},
     "channels": {"mean": [0.4, 0.5], "std": np.array([0.5, 0.25]), "channels": [2, 0]},
     "matrix": {"matrix": np.array([[0.299, 0.587, 0.114]]), "scale": 0.5, "bias": [-1.0]},
     "a name": {"normalize": "imagenet"},
@@ -144,7 +147,7 @@ def test_what_contradicts_itself_is_refused_alike(name):
 
 
 @pytest.mark.parametrize("name", NORMALISATIONS)
-@pytest.mark.parametrize("arithmetic", ["multiply", "divide"])
+@pytest.mark.parametrize("arithmetic", ARITHMETIC_RULES)
 def test_a_name_stands_for_its_mean_and_std(name, arithmetic):
     mean, std = NORMALISATIONS[name]
     stated = sg.relayout(PHOTOS, dtype="float32", mean=mean, std=std, arithmetic=arithmetic)

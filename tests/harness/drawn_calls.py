@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from harness.guarded_memory import bits_of
 from harness.index_oracle import gather_nd_by_definition, resolved
+from harness.normalised import normalised
 
 import stridedgpu as sg
 from stridedgpu import Layout
@@ -40,6 +41,8 @@ Filled = Callable[[Rng, Rng], "Call"]
 _OPAQUE = tuple(name for name, element in ELEMENT_TYPES.items() if element.itemsize in (1, 2, 4, 8))
 _FROM = ("uint8", "int8", "uint16", "int16", "float16", "float32")
 _TO = ("uint8", "int8", "uint16", "int16", "float32", "float16")
+_NORMALISED = ("torchvision-v2", "transformers", "transformers-pil")
+_LIBRARIES = ("divide", *_NORMALISED)
 _INDEX_TYPES = ("int32", "int64", "uint32", "uint64")
 _MODES = ("raise", "clip", "wrap")
 _EDGES = (0.0, -0.0, 1.0, -1.0, 1 / 255, 0.5, 255.0, 3e38, 2.0**-130)
@@ -215,10 +218,22 @@ def _converted(kind: Rng, shape: Rng) -> Filled:
     source, written = _layout(kind, shape, sizes), _layout(kind, shape, sizes, is_output=True)
     scale, bias = (float(shape.choice(_EDGES)) if given else None for given in (is_scaled, is_shifted))
     rounding = "truncate" if truncate else "nearest"
+    arithmetic = _choice(kind, _NORMALISED if dtype.startswith("float") else _LIBRARIES) if kind.random() < 0.4 else ""
+    mean, std = float(shape.uniform(-0.5, 1)), float(shape.uniform(0.1, 2))
+    if arithmetic:
+        options = {"mean": mean, "std": std, "arithmetic": arithmetic, "rounding": rounding}
+    else:
+        options = {"scale": scale, "bias": bias, "rounding": rounding}
 
     def filled(placement: Rng, values: Rng) -> Call:
         side = _side(source, dtype, placement, values, _finite_words(values, dtype))
-        expected = _conversion(side.words.view(dtype), target, scale, bias, truncate=truncate)
+        numbers = side.words.view(dtype)
+        if arithmetic:
+            with np.errstate(all="ignore"):
+                numbers = normalised(numbers, mean, std, arithmetic)
+            expected = _conversion(numbers, target, None, None, truncate=truncate)
+        else:
+            expected = _conversion(numbers, target, scale, bias, truncate=truncate)
         return _call(
             f"relayout {dtype} to {target}",
             run,
@@ -230,7 +245,7 @@ def _converted(kind: Rng, shape: Rng) -> Filled:
 
     def run(source: sg.StridedTensor, out: sg.StridedTensor | None) -> sg.StridedTensor:
         dtype = None if out is not None else target
-        return sg.relayout(source, dtype=dtype, scale=scale, bias=bias, rounding=rounding, out=out)
+        return sg.relayout(source, dtype=dtype, out=out, **options)
 
     return filled
 

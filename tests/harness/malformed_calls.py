@@ -39,6 +39,7 @@ from harness.drawn_calls import placed
 from harness.spoiled_arguments import SABOTAGE, Spoiled, spoiled
 
 import stridedgpu as sg
+from stridedgpu.values.arithmetic import ARITHMETIC_RULES
 
 __all__ = ["BLOCK", "Outcome", "Scene", "drawn", "judged", "main"]
 
@@ -175,7 +176,7 @@ def _relayout_normalised(scene: Scene) -> tuple[Function, Arguments]:
         "dtype": "float32",
         "mean": (0.5, 0.4, 0.3),
         "std": scene.pick(0.5, (0.2, 0.3, 0.4)),
-        "arithmetic": scene.pick("multiply", "divide"),
+        "arithmetic": scene.pick(*ARITHMETIC_RULES),
     }
     if scene.often():
         options["out"] = scene.out((2, 3, 3, 4), "float32", "NCHW")

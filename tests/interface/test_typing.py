@@ -18,7 +18,7 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu.problems.index_rule import Mode
-from stridedgpu.values.conversion import NORMALISATIONS
+from stridedgpu.values.arithmetic import NORMALISATIONS
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.interpolation import INTERPOLATIONS
 

@@ -11,7 +11,8 @@ from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.values.conversion import conversion, normalisation
+from stridedgpu.values.arithmetic import normalisation
+from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 
 SMALL, WIDE = ("uint8", "int8", "uint16", "int16"), ("uint32", "int32")
@@ -105,7 +106,8 @@ def test_both_forms_are_different_values():
     made = normalisation(source, 0.5, 2.0, "divide")
     assert made == ((2.0,), (-0.5,), 255)
     forms = [
-        conversion(source, target, scale=made.scale, bias=made.bias, unit=unit) for unit in (None, made.unit, 4095)
+        Conversion(source, target, made.scale, made.bias, arithmetic=arithmetic, unit=unit)
+        for arithmetic, unit in (("multiply", None), ("divide", made.unit), ("divide", 4095))
     ]
     assert len(set(forms)) == 3
     assert [pickle.loads(pickle.dumps(form)) for form in forms] == forms

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 import stridedgpu as sg
 from stridedgpu.__main__ import main
 from stridedgpu.preprocess.provenance import Difference, Pipeline
-from stridedgpu.values.conversion import NORMALISATIONS
+from stridedgpu.values.arithmetic import NORMALISATIONS
 from stridedgpu.values.interpolation import INTERPOLATIONS
 
 HEIGHT, WIDTH = 60, 83

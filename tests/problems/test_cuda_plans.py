@@ -259,7 +259,10 @@ def made(types: str, source_channels: int | None = None, **options) -> Conversio
         ),
         (
             made("uint8", scale=2.0),
-            "sg::Conversion<sg::uint8, sg::uint8, true, false, sg::Rounding::nearest, sg::Nan::keep, 0ull, true>",
+            (
+                "sg::Conversion<sg::uint8, sg::uint8, true, false, sg::Rounding::nearest, sg::Nan::keep, "
+                "sg::Arithmetic::fused>"
+            ),
         ),
         (made("int8", scale=2.0), "sg::Conversion<sg::int8, sg::int8, true, false, sg::Rounding::nearest>"),
     ],

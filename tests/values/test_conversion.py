@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from stridedgpu.values.conversion import Conversion, conversion, normalisation
+from stridedgpu.values.arithmetic import normalisation
+from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 

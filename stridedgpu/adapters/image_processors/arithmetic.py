@@ -15,7 +15,7 @@ Source: transformers, image_processing_backends.py and image_transforms.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -132,9 +132,8 @@ def _conversion(how: Normalising, channels: int) -> Conversion | None:
         return conversion(_UINT8, _UINT8, channels=order, source_channels=channels)
     wanted = how.table(channels)[:: -1 if how.flips else 1]
     for scale, bias, unit in _candidates(how, channels):
-        found = conversion(
-            _UINT8, _FLOAT32, scale=scale, bias=bias, channels=order, source_channels=channels, unit=unit
-        )
+        found = conversion(_UINT8, _FLOAT32, scale=scale, bias=bias, channels=order, source_channels=channels)
+        found = found if unit is None else replace(found, arithmetic="divide", unit=unit)
         if np.array_equal(_converted(found, channels).view(np.uint32), wanted.view(np.uint32)):
             return found
     return None

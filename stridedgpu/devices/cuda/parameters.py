@@ -199,11 +199,19 @@ def number_argument(conversion: Conversion, *, source_is_finite: bool = False) -
     rounds = target.is_integer and (conversion.has_arithmetic or source.kind == "f")
     rounding = conversion.rounding if rounds else "nearest"
     nans = ", sg::Nan::ignore" if target.kind == "f" and _never_nan(conversion, source_is_finite) else ""
-    if conversion.unit is not None:
-        nans = f"{nans or ', sg::Nan::keep'}, {conversion.unit}ull"
+    steps = ""
+    if conversion.arithmetic != "multiply":
+        steps = f", sg::Arithmetic::{conversion.arithmetic.replace('-', '_')}"
+        if conversion.unit is not None:
+            steps += f", {int.from_bytes(struct.pack('>d', conversion.unit), 'big'):#x}ull"
     elif _is_fused(conversion):
-        nans = f"{nans or ', sg::Nan::keep'}, 0ull, true"
-    return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}{nans}>"
+        steps = _FUSED
+    nans = nans or ", sg::Nan::keep" if steps else nans
+    return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}{nans}{steps}>"
+
+
+_FUSED: Final = ", sg::Arithmetic::fused"
+"""The arithmetic of products that `multiplied` of small_elements.cuh computes."""
 
 
 def product_argument(source: ElementType, compute: ElementType, matrix: Matrix) -> str:
@@ -214,7 +222,7 @@ def product_argument(source: ElementType, compute: ElementType, matrix: Matrix) 
     """
     numbers = [_rounded(number, compute) for row in matrix for number in row]
     has_positive = all(any(math.copysign(1, number) > 0 for number in row) for row in matrix)
-    fused = ", 0ull, true" if has_positive and _is_multiplied(source, compute, numbers) else ""
+    fused = _FUSED if has_positive and _is_multiplied(source, compute, numbers) else ""
     types = f"{_element(source)}, {_element(compute)}, true, false"
     return f"sg::Conversion<{types}, sg::Rounding::nearest, sg::Nan::ignore{fused}>"
 

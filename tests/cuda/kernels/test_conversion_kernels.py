@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,42 +205,68 @@ def test_vectors_are_converted_as_their_elements_are(source):
         assert_same_bits(result, expected, elements, f"{source} to {target}, {affine}, {rounding}")
 
 
-# ((x / unit) + bias) / divisor, as ToTensor and Normalize compute it
+# The arithmetic of libraries, whose steps end in a division
 
-DIVIDED = [
-    (source, target, unit)
-    for source, unit in (("uint8", 255), ("int8", 127), ("uint16", 65535), ("uint16", 4095), ("int16", 32767))
-    for target in ("float32", "float16", "uint8")
+STEPPED = [
+    ("uint8", "float32", "divide", 255),
+    ("uint8", "float32", "torchvision_v2", 1 / 255),
+    ("uint8", "float32", "transformers", None),
+    ("uint8", "float32", "transformers_pil", 0.1),
+    *(
+        (source, target, "divide", unit)
+        for source, unit in (("uint8", 255), ("int8", 127), ("uint16", 65535), ("uint16", 4095), ("int16", 32767))
+        for target in ("float32", "float16", "uint8")
+    ),
+    *(
+        (source, target, arithmetic, unit)
+        for source, target in (("uint8", "float16"), ("int8", "float32"), ("uint16", "uint8"), ("float16", "float32"))
+        for arithmetic, unit in (("torchvision_v2", 1 / 127), ("transformers", None), ("transformers_pil", 1 / 127.5))
+    ),
 ]
-"""Source, target and the largest value, which a program has in its code."""
+"""Source, target, arithmetic and the number of its first step, which a program has in its code."""
 
 DIVISORS = ((0.229, -0.485), (0.26130258, -0.4578275), (-3.0, 1e-40), (1e-44, 0.25))
 """The divisor and the bias: those of ImageNet and CLIP, and what leads to subnormal numbers and infinity."""
 
 
-def divided_kernel(source: str, target: str, unit: int) -> str:
-    nans = "ignore" if target in FLOATS else "keep"
-    return f"{kernel(source, target, True, True).removesuffix('>>')}, sg::Nan::{nans}, {unit}ull>>"
+def stepped_kernel(source: str, target: str, arithmetic: str, unit: float | None) -> str:
+    nans = "ignore" if target in FLOATS and source not in FLOATS else "keep"
+    steps = f"sg::Nan::{nans}, sg::Arithmetic::{arithmetic}"
+    if unit is not None:
+        steps += f", {int(np.float64(unit).view(np.uint64))}ull"
+    return f"{kernel(source, target, True, True).removesuffix('>>')}, {steps}>>"
+
+
+def first_step(values: Any, arithmetic: str, unit: float | None) -> Any:
+    """Values in float32 before the bias."""
+    if arithmetic == "transformers_pil":
+        return (values.astype(np.float64) * unit).astype(np.float32)
+    numbers = values.astype(np.float32)
+    if arithmetic == "transformers":
+        return numbers
+    return numbers / np.float32(unit) if arithmetic == "divide" else numbers * np.float32(unit)
 
 
 @pytest.mark.parametrize(
     "cases",
     [
-        pytest.param(DIVIDED[:1], id="uint8 to float32", marks=emulated),
-        pytest.param(DIVIDED[1:], id="the other types", marks=[*emulated, pytest.mark.slow]),
+        pytest.param(STEPPED[:4], id="uint8 to float32", marks=emulated),
+        pytest.param(STEPPED[4:], id="the other types", marks=[*emulated, pytest.mark.slow]),
     ],
 )
-def test_every_small_integer_is_divided_as_numpy_divides(cases):
-    """All 256 or 65,536 values, one by one and in vectors: three steps, each rounded to float32."""
-    scalar = {case: divided_kernel(*case) for case in cases}
+def test_every_small_number_takes_the_steps_of_its_arithmetic(cases):
+    """All 256 or 65,536 values, one by one and in vectors: each step rounded to float32."""
+    scalar = {case: stepped_kernel(*case) for case in cases}
     vector = {case: vector_kernel(name, 4, False) for case, name in scalar.items()}
     source = joined_source("conversion.cuh") + KERNEL + VECTOR_KERNEL
     jobs, expected = [], []
     for case in cases:
         values = np.arange(1 << 8 * itemsize(case[0]), dtype=f"uint{8 * itemsize(case[0])}").view(case[0])
+        if case[0] in FLOATS:
+            values = np.resize(values[np.isfinite(values)], 1 << 15)
         for divisor, bias in DIVISORS:
             with np.errstate(all="ignore"):
-                numbers = (values.astype("f") / np.float32(case[2]) + np.float32(bias)) / np.float32(divisor)
+                numbers = (first_step(values, *case[2:]) + np.float32(bias)) / np.float32(divisor)
                 whole = numbers if case[1] in FLOATS else np.clip(np.rint(numbers), 0, 255)
             expected += [whole.astype(case[1])] * 2
             constants = Record(np.array([divisor, bias], "f").tobytes())
@@ -247,7 +274,7 @@ def test_every_small_integer_is_divided_as_numpy_divides(cases):
             arguments = (Buffer(values, 32), Buffer(made, 32), constants)
             jobs.append(Job(scalar[case], (2,), (32,), (*arguments, np.uint32(values.size)), label=str(case)))
             jobs.append(Job(vector[case], (values.size // 128,), (32,), arguments, label=str(case)))
-    program = Program.compile(source, [*scalar.values(), *vector.values()])
+    program = Program.compile(source, sorted({*scalar.values(), *vector.values()}))
     for job_, numbers, result in zip(jobs, expected, program.run(jobs), strict=True):
         assert result[1] == numbers.tobytes(), job_.label
 
@@ -255,7 +282,7 @@ def test_every_small_integer_is_divided_as_numpy_divides(cases):
 @inspected
 @every_architecture
 def test_divisions_stay_in_registers_and_keep_subnormals(architecture):
-    names = [vector_kernel(divided_kernel(*case), 4, False) for case in DIVIDED[:2]]
+    names = [vector_kernel(stepped_kernel(*case), 4, False) for case in STEPPED[:6]]
     code = machine_code.compile_kernels(joined_source("conversion.cuh") + VECTOR_KERNEL, names, architecture)
     for name in names:
         assert (code[name].local_accesses, code[name].stack_bytes, code[name].flushing) == (0, 0, []), name

@@ -20,7 +20,8 @@ from struct import pack, unpack
 from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.values.conversion import Conversion, Operation, Rounding
+from stridedgpu.values.arithmetic import Operation, as_float32
+from stridedgpu.values.conversion import Conversion, Rounding
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
 from .ir import Code, Value, vector_type
@@ -35,7 +36,12 @@ _UINT8: Final = ELEMENT_TYPES["uint8"]
 _INT32: Final = ELEMENT_TYPES["int32"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
-_OPERATIONS: Final[dict[Operation, str]] = {"multiply": "fmul", "add": "fadd", "divide": "fdiv"}
+_OPERATIONS: Final[dict[Operation, str]] = {
+    "multiply": "fmul",
+    "add": "fadd",
+    "divide": "fdiv",
+    "multiply in float64": "fmul",
+}
 """LLVM's instruction of each operation of arithmetic."""
 
 _ROUNDINGS: Final[dict[Rounding, str]] = {"nearest": "llvm.roundeven", "truncate": "llvm.trunc"}
@@ -82,22 +88,26 @@ def converted(code: Code, vector: Value, conversion: Conversion, affine: Affine,
         return _cast(code, vector, source, target, conversion.rounding)
     compute = conversion.compute
     numbers = _cast(code, vector, source, compute, conversion.rounding)
-    unit = None if conversion.unit is None else code.full(numbers.type, _constant(conversion.unit, compute))
-    operands = {"scale": affine.scale, "bias": affine.bias, "unit": unit}
+    operands = {"scale": affine.scale, "bias": affine.bias}
     for operation, name in conversion.steps:
+        number = compute
+        if operation == "multiply in float64":
+            number, numbers = _FLOAT64, _cast(code, numbers, compute, _FLOAT64, "nearest")
+        if name == "unit":
+            assert conversion.unit is not None, "the arithmetic has one"
+            operands[name] = code.full(numbers.type, _constant(conversion.unit, number))
         operand = operands[name]
         if operand is not None:
-            numbers = code.binary(_OPERATIONS[operation], numbers, operand)
+            numbers = _cast(code, code.binary(_OPERATIONS[operation], numbers, operand), number, compute, "nearest")
     if source.kind == "f" or not finite:
         quiet = code.full(numbers.type, "0x7FF8000000000000")
         numbers = code.select(code.compare("fcmp uno", numbers, numbers), quiet, numbers)
     return _cast(code, numbers, compute, target, conversion.rounding)
 
 
-def _constant(number: int, compute: ElementType) -> str:
+def _constant(number: float, compute: ElementType) -> str:
     """A number of the type of arithmetic as LLVM reads it: the bits of a double, which a float is extended to."""
-    rounded = unpack("f", pack("f", number))[0] if compute == _FLOAT32 else float(number)
-    return f"0x{pack('>d', rounded).hex()}"
+    return f"0x{pack('>d', as_float32(number) if compute == _FLOAT32 else number).hex()}"
 
 
 def _cast(code: Code, vector: Value, source: ElementType, target: ElementType, rounding: Rounding) -> Value:

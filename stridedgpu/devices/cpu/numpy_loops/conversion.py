@@ -8,12 +8,14 @@ library.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.values.conversion import Conversion, Operation, Rounding
+from stridedgpu.values.arithmetic import Operation
+from stridedgpu.values.conversion import Conversion, Rounding
 from stridedgpu.values.dtypes import ElementType
 
 __all__ = ["Array", "constants", "convert_block", "storage_dtype"]
@@ -56,8 +58,8 @@ def convert_block(block: Array, conversion: Conversion, scale: Array | None = No
         numbers = _cast(block, source, compute, rounding)
         if numbers is block:
             numbers = block.copy(order="K")
-        unit = None if conversion.unit is None else numbers.dtype.type(conversion.unit)
-        operands = {"scale": scale, "bias": bias, "unit": unit}
+        # NumPy rounds a number of Python's to the type that is computed in.
+        operands = {"scale": scale, "bias": bias, "unit": conversion.unit}
         for operation, name in conversion.steps:
             operand = operands[name]
             if operand is not None:
@@ -212,7 +214,12 @@ def _integers_to_odd(block: Array) -> Array:
 _UINT8: Final = ElementType("uint8", "u", 1)
 _FLOAT32: Final = ElementType("float32", "f", 4)
 
-_OPERATIONS: Final[dict[Operation, np.ufunc]] = {"multiply": np.multiply, "add": np.add, "divide": np.divide}
+_OPERATIONS: Final[dict[Operation, Callable[..., Array]]] = {
+    "multiply": np.multiply,
+    "add": np.add,
+    "divide": np.divide,
+    "multiply in float64": partial(np.multiply, dtype=np.float64, casting="same_kind"),
+}
 """The NumPy function of each operation of arithmetic."""
 
 _ROUNDINGS: Final[dict[Rounding, np.ufunc]] = {"nearest": np.rint, "truncate": np.trunc}
