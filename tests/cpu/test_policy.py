@@ -26,10 +26,8 @@ def test_thresholds_follow_the_sizes_of_the_caches_and_nothing_else(target):
     made, last = Policy.of(target), min(target.last_level_bytes, 32 * MB)
     following = {
         "relayout": {"streamed_bytes": last * 5 // 8, "cached_bytes": last // 2},
-        "gather": {
-            "streamed_bytes": last // 2, "columns_bytes": target.l2_bytes // 4, "far_bytes": 2 * target.l2_bytes,
-        },
-    }  # fmt: skip
+        "gather": {"streamed_bytes": last // 2, "columns_bytes": target.l2_bytes // 4},
+    }
     plain = Policy(target)
     for section in made._fields[1:]:
         assert getattr(made, section) == getattr(plain, section)._replace(**following.get(section, {}))

@@ -18,7 +18,7 @@ FEW = {"item_bytes": range(256, 257)}
 VARIANTS = {
     "cached": {},
     "streaming": {"streamed_bytes": 0},
-    "small items": {"item_bytes": range(64, 65), "far_bytes": 0},
+    "small items": {"item_bytes": range(64, 65)},
     "rows in registers": FEW | {"load_cost": 1e9},
     "single loads": FEW | {"row_registers": 0},
     "blocks of columns": FEW | {"columns_bytes": 0},

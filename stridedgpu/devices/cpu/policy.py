@@ -241,20 +241,6 @@ class GatherPolicy(NamedTuple):
     chunk_indices: int = 256
     """Indices resolved together: their offsets take 2 KB of the stack, below the size of a stack probe."""
 
-    runs_ahead: int = 12
-    """Runs between the copied and the prefetched one. With 4: 0.97."""
-
-    most_lines_ahead: int = 16
-    """The most cache lines of a run that are prefetched; the hardware prefetcher fetches the following ones. With 4:
-    0.97, and 0.83 at worst."""
-
-    far_bytes: int = 2 * _MB
-    """Span in bytes from which on what is picked is prefetched, twice the second-level cache: what is nearer is read as
-    quickly as it is prefetched. Never: 0.96 to 1.05, and 0.71 at worst; always: 0.95."""
-
-    uses_of_line: int = 4
-    """Indices for each cache line that make its prefetch pay off."""
-
     parts_of_run: int = 4
     """Parts of a long scattered run, which threads write independently; one thread takes 0.8 of the time without."""
 
@@ -373,7 +359,7 @@ class Policy(NamedTuple):
         return cls(
             target,
             relayout=RelayoutPolicy(streamed_bytes=shared * 5 // 8, cached_bytes=shared // 2),
-            gather=GatherPolicy(streamed_bytes=shared // 2, columns_bytes=own // 4, far_bytes=2 * own),
+            gather=GatherPolicy(streamed_bytes=shared // 2, columns_bytes=own // 4),
         )
 
 

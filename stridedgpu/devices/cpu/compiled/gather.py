@@ -16,7 +16,7 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import Mode
 
-from .gather_elements import GatherElements, GatherLongRows
+from .gather_elements import GatherColumns, GatherElements
 from .gather_indices import MOST_POSITIONS, IndexKind, lanes_of
 from .gather_loop import Gather
 from .gather_registers import Rows, RowsInRegisters, plan_rows
@@ -29,9 +29,6 @@ __all__ = ["GatherCall", "compiled_gather", "gather_kernel", "plan_gather"]
 
 _WORDS: Final = (1, 2, 4, 8)
 """Bytes of a run that is one element, loaded or stored by itself."""
-
-_LEAST_STEPS: Final = 4
-"""Vectors of a row from which on little of it is gathered twice, where the last vector overlaps the one before it."""
 
 _LARGEST_SPAN: Final = 2**30
 """Bytes of memory from which elements are gathered at offsets of 32 bits: half of those that such offsets reach, so
@@ -72,7 +69,7 @@ class GatherCall:
     `in_order`: items may write the same element and the last one wins, so they run one after another.
     """
 
-    kernel: Gather | GatherElements | GatherLongRows | RowsInRegisters
+    kernel: Gather | GatherElements | GatherColumns | RowsInRegisters
     items: int
     in_order: bool
     dense_offset: int
@@ -169,7 +166,7 @@ def plan_gather(problem: GatherProblem, mode: Mode) -> GatherCall | None:
 def _call(
     problem: GatherProblem,
     nest: _Nest,
-    kernel: Gather | GatherElements | GatherLongRows | RowsInRegisters,
+    kernel: Gather | GatherElements | GatherColumns | RowsInRegisters,
     items: int,
     fields: tuple[int, ...],
     last: tuple[int, ...] = (),
@@ -201,13 +198,8 @@ def _of_elements(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherCall 
     call, in_words = None, nest.run in _WORDS
     if mode != "wrap" and width.strides[1] == 0:
         call = _of_rows(problem, kind, nest, (width, rows))
-    if (
-        call is None
-        and mode != "wrap"
-        and in_words
-        and (width.strides[1] == 0 or (width.strides[1], rows.strides[1]) == (nest.run, 0))
-    ):
-        call = _of_long_rows(problem, kind, nest, (width, rows))
+    elif mode != "wrap" and in_words and (width.strides[1], rows.strides[1]) == (nest.run, 0):
+        call = _of_columns(problem, kind, nest, (width, rows))
     return call or (_spanning(problem, kind, nest, (width, rows)) if in_words else None)
 
 
@@ -236,30 +228,15 @@ def _of_rows(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[
     return _call(problem, nest, kernel, items, (entry.size, *fields), last)
 
 
-def _of_long_rows(
-    problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]
-) -> GatherCall | None:
-    """Rows one by one, or all rows of some columns; None for short rows, of which much would be gathered twice."""
-    (entry,), run, (width, rows), limits = problem.indexed_axes, nest.run, loops, policy().gather
-    columns, row_bytes = width.strides[1] != 0, entry.size * run
-    lanes = GatherLongRows.lanes
-    if width.size < (lanes if columns else _LEAST_STEPS * min(lanes, LINE_BYTES // run)):
+def _of_columns(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]) -> GatherCall | None:
+    """Elements of columns: all rows of as many columns as stay in a near cache; None for few of them."""
+    (entry,), run, (width, rows) = problem.indexed_axes, nest.run, loops
+    stride, most = entry.stride * problem.dense.element.itemsize, policy().gather.columns_bytes
+    kernel = GatherColumns(kind, len(nest.outer), run, adjacent=stride == run)
+    if width.size < kernel.lanes or entry.size > MOST_POSITIONS:
         return None
-    if entry.size > MOST_POSITIONS:
-        return None
-    stride, wanted = entry.stride * problem.dense.element.itemsize, _wanted(problem) // run
-    ahead = later = 0
-    if columns:
-        block = min(width.size, max(1, limits.columns_bytes // (row_bytes * LINE_BYTES)) * LINE_BYTES)
-    else:
-        block = min(width.size, max(lanes, wanted))
-        lines, span = -(-row_bytes // LINE_BYTES), problem.indexed.layout.span * problem.dense.element.itemsize
-        is_far = stride == run and rows.strides[1] != 0 and span >= limits.far_bytes
-        if is_far and lines * limits.uses_of_line <= width.size:
-            ahead = -(-lines * lanes // width.size)
-            later = power_of_two(-(-limits.row_ahead_bytes // row_bytes))
-    many = rows.size if columns and block < width.size else min(rows.size, max(1, wanted // width.size))
-    kernel = GatherLongRows(kind, len(nest.outer), run, stride == run, columns, ahead, later)
+    block = min(width.size, max(1, most // (entry.size * run * LINE_BYTES)) * LINE_BYTES)
+    many = rows.size if block < width.size else min(rows.size, max(1, _wanted(problem) // (width.size * run)))
     blocks, parts = -(-width.size // block), -(-rows.size // many)
     fields = entry.size, stride, width.size, block, blocks, rows.size, many, parts, *rows.strides
     return _call(problem, nest, kernel, blocks * parts, fields)
@@ -277,7 +254,9 @@ def _spanning(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple
     unit = width.size if problem.scatters else kernel.lanes
     block = min(max(1, -(-_wanted(problem) // run // unit)) * unit, total)
     blocks = -(-total // block)
-    fields = total, width.size, width.strides[1], rows.strides[1], entry.size, stride, block, blocks
+    rows_ahead = -(-policy().gather.row_ahead_bytes // max(1, entry.size * abs(stride)))
+    steps = width.strides[1], rows.strides[1], rows.strides[1] * rows_ahead
+    fields = total, width.size, *steps, entry.size, stride, block, blocks
     return _call(problem, nest, kernel, blocks, fields)
 
 
@@ -337,19 +316,9 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
         run=power_of_two(min(run, policy().gather.longest_step)),
         long=run & (run - 1) != 0 or run > policy().gather.longest_step,
         packed=nest.b.strides[0] == run,
-        lines_ahead=0
-        if scatters
-        else _lines_ahead(run, problem.indexed.layout.span * problem.indexed.element.itemsize),
         streaming=not scatters and result_bytes >= streamed and run >= LINE_BYTES,
         scatters=scatters,
     )
-
-
-def _lines_ahead(run: int, span: int) -> int:
-    """Cache lines of a `run` to prefetch, in a tensor that spans `span` bytes."""
-    if span < policy().gather.far_bytes:
-        return 0
-    return power_of_two(max(1, min(policy().gather.most_lines_ahead, run // LINE_BYTES)))
 
 
 def _nest_of(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:

@@ -12,9 +12,11 @@ long on Sapphire Rapids, twice as long on Zen 4, and are slow wherever gather da
 (CVE-2022-40982). A remainder of less than a vector is moved element by element, in order: of several updates of one
 element the last remains.
 
-`GatherLongRows` takes rows one by one and stores their elements as vectors. Elements may also be selected from columns:
-each from its own, beside that of the one before it. All rows of some columns are then moved in turn, whose elements are
-in a near cache.
+`GatherColumns` selects each element from a column of its own, beside that of the one before it, and stores vectors. All
+rows of some columns are moved in turn, whose elements are in a near cache.
+
+Indices and rows are prefetched: indices are read in bursts, and the elements of a row in any order, which defeats the
+hardware prefetcher.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ from .gather_indices import IndexKind, positions_of, taken_out
 from .gather_loop import items_of
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
 
-__all__ = ["GatherElements", "GatherLongRows"]
+__all__ = ["GatherColumns", "GatherElements"]
 
-_ELEMENTS_FIELDS: Final = 9
+_ELEMENTS_FIELDS: Final = 10
 """Parameters of `GatherElements` before the outer loops: the address of the indices; elements in all and in a row;
-offsets in bytes from one element of a row to the next and from one row to the next; the indexed axis' size, and its
-stride in bytes; elements of a block, and the number of blocks."""
+offsets in bytes from one element of a row to the next, from one row to the next, and from a row to the one that is
+prefetched; the indexed axis' size, and its stride in bytes; elements of a block, and the number of blocks."""
 
-_ROWS_FIELDS: Final = 12
-"""Those of `GatherLongRows`: the address of the indices; the indexed axis' size, and its stride in bytes; elements of a
+_COLUMNS_FIELDS: Final = 12
+"""Those of `GatherColumns`: the address of the indices; the indexed axis' size, and its stride in bytes; elements of a
 row, of a block of it, and the number of blocks; rows, those of a block, and the number of blocks; bytes from row to row
 of the dense, the indexed and the index side."""
 
@@ -82,7 +84,7 @@ class GatherElements:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, lanes, nbytes = Code(), self.lanes, self.index.nbytes
-        index, total, width, along, row, size, stride, block, blocks = (
+        index, total, width, along, row, ahead, size, stride, block, blocks = (
             code.parameter(place) for place in range(_ELEMENTS_FIELDS)
         )
         steps = _Steps(code, lanes, width, along, row)
@@ -92,9 +94,11 @@ class GatherElements:
             start = code.multiply(number, block)
             end = code.smaller(code.add(start, block), total)
             whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
-            with steps.over(start, whole) as (at, base):
+            with steps.over(start, whole) as (at, column, base):
                 first = code.at(indices, code.multiply(at, nbytes))
-                _prefetch_indices(code, first, lanes * nbytes)
+                _prefetch(code, code.at(first, policy().gather.index_ahead_bytes), lanes * nbytes)
+                in_row = code.add(_first(code, base), code.multiply(_first(code, column), self.run))
+                _prefetch(code, code.at(indexed, code.add(in_row, ahead)), lanes * self.run)
                 numbers = code.load(vector_type(lanes, f"i{8 * nbytes}"), first, 1)
                 for lane, offset in enumerate(taken_out(code, self._offsets(code, numbers, base, axis))):
                     self._move(code, code.at(dense, code.multiply(code.add(at, lane), self.run)), indexed, offset)
@@ -123,21 +127,16 @@ class GatherElements:
 
 
 @dataclass(frozen=True, slots=True)
-class GatherLongRows:
+class GatherColumns:
     """A kernel over rows of at least `lanes` elements of `run` bytes, with `rank` outer loops.
 
-    With `adjacent`, the indexed axis is contiguous. `columns`: each element is selected from a column of its own. Each
-    step prefetches `lines_ahead` cache lines of the row that comes `rows_ahead` after this one, which is not read in
-    order. The last step of a block is moved back to end with it.
+    With `adjacent`, the indexed axis is contiguous. The last step of a block is moved back to end with it.
     """
 
     index: IndexKind
     rank: int
     run: int
     adjacent: bool
-    columns: bool = False
-    lines_ahead: int = 0
-    rows_ahead: int = 0
     streaming: ClassVar[bool] = False
     scatters: ClassVar[bool] = False
     lanes: ClassVar[int] = 16
@@ -157,10 +156,10 @@ class GatherLongRows:
         """The LLVM module."""
         code, nbytes, run = Code(), self.index.nbytes, self.run
         index, size, stride, width, block, blocks, rows, many, parts, *pitches = (
-            code.parameter(place) for place in range(_ROWS_FIELDS)
+            code.parameter(place) for place in range(_COLUMNS_FIELDS)
         )
-        step, along = constant(run) if self.adjacent else stride, run if self.columns else 0
-        with items_of(code, index, [blocks, parts], (_ROWS_FIELDS, self.rank)) as ((b, a), sides):
+        step = constant(run) if self.adjacent else stride
+        with items_of(code, index, [blocks, parts], (_COLUMNS_FIELDS, self.rank)) as ((b, a), sides):
             start, first = code.multiply(b, block), code.multiply(a, many)
             end = code.smaller(code.add(start, block), width)
             latest = code.add(end, -self.lanes)
@@ -171,15 +170,11 @@ class GatherLongRows:
                 at = code.smaller(place, latest)
                 dense, indexed, indices = (
                     code.at(code.at(side, code.multiply(row, pitch)), code.multiply(at, each))
-                    for side, pitch, each in zip(sides, pitches, (run, along, nbytes), strict=True)
+                    for side, pitch, each in zip(sides, pitches, (run, run, nbytes), strict=True)
                 )
-                _prefetch_indices(code, indices, self.lanes * nbytes)
-                soon = code.at(sides[1], code.multiply(code.add(row, self.rows_ahead), pitches[1]))
-                for line in range(self.lines_ahead):
-                    ahead = code.multiply(place, self.lines_ahead * LINE_BYTES // self.lanes)
-                    code.prefetch(code.at(code.at(soon, ahead), line * LINE_BYTES))
+                _prefetch(code, code.at(indices, policy().gather.index_ahead_bytes), self.lanes * nbytes)
                 elements = (
-                    code.load(f"i{8 * run}", code.at(code.at(indexed, code.multiply(position, step)), lane * along), 1)
+                    code.load(f"i{8 * run}", code.at(code.at(indexed, code.multiply(position, step)), lane * run), 1)
                     for lane, position in enumerate(self._positions(code, indices, size))
                 )
                 lanes = self.store_bytes // run
@@ -198,10 +193,15 @@ class GatherLongRows:
             yield from taken_out(code, positions_of(code, self.index, numbers, size))
 
 
-def _prefetch_indices(code: Code, address: Value, nbytes: int) -> None:
-    """Prefetch indices: they are read in bursts, which defeats the hardware prefetcher."""
+def _prefetch(code: Code, address: Value, nbytes: int) -> None:
+    """Prefetch the cache lines of some bytes."""
     for line in range(0, nbytes, LINE_BYTES):
-        code.prefetch(code.at(address, policy().gather.index_ahead_bytes + line))
+        code.prefetch(code.at(address, line))
+
+
+def _first(code: Code, vector: Value) -> Value:
+    """The first lane in 64 bits."""
+    return code.cast("sext", code.extract(vector, 0), "i64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +251,8 @@ class _Steps:
             carried[1] = code.select(wraps, code.add(base, back), base)
 
     @contextmanager
-    def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
-        """The first position of every vector from `start` to `stop`, and the offsets of its elements."""
+    def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value, Value]]:
+        """The first position of every vector from `start` to `stop`, and the columns and offsets of its elements."""
         code, lanes = self._code, self._lanes
         width, rest, onward, back = self._vectors
         columns, bases = self._columns, self._bases
@@ -265,7 +265,7 @@ class _Steps:
         count = code.binary("udiv", code.binary("sub", stop, start), lanes)
         with code.fold(count, initial) as (number, carried):
             column, base = carried
-            yield code.add(start, code.multiply(number, lanes)), base
+            yield code.add(start, code.multiply(number, lanes)), column, base
             column, base = code.add(column, rest), code.add(base, onward)
             wraps = code.compare("icmp uge", column, width)
             carried[0] = code.select(wraps, code.binary("sub", column, width), column)

@@ -105,8 +105,8 @@ class Gather:
 
     `lanes` indices are resolved at once. `follows`: the indices depend on `a`. `deep`: there is a loop `m`. `run` is
     the bytes of one step; a `long` run takes several steps. `packed`: the runs of `b` are adjacent on the dense side.
-    `lines_ahead` lines of a run are prefetched. `streaming` uses non-temporal stores for aligned cache lines.
-    `scatters`: the dense side is read and the indexed side written.
+    `streaming` uses non-temporal stores for aligned cache lines. `scatters`: the dense side is read and the indexed
+    side written.
     """
 
     index: IndexKind
@@ -118,7 +118,6 @@ class Gather:
     run: int
     long: bool
     packed: bool
-    lines_ahead: int
     streaming: bool
     scatters: bool
 
@@ -226,32 +225,23 @@ class _Walk:
         whole = code.binary("and", count, -_UNROLLED)
         with code.loop(0, whole, _UNROLLED) as first:
             for number in range(_UNROLLED):
-                self._step(begin, code.add(first, number), count, m, offsets, streaming=streaming)
+                self._step(begin, code.add(first, number), m, offsets, streaming=streaming)
         with code.loop(whole, count) as rest:
-            self._step(begin, rest, count, m, offsets, streaming=streaming)
+            self._step(begin, rest, m, offsets, streaming=streaming)
 
-    def _step(self, sides: _Sides, number: Value, count: Value, m: _Block, offsets: Value, *, streaming: bool) -> None:
-        """Move the elements that one index selects: index `number` of the `count` in a chunk that begins at `sides`."""
+    def _step(self, sides: _Sides, number: Value, m: _Block, offsets: Value, *, streaming: bool) -> None:
+        """Move the elements that one index selects: index `number` of a chunk that begins at `sides`."""
         code, kernel = self._code, self._kernel
         dense, indexed, index = sides
-        if kernel.lines_ahead:
-            ahead = code.smaller(code.add(number, policy().gather.runs_ahead), code.add(count, -1))
-            soon = self._selected(indexed, ahead, offsets)
-            for line in range(kernel.lines_ahead):
-                code.prefetch(code.at(soon, line * LINE_BYTES))
         # A step known at compile time needs no multiplication.
         step = kernel.run if kernel.packed and not kernel.long else self._dense
-        run = [code.at(dense, code.multiply(number, step)), self._selected(indexed, number, offsets), index]
+        selected = code.at(indexed, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
+        run = [code.at(dense, code.multiply(number, step)), selected, index]
         if not kernel.deep:
             self._copy(run, streaming=streaming)
             return
         with code.loop(*m) as inner:
             self._copy(self.m.along(code, run, inner), streaming=streaming)
-
-    def _selected(self, indexed: Value, number: Value, offsets: Value) -> Value:
-        """The address that an index of the chunk selects."""
-        code = self._code
-        return code.at(indexed, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
 
     def _copy(self, sides: _Sides, *, streaming: bool) -> None:
         """Move one run, or a block of it."""
