@@ -178,7 +178,7 @@ def streaming(element, target):
         problem = sg.plan_relayout(
             sg.BufferTensorDesc(element, (1, 1, 1, size)), sg.BufferTensorDesc(target, (1, 1, 1, size)), device="cpu"
         ).plan.problem
-        kernel = relayout_kernel(problem).walks[0].kernel
+        kernel = relayout_kernel(problem).calls[0].kernel
         made.append(kernel.streaming)
     return made
 

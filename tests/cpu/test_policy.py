@@ -53,13 +53,13 @@ def test_gaps_of_rows_count_as_bytes_moved(monkeypatch, step, streams):
 def test_a_plan_for_several_threads_writes_more_into_the_caches(monkeypatch):
     problem = sg.plan_relayout(sg.empty((1 << 20,), "float32"), sg.empty((1 << 20,), "float64")).plan.problem
     limits = {"streamed_bytes": 8 * MB}
-    walks = []
+    calls = []
     for count in (1, 2, 1):
         monkeypatch.setattr(thread_count, "_chosen", count)
         with using(Policy.of(CLASSES["AVX2"])), policy_with(relayout=limits):
-            walks.append(plan_relayout(problem))
-            assert walks[-1].kernel.streaming == (count == 1)
-    assert walks[0] == walks[2] != walks[1]
+            calls.append(plan_relayout(problem))
+            assert calls[-1].kernel.streaming == (count == 1)
+    assert calls[0] == calls[2] != calls[1]
 
 
 def test_what_threads_share_has_some_items():

@@ -83,8 +83,8 @@ def _moved(source: Layout, target: Layout, types: tuple[str, str], **options: An
         for layout, element in ((source, made.source), (target, made.target))
     ]
     kernel = relayout_kernel(chosen_relayout(*sides, made, axis, filler=filler).problem)
-    for walk in kernel.walks if kernel else ():
-        yield walk.kernel.text("kernel")
+    for call in kernel.calls if kernel else ():
+        yield call.kernel.text("kernel")
 
 
 def _layout(rng: np.random.Generator, sizes: tuple[int, ...], *, turns: bool) -> Layout:

@@ -27,7 +27,7 @@ class CpuKernel:
     """Loops on the CPU, with all that decides how they run.
 
     `load` and `store` are the widths of one access. `tile` is the box that one step moves, along the problem's loops.
-    `items` are what threads share, in calls that move `shared_bytes` or more (None: one thread does it all). `walks`
+    `items` are what threads share, in calls that move `shared_bytes` or more (None: one thread does it all). `calls`
     are the compiled loops with their extents, none on NumPy.
     """
 
@@ -38,7 +38,7 @@ class CpuKernel:
     tile: tuple[int, ...] = ()
     items: int = 1
     shared_bytes: int | None = None
-    walks: tuple[Any, ...] = ()
+    calls: tuple[Any, ...] = ()
 
     def shape(self, nbytes: int) -> str:
         """The division of work in a call that moves `nbytes`."""

@@ -233,7 +233,7 @@ def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | str:
         Width(kernel.lanes * conversion.target.itemsize),
         items=prod(problem.sizes[:-1]) * -(-problem.sizes[-1] // limits.item_pixels),
         shared_bytes=limits.shared_bytes,
-        walks=(kernel,),
+        calls=(kernel,),
     )
 
 
@@ -260,5 +260,5 @@ def compiled_channel_matrix(plan: CpuPlan[ChannelMatrixProblem]) -> DirectLaunch
     chosen, limits = plan.compiled, policy().pixels
     if chosen is None:
         return None
-    call = mixing_call(plan.problem, chosen.walks[0])
+    call = mixing_call(plan.problem, chosen.calls[0])
     return call.launch(plan.bytes_moved * limits.arithmetic, limits.shared_bytes * limits.arithmetic)

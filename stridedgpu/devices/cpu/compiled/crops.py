@@ -77,7 +77,7 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
         inner.store,
         items=problem.target.layout.sizes[0],
         shared_bytes=policy().crops.shared_bytes,
-        walks=inner.walks,
+        calls=inner.calls,
     )
 
 

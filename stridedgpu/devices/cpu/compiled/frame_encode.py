@@ -163,7 +163,7 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
         Width(lanes * itemsize),
         items=height // problem.samples.chroma_step[0],
         shared_bytes=limits.shared_bytes,
-        walks=(kernel,),
+        calls=(kernel,),
     )
 
 
@@ -172,7 +172,7 @@ def compiled_samples(plan: CpuPlan[SamplesProblem]) -> SamplesMove | None:
     chosen, problem, limits = plan.compiled, plan.problem, policy().pixels
     if chosen is None:
         return None
-    kernel: SamplesKernel = chosen.walks[0]
+    kernel: SamplesKernel = chosen.calls[0]
     loop, items, itemsize, width = loop_of(kernel), chosen.items, problem.samples.element.itemsize, problem.sizes[1]
     work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
 

@@ -380,7 +380,7 @@ def frames_kernel(problem: FrameProblem) -> CpuKernel | str:
         Width(kernel.lanes * problem.target.element.itemsize),
         items=problem.target.layout.sizes[1],
         shared_bytes=policy().pixels.shared_bytes,
-        walks=tuple(kernels),
+        calls=tuple(kernels),
     )
 
 
@@ -393,7 +393,7 @@ def compiled_frames(plan: CpuPlan[FrameProblem]) -> FrameMove | None:
     chosen, problem, limits = plan.compiled, plan.problem, policy().pixels
     if chosen is None:
         return None
-    loops, pack = [loop_of(kernel) for kernel in chosen.walks], FrameParameters(problem)
+    loops, pack = [loop_of(kernel) for kernel in chosen.calls], FrameParameters(problem)
     work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
 
     def write(planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:

@@ -101,7 +101,7 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
         written,
         items=call.items,
         shared_bytes=None if call.in_order else policy().gather.shared_bytes,
-        walks=(call,),
+        calls=(call,),
     )
 
 
@@ -110,7 +110,7 @@ def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
-    call: GatherCall = chosen.walks[0]
+    call: GatherCall = chosen.calls[0]
     loop = compiled(call.kernel.text)
     items, nbytes, gathers = call.items, plan.bytes_moved, not problem.scatters
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1 and SHARED.several

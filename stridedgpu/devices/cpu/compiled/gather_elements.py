@@ -3,17 +3,17 @@
     indices    7 0 3 9 3 ...      some vectors of them, at any place of a row
                     |             resolved to offsets in 32 bits, and added to the offsets of their rows
     indexed    x . . x . . x .    a load for each offset, or a store
-    dense      x x x x x ...      a store for each element, or a load
+    dense      x x x x x ...      vectors of elements are stored, or a load for each element
 
 Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
 For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. One
-instruction takes out two of the offsets, and each element is moved by itself: instructions that gather vectors take as
+instruction takes out two of the offsets, and each element is loaded by itself: instructions that gather vectors take as
 long on Sapphire Rapids, twice as long on Zen 4, and are slow wherever gather data sampling is mitigated
 (CVE-2022-40982). A remainder of less than a vector is moved element by element, in order: of several updates of one
 element the last remains.
 
-`GatherColumns` selects each element from a column of its own, beside that of the one before it, and stores vectors. All
-rows of some columns are moved in turn, whose elements are in a near cache.
+`GatherColumns` selects each element from a column of its own, beside that of the one before it. All rows of some columns
+are moved in turn, whose elements are in a near cache.
 
 Indices and rows are prefetched: indices are read in bursts, and the elements of a row in any order, which defeats the
 hardware prefetcher.
@@ -74,7 +74,7 @@ class GatherElements:
     @property
     def store_bytes(self) -> int:
         """Bytes of one store."""
-        return self.run
+        return self.run if self.scatters else min(LINE_BYTES, self.lanes * self.run)
 
     @property
     def words(self) -> str:
@@ -100,20 +100,21 @@ class GatherElements:
                 in_row = code.add(_first(code, base), code.multiply(_first(code, column), self.run))
                 _prefetch(code, code.at(indexed, code.add(in_row, ahead)), lanes * self.run)
                 numbers = code.load(vector_type(lanes, f"i{8 * nbytes}"), first, 1)
-                for lane, offset in enumerate(taken_out(code, self._offsets(code, numbers, base, axis))):
-                    self._move(code, code.at(dense, code.multiply(code.add(at, lane), self.run)), indexed, offset)
+                places = (code.at(indexed, each) for each in taken_out(code, self._offsets(code, numbers, base, axis)))
+                near = code.at(dense, code.multiply(at, self.run))
+                if self.scatters:
+                    for lane, place in enumerate(places):
+                        code.store(code.load(f"i{8 * self.run}", code.at(near, lane * self.run), 1), place, 1)
+                else:
+                    _store_elements(code, places, near, lanes, self.run)
             with steps.one_by_one(whole, end) as (at, base):
                 numbers = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(at, nbytes)), 1)
                 offset = code.cast("sext", self._offsets(code, numbers, base, axis), "i64")
-                self._move(code, code.at(dense, code.multiply(at, self.run)), indexed, offset)
+                source, target = code.at(indexed, offset), code.at(dense, code.multiply(at, self.run))
+                if self.scatters:
+                    source, target = target, source
+                code.store(code.load(f"i{8 * self.run}", source, 1), target, 1)
         return code.text(name)
-
-    def _move(self, code: Code, dense: Value, indexed: Value, offset: Value) -> None:
-        """Move one element."""
-        source, target = code.at(indexed, offset), dense
-        if self.scatters:
-            source, target = target, source
-        code.store(code.load(f"i{8 * self.run}", source, 1), target, 1)
 
     def _offsets(self, code: Code, numbers: Value, base: Value, axis: _Axis) -> Value:
         """The offsets of the elements that one index or a vector of indices selects, relative to their row."""
@@ -173,16 +174,11 @@ class GatherColumns:
                     for side, pitch, each in zip(sides, pitches, (run, run, nbytes), strict=True)
                 )
                 _prefetch(code, code.at(indices, policy().gather.index_ahead_bytes), self.lanes * nbytes)
-                elements = (
-                    code.load(f"i{8 * run}", code.at(code.at(indexed, code.multiply(position, step)), lane * run), 1)
+                places = (
+                    code.at(code.at(indexed, code.multiply(position, step)), lane * run)
                     for lane, position in enumerate(self._positions(code, indices, size))
                 )
-                lanes = self.store_bytes // run
-                for stored in range(0, self.lanes, lanes):
-                    vector = Value(vector_type(lanes, f"i{8 * run}"), "poison")
-                    for lane, element in enumerate(islice(elements, lanes)):
-                        vector = code.insert(vector, element, lane)
-                    code.store(vector, code.at(dense, stored * run), 1)
+                _store_elements(code, places, dense, self.lanes, run)
         return code.text(name)
 
     def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:
@@ -191,6 +187,16 @@ class GatherColumns:
         for first in range(0, self.lanes, _INDICES):
             numbers = code.load(vector_type(_INDICES, f"i{8 * nbytes}"), code.at(indices, first * nbytes), 1)
             yield from taken_out(code, positions_of(code, self.index, numbers, size))
+
+
+def _store_elements(code: Code, places: Iterator[Value], address: Value, count: int, run: int) -> None:
+    """Load the elements at `count` places one by one, as they are used, and store them as vectors."""
+    lanes, type_ = min(count, LINE_BYTES // run), f"i{8 * run}"
+    for first in range(0, count, lanes):
+        vector = Value(vector_type(lanes, type_), "poison")
+        for lane, place in enumerate(islice(places, lanes)):
+            vector = code.insert(vector, code.load(type_, place, 1), lane)
+        code.store(vector, code.at(address, first * run), 1)
 
 
 def _prefetch(code: Code, address: Value, nbytes: int) -> None:

@@ -131,23 +131,23 @@ class Gather:
         code = Code()
         # The last vector of a chunk is moved back to end with it, and so may begin before the chunk.
         offsets = code.at(code.scratch(8 * (policy().gather.chunk_indices + self.lanes)), 8 * self.lanes)
-        walk = _Walk(code, self)
-        with walk.items() as (sides, m, b, a):
+        body = _Body(code, self)
+        with body.items() as (sides, m, b, a):
             if self.follows:
                 with code.loop(*a) as row:
-                    of_row = walk.a.along(code, sides, row)
-                    with walk.chunks(b) as chunk:
-                        walk.resolve(of_row, chunk, offsets)
-                        walk.move(of_row, chunk, m, offsets)
+                    of_row = body.a.along(code, sides, row)
+                    with body.chunks(b) as chunk:
+                        body.resolve(of_row, chunk, offsets)
+                        body.move(of_row, chunk, m, offsets)
             else:
-                with walk.chunks(b) as chunk:
-                    walk.resolve(sides, chunk, offsets)
+                with body.chunks(b) as chunk:
+                    body.resolve(sides, chunk, offsets)
                     with code.loop(*a) as row:
-                        walk.move(walk.a.along(code, sides, row), chunk, m, offsets)
+                        body.move(body.a.along(code, sides, row), chunk, m, offsets)
         return code.text(name)
 
 
-class _Walk:
+class _Body:
     """The loops of a kernel and their bodies."""
 
     def __init__(self, code: Code, kernel: Gather) -> None:

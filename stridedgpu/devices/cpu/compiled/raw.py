@@ -94,7 +94,7 @@ def raw_kernel(problem: RawProblem) -> CpuKernel | str:
         Width(2 * step),
         items=problem.target.layout.sizes[0],
         shared_bytes=limits.shared_bytes,
-        walks=(kernel,),
+        calls=(kernel,),
     )
 
 
@@ -106,5 +106,5 @@ def compiled_raw(plan: CpuPlan[RawProblem]) -> DirectLaunch | None:
     layout = problem.target.layout
     parameters = (ctypes.c_int64 * 3)(problem.pitch, 2 * layout.strides[0], problem.groups)
     begins = 2 * layout.offset
-    call = LoopCall(loop_of(chosen.walks[0]), ctypes.addressof(parameters), chosen.items, (0, begins), parameters)
+    call = LoopCall(loop_of(chosen.calls[0]), ctypes.addressof(parameters), chosen.items, (0, begins), parameters)
     return call.launch(plan.bytes_moved, chosen.shared_bytes)

@@ -130,7 +130,7 @@ def compiled_relayout(plan: CpuPlan[RelayoutProblem]) -> DirectLaunch | None:
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
-    moves = [moving(call, plan.bytes_moved, chosen.shared_bytes) for call in chosen.walks]
+    moves = [moving(call, plan.bytes_moved, chosen.shared_bytes) for call in chosen.calls]
     if len(moves) == 1:
         return moves[0]
     elements, zeros = moves
