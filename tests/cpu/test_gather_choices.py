@@ -8,7 +8,7 @@ from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, pl
 
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled.gather import plan_gather
-from stridedgpu.devices.cpu.compiled.gather_elements import GatherColumns, GatherElements
+from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements, GatherLongRows
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
 
@@ -35,7 +35,7 @@ def test_steps_along_runs_of_every_length(variant, nbytes):
     with planned_as(variant):
         kernel = kernel_of(gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0))
     if nbytes in (1, 2, 4, 8):
-        assert kernel.lanes == (64 if variant == "single loads" else 64 // nbytes)
+        assert kernel.lanes == (16 if variant == "single loads" else 64 // nbytes)
     else:
         assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
 
@@ -54,7 +54,7 @@ def test_positions_of_longer_axes_are_not_worked_out_in_32_bits():
         dense = Layout((7, 100))
         sides = side_of(Layout((size, 100), (0, 1)), "uint8"), side_of(dense, "int64"), side_of(dense, "uint8")
         kernel = kernel_of(elements_problem(*sides, 0, scatters=False), "clip")
-        assert isinstance(kernel, GatherColumns) == narrow
+        assert isinstance(kernel, GatherLongRows) == narrow
 
 
 @pytest.mark.parametrize("sizes", [(100, 10), (100, 9), (100, 1000), (3, 1025)])
@@ -66,7 +66,7 @@ def test_items_of_a_scatter_have_whole_rows(sizes):
     with policy_with(gather={"item_bytes": range(256, 257)}):
         call = plan_gather(problem, "raise")
     assert isinstance(call.kernel, GatherElements)
-    assert call.parameters[7] % sizes[1] == 0
+    assert call.parameters[6] % sizes[1] == 0
     assert not call.in_order
 
 
@@ -83,7 +83,7 @@ def test_rows_of_elements_are_gathered_as_vectors():
         ("float32", 100, 100, "RowsInRegisters"),
         ("uint8", 1000, 1000, "RowsInRegisters"),
         ("uint8", 10, 10, "RowsInRegisters"),
-        ("float32", 1000, 1000, "GatherElements"),
+        ("float32", 1000, 1000, "GatherLongRows"),
         ("int64", 128, 8, "GatherElements"),
     ],
 )
@@ -101,8 +101,8 @@ def test_which_columns_are_taken_together():
         index = side_of(layout, "int64")
         problem = elements_problem(side_of(layout, element), index, side_of(layout, element), 0, scatters=False)
         call = plan_gather(problem, "raise")
-        assert isinstance(call.kernel, GatherColumns) == (block is not None)
-        assert block is None or (call.parameters[3], call.parameters[6]) == (block, rows)
+        assert isinstance(call.kernel, GatherLongRows) == (block is not None)
+        assert block is None or (call.parameters[4], call.parameters[7]) == (block, rows)
 
 
 def test_items_that_write_the_same_elements_are_done_in_order():

@@ -69,8 +69,8 @@ _INDICES = ("int32", "int64", "uint32", "uint64")
 _LIMITS: tuple[dict[str, Any], ...] = (
     {},
     {"streamed_bytes": 0, "long_row_bytes": 0},
-    {"cached_bytes": 0, "short_side": 0, "short_strip": 0, "long_channels": 99},
-    {"short_side": 0, "short_strip": 0},
+    {"cached_bytes": 0, "short_side": 0, "long_channels": 99},
+    {"short_side": 0},
 )
 """Thresholds by which each kernel of a relayout has its turn."""
 

@@ -150,12 +150,9 @@ class RelayoutPolicy(NamedTuple):
     eighths of the last-level cache. Several threads do from twice as many on: two cores at times write past the caches
     no faster than one. Without: 0.78 to 0.9 of the speed of what is streamed, and 0.32 at worst."""
 
-    short_strip: int = 16
-    """Elements of the shorter side of strips of 2 to 8 bytes below which blocks take their place. Without: 0.72."""
-
     short_side: int = 32
-    """The same of other transposes. Up to as many, a loop lies in a block as a whole, and its size is a constant of the
-    kernel. With 16: 0.77 to 0.96, and 0.49 at worst."""
+    """Elements of the shorter side of a transpose below which blocks take its place. Up to as many, a loop lies in a
+    block as a whole, and its size is a constant of the kernel. With 16: 0.77 to 0.96, and 0.49 at worst."""
 
     long_row_bytes: int = 8 * _KB
     """Bytes of a target row from which on it is streamed at any address; shorter rows only as whole cache lines. Rows
@@ -175,10 +172,6 @@ class RelayoutPolicy(NamedTuple):
 
     strided_tile: tuple[int, int] = (256, 512)
     """Rows and elements of a tile of strided rows: adjacent rows share cache lines. Whole rows: 0.8 to 1, and 0.4."""
-
-    backward_ahead_bytes: int = 8 * _KB
-    """Bytes between a row that is read backward and what is prefetched of it, where stores pass the caches, or the
-    row's length if that is less. Where a row begins, the next one's end is prefetched. Without: 0.82 to 0.89."""
 
     longest_pixel: int = 16
     """Elements of the largest pixel interleaved in registers. With 4 or 8: 0.68 at worst."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from operator import mul
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
@@ -30,9 +30,6 @@ from .shuffles import gathered, shuffled_bytes
 from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
 
 __all__ = ["Blocks", "match_blocks", "pieces_of"]
-
-_GATHERED: Final = 3
-"""Groups of vectors that are no longer merged in pairs: the stored vectors are gathered from them."""
 
 
 class Digit(NamedTuple):
@@ -144,7 +141,7 @@ class Blocks:
         return _Vector(value, words)
 
     def _merged(self, code: Code, vectors: list[_Vector], wanted: list[list[int]]) -> list[_Vector]:
-        """Merge vectors until each wanted one has words of few of them.
+        """Merge vectors until each wanted one has words of one group.
 
         First along the loops that the target's runs have and the source's do not, the innermost first; then along the
         source's runs.
@@ -167,7 +164,7 @@ class Blocks:
         ]
         for length in [*(digits[number].size for number in along), each]:
             size = length
-            while size > 1 and _sources(parts, wanted) > _GATHERED:
+            while size > 1 and _sources(parts, wanted) > 1:
                 parts = [
                     self._pair(code, parts[first + half : first + min(half + 2, size)], order)
                     for first in range(0, len(parts), size)

@@ -92,7 +92,7 @@ class Channels:
                         code.at(base, code.multiply(b, step))
                         for base, step in ((source, self._source_step), (target, self._target_step))
                     )
-                    planes = self._load(code, grid, read, b)
+                    planes = self._load(code, grid, read)
                     pairs = zip(planes, affines, strict=True)
                     converted = [self.elements.convert(code, plane, affine) for plane, affine in pairs]
                     self._store(code, grid, converted, written, may_stream)
@@ -119,14 +119,11 @@ class Channels:
             return [grid.affine(item.place, self.pixels, along=False)] * len(self.order)
         return []
 
-    def _load(self, code: Code, grid: Grid, address: Value, b: Value) -> list[Value]:
-        """One vector of source elements for each output channel, from pixel `b` on at an address."""
+    def _load(self, code: Code, grid: Grid, address: Value) -> list[Value]:
+        """One vector of source elements for each output channel, from the pixel at an address on."""
         planes = [address]
         if self.planar:
             planes = [code.at(address, code.multiply(grid.small_source, channel)) for channel in self.order]
-        if self.backwards and self.streaming:
-            for plane in planes:
-                grid.prefetch_backward(plane, b, -self._source_step, self.pixels)
         if self.backwards:
             planes = [code.at(plane, self._source_step * (self.pixels - 1)) for plane in planes]
         order = (0,) if self.planar else self.order

@@ -16,7 +16,7 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import Mode
 
-from .gather_elements import GatherColumns, GatherElements
+from .gather_elements import GatherElements, GatherLongRows
 from .gather_indices import MOST_POSITIONS, IndexKind, lanes_of
 from .gather_loop import Gather
 from .gather_registers import Rows, RowsInRegisters, plan_rows
@@ -29,6 +29,9 @@ __all__ = ["GatherCall", "compiled_gather", "gather_kernel", "plan_gather"]
 
 _WORDS: Final = (1, 2, 4, 8)
 """Bytes of a run that is one element, loaded or stored by itself."""
+
+_LEAST_STEPS: Final = 4
+"""Vectors of a row from which on little of it is gathered twice, where the last vector overlaps the one before it."""
 
 _LARGEST_SPAN: Final = 2**30
 """Bytes of memory from which elements are gathered at offsets of 32 bits: half of those that such offsets reach, so
@@ -69,7 +72,7 @@ class GatherCall:
     `in_order`: items may write the same element and the last one wins, so they run one after another.
     """
 
-    kernel: Gather | GatherElements | GatherColumns | RowsInRegisters
+    kernel: Gather | GatherElements | GatherLongRows | RowsInRegisters
     items: int
     in_order: bool
     dense_offset: int
@@ -166,7 +169,7 @@ def plan_gather(problem: GatherProblem, mode: Mode) -> GatherCall | None:
 def _call(
     problem: GatherProblem,
     nest: _Nest,
-    kernel: Gather | GatherElements | GatherColumns | RowsInRegisters,
+    kernel: Gather | GatherElements | GatherLongRows | RowsInRegisters,
     items: int,
     fields: tuple[int, ...],
     last: tuple[int, ...] = (),
@@ -195,12 +198,17 @@ def _of_elements(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherCall 
     if problem.scatters:
         in_turn = nest.items_differ and width is nest.b
         return _spanning(problem, kind, nest, (width, rows)) if in_turn and nest.run in _WORDS else None
-    call, in_words = None, nest.run in _WORDS
     if mode != "wrap" and width.strides[1] == 0:
         call = _of_rows(problem, kind, nest, (width, rows))
-    elif mode != "wrap" and in_words and (width.strides[1], rows.strides[1]) == (nest.run, 0):
-        call = _of_columns(problem, kind, nest, (width, rows))
-    return call or (_spanning(problem, kind, nest, (width, rows)) if in_words else None)
+        if call is not None:
+            return call
+    if nest.run not in _WORDS:
+        return None
+    if mode != "wrap" and (width.strides[1] == 0 or (width.strides[1], rows.strides[1]) == (nest.run, 0)):
+        call = _of_long_rows(problem, kind, nest, (width, rows))
+        if call is not None:
+            return call
+    return _spanning(problem, kind, nest, (width, rows))
 
 
 def _wanted(problem: GatherProblem) -> int:
@@ -228,17 +236,25 @@ def _of_rows(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[
     return _call(problem, nest, kernel, items, (entry.size, *fields), last)
 
 
-def _of_columns(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]) -> GatherCall | None:
-    """Elements of columns: all rows of as many columns as stay in a near cache; None for few of them."""
-    (entry,), run, (width, rows) = problem.indexed_axes, nest.run, loops
-    stride, most = entry.stride * problem.dense.element.itemsize, policy().gather.columns_bytes
-    kernel = GatherColumns(kind, len(nest.outer), run, adjacent=stride == run)
-    if width.size < kernel.lanes or entry.size > MOST_POSITIONS:
+def _of_long_rows(
+    problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]
+) -> GatherCall | None:
+    """Rows one by one, or all rows of some columns; None for short rows, of which much would be gathered twice."""
+    (entry,), run, (width, rows), limits = problem.indexed_axes, nest.run, loops, policy().gather
+    columns, row_bytes, lanes = width.strides[1] != 0, entry.size * run, GatherLongRows.lanes
+    least = lanes if columns else _LEAST_STEPS * min(lanes, LINE_BYTES // run)
+    if width.size < least or entry.size > MOST_POSITIONS:
         return None
-    block = min(width.size, max(1, most // (entry.size * run * LINE_BYTES)) * LINE_BYTES)
-    many = rows.size if block < width.size else min(rows.size, max(1, _wanted(problem) // (width.size * run)))
+    stride, wanted = entry.stride * problem.dense.element.itemsize, _wanted(problem) // run
+    if columns:
+        block = min(width.size, max(1, limits.columns_bytes // (row_bytes * LINE_BYTES)) * LINE_BYTES)
+    else:
+        block = min(width.size, max(lanes, wanted))
+    many = rows.size if columns and block < width.size else min(rows.size, max(1, wanted // width.size))
+    ahead = rows.strides[1] * -(-limits.row_ahead_bytes // row_bytes)
+    kernel = GatherLongRows(kind, len(nest.outer), run, stride == run, columns)
     blocks, parts = -(-width.size // block), -(-rows.size // many)
-    fields = entry.size, stride, width.size, block, blocks, rows.size, many, parts, *rows.strides
+    fields = entry.size, stride, ahead, width.size, block, blocks, rows.size, many, parts, *rows.strides
     return _call(problem, nest, kernel, blocks * parts, fields)
 
 
@@ -254,9 +270,7 @@ def _spanning(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple
     unit = width.size if problem.scatters else kernel.lanes
     block = min(max(1, -(-_wanted(problem) // run // unit)) * unit, total)
     blocks = -(-total // block)
-    rows_ahead = -(-policy().gather.row_ahead_bytes // max(1, entry.size * abs(stride)))
-    steps = width.strides[1], rows.strides[1], rows.strides[1] * rows_ahead
-    fields = total, width.size, *steps, entry.size, stride, block, blocks
+    fields = total, width.size, width.strides[1], rows.strides[1], entry.size, stride, block, blocks
     return _call(problem, nest, kernel, blocks, fields)
 
 

@@ -3,20 +3,18 @@
     indices    7 0 3 9 3 ...      some vectors of them, at any place of a row
                     |             resolved to offsets in 32 bits, and added to the offsets of their rows
     indexed    x . . x . . x .    a load for each offset, or a store
-    dense      x x x x x ...      vectors of elements are stored, or a load for each element
+    dense      x x x x x ...      a store for each element, or a load
 
 Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
 For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. One
-instruction takes out two of the offsets, and each element is loaded by itself: instructions that gather vectors take as
+instruction takes out two of the offsets, and each element is moved by itself: instructions that gather vectors take as
 long on Sapphire Rapids, twice as long on Zen 4, and are slow wherever gather data sampling is mitigated
 (CVE-2022-40982). A remainder of less than a vector is moved element by element, in order: of several updates of one
 element the last remains.
 
-`GatherColumns` selects each element from a column of its own, beside that of the one before it. All rows of some columns
-are moved in turn, whose elements are in a near cache.
-
-Indices and rows are prefetched: indices are read in bursts, and the elements of a row in any order, which defeats the
-hardware prefetcher.
+`GatherLongRows` takes rows one by one and stores their elements as vectors; a later row is prefetched, whose elements
+are read in any order. Elements may also be selected from columns: each from its own, beside that of the one before it.
+All rows of some columns are then moved in turn, whose elements are in a near cache.
 """
 
 from __future__ import annotations
@@ -33,17 +31,17 @@ from .gather_indices import IndexKind, positions_of, taken_out
 from .gather_loop import items_of
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
 
-__all__ = ["GatherColumns", "GatherElements"]
+__all__ = ["GatherElements", "GatherLongRows"]
 
-_ELEMENTS_FIELDS: Final = 10
+_ELEMENTS_FIELDS: Final = 9
 """Parameters of `GatherElements` before the outer loops: the address of the indices; elements in all and in a row;
-offsets in bytes from one element of a row to the next, from one row to the next, and from a row to the one that is
-prefetched; the indexed axis' size, and its stride in bytes; elements of a block, and the number of blocks."""
+offsets in bytes from one element of a row to the next and from one row to the next; the indexed axis' size, and its
+stride in bytes; elements of a block, and the number of blocks."""
 
-_COLUMNS_FIELDS: Final = 12
-"""Those of `GatherColumns`: the address of the indices; the indexed axis' size, and its stride in bytes; elements of a
-row, of a block of it, and the number of blocks; rows, those of a block, and the number of blocks; bytes from row to row
-of the dense, the indexed and the index side."""
+_ROWS_FIELDS: Final = 13
+"""Those of `GatherLongRows`: the address of the indices; the indexed axis' size, and its stride in bytes; bytes from a
+row to the one that is prefetched; elements of a row, of a block of it, and the number of blocks; rows, those of a
+block, and the number of blocks; bytes from row to row of the dense, the indexed and the index side."""
 
 _OFFSET_BYTES: Final = 4
 
@@ -74,7 +72,7 @@ class GatherElements:
     @property
     def store_bytes(self) -> int:
         """Bytes of one store."""
-        return self.run if self.scatters else min(LINE_BYTES, self.lanes * self.run)
+        return self.run
 
     @property
     def words(self) -> str:
@@ -84,7 +82,7 @@ class GatherElements:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, lanes, nbytes = Code(), self.lanes, self.index.nbytes
-        index, total, width, along, row, ahead, size, stride, block, blocks = (
+        index, total, width, along, row, size, stride, block, blocks = (
             code.parameter(place) for place in range(_ELEMENTS_FIELDS)
         )
         steps = _Steps(code, lanes, width, along, row)
@@ -94,27 +92,24 @@ class GatherElements:
             start = code.multiply(number, block)
             end = code.smaller(code.add(start, block), total)
             whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
-            with steps.over(start, whole) as (at, column, base):
+            with steps.over(start, whole) as (at, base):
                 first = code.at(indices, code.multiply(at, nbytes))
                 _prefetch(code, code.at(first, policy().gather.index_ahead_bytes), lanes * nbytes)
-                in_row = code.add(_first(code, base), code.multiply(_first(code, column), self.run))
-                _prefetch(code, code.at(indexed, code.add(in_row, ahead)), lanes * self.run)
                 numbers = code.load(vector_type(lanes, f"i{8 * nbytes}"), first, 1)
-                places = (code.at(indexed, each) for each in taken_out(code, self._offsets(code, numbers, base, axis)))
-                near = code.at(dense, code.multiply(at, self.run))
-                if self.scatters:
-                    for lane, place in enumerate(places):
-                        code.store(code.load(f"i{8 * self.run}", code.at(near, lane * self.run), 1), place, 1)
-                else:
-                    _store_elements(code, places, near, lanes, self.run)
+                for lane, offset in enumerate(taken_out(code, self._offsets(code, numbers, base, axis))):
+                    self._move(code, code.at(dense, code.multiply(code.add(at, lane), self.run)), indexed, offset)
             with steps.one_by_one(whole, end) as (at, base):
                 numbers = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(at, nbytes)), 1)
                 offset = code.cast("sext", self._offsets(code, numbers, base, axis), "i64")
-                source, target = code.at(indexed, offset), code.at(dense, code.multiply(at, self.run))
-                if self.scatters:
-                    source, target = target, source
-                code.store(code.load(f"i{8 * self.run}", source, 1), target, 1)
+                self._move(code, code.at(dense, code.multiply(at, self.run)), indexed, offset)
         return code.text(name)
+
+    def _move(self, code: Code, dense: Value, indexed: Value, offset: Value) -> None:
+        """Move one element."""
+        source, target = code.at(indexed, offset), dense
+        if self.scatters:
+            source, target = target, source
+        code.store(code.load(f"i{8 * self.run}", source, 1), target, 1)
 
     def _offsets(self, code: Code, numbers: Value, base: Value, axis: _Axis) -> Value:
         """The offsets of the elements that one index or a vector of indices selects, relative to their row."""
@@ -128,16 +123,18 @@ class GatherElements:
 
 
 @dataclass(frozen=True, slots=True)
-class GatherColumns:
+class GatherLongRows:
     """A kernel over rows of at least `lanes` elements of `run` bytes, with `rank` outer loops.
 
-    With `adjacent`, the indexed axis is contiguous. The last step of a block is moved back to end with it.
+    With `adjacent`, the indexed axis is contiguous. `columns`: each element is selected from a column of its own. The
+    last step of a block is moved back to end with it.
     """
 
     index: IndexKind
     rank: int
     run: int
     adjacent: bool
+    columns: bool = False
     streaming: ClassVar[bool] = False
     scatters: ClassVar[bool] = False
     lanes: ClassVar[int] = 16
@@ -156,11 +153,11 @@ class GatherColumns:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, nbytes, run = Code(), self.index.nbytes, self.run
-        index, size, stride, width, block, blocks, rows, many, parts, *pitches = (
-            code.parameter(place) for place in range(_COLUMNS_FIELDS)
+        index, size, stride, ahead, width, block, blocks, rows, many, parts, *pitches = (
+            code.parameter(place) for place in range(_ROWS_FIELDS)
         )
-        step = constant(run) if self.adjacent else stride
-        with items_of(code, index, [blocks, parts], (_COLUMNS_FIELDS, self.rank)) as ((b, a), sides):
+        step, along = constant(run) if self.adjacent else stride, run if self.columns else 0
+        with items_of(code, index, [blocks, parts], (_ROWS_FIELDS, self.rank)) as ((b, a), sides):
             start, first = code.multiply(b, block), code.multiply(a, many)
             end = code.smaller(code.add(start, block), width)
             latest = code.add(end, -self.lanes)
@@ -171,14 +168,21 @@ class GatherColumns:
                 at = code.smaller(place, latest)
                 dense, indexed, indices = (
                     code.at(code.at(side, code.multiply(row, pitch)), code.multiply(at, each))
-                    for side, pitch, each in zip(sides, pitches, (run, run, nbytes), strict=True)
+                    for side, pitch, each in zip(sides, pitches, (run, along, nbytes), strict=True)
                 )
                 _prefetch(code, code.at(indices, policy().gather.index_ahead_bytes), self.lanes * nbytes)
-                places = (
-                    code.at(code.at(indexed, code.multiply(position, step)), lane * run)
+                if not self.columns:
+                    _prefetch(code, code.at(indexed, code.add(ahead, code.multiply(at, run))), self.lanes * run)
+                elements = (
+                    code.load(f"i{8 * run}", code.at(code.at(indexed, code.multiply(position, step)), lane * along), 1)
                     for lane, position in enumerate(self._positions(code, indices, size))
                 )
-                _store_elements(code, places, dense, self.lanes, run)
+                lanes = self.store_bytes // run
+                for stored in range(0, self.lanes, lanes):
+                    vector = Value(vector_type(lanes, f"i{8 * run}"), "poison")
+                    for lane, element in enumerate(islice(elements, lanes)):
+                        vector = code.insert(vector, element, lane)
+                    code.store(vector, code.at(dense, stored * run), 1)
         return code.text(name)
 
     def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:
@@ -189,25 +193,10 @@ class GatherColumns:
             yield from taken_out(code, positions_of(code, self.index, numbers, size))
 
 
-def _store_elements(code: Code, places: Iterator[Value], address: Value, count: int, run: int) -> None:
-    """Load the elements at `count` places one by one, as they are used, and store them as vectors."""
-    lanes, type_ = min(count, LINE_BYTES // run), f"i{8 * run}"
-    for first in range(0, count, lanes):
-        vector = Value(vector_type(lanes, type_), "poison")
-        for lane, place in enumerate(islice(places, lanes)):
-            vector = code.insert(vector, code.load(type_, place, 1), lane)
-        code.store(vector, code.at(address, first * run), 1)
-
-
 def _prefetch(code: Code, address: Value, nbytes: int) -> None:
-    """Prefetch the cache lines of some bytes."""
+    """Prefetch some bytes, such as indices, which are read in bursts: that defeats the hardware prefetcher."""
     for line in range(0, nbytes, LINE_BYTES):
         code.prefetch(code.at(address, line))
-
-
-def _first(code: Code, vector: Value) -> Value:
-    """The first lane in 64 bits."""
-    return code.cast("sext", code.extract(vector, 0), "i64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +246,8 @@ class _Steps:
             carried[1] = code.select(wraps, code.add(base, back), base)
 
     @contextmanager
-    def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value, Value]]:
-        """The first position of every vector from `start` to `stop`, and the columns and offsets of its elements."""
+    def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
+        """The first position of every vector from `start` to `stop`, and the offsets of its elements."""
         code, lanes = self._code, self._lanes
         width, rest, onward, back = self._vectors
         columns, bases = self._columns, self._bases
@@ -271,7 +260,7 @@ class _Steps:
         count = code.binary("udiv", code.binary("sub", stop, start), lanes)
         with code.fold(count, initial) as (number, carried):
             column, base = carried
-            yield code.add(start, code.multiply(number, lanes)), column, base
+            yield code.add(start, code.multiply(number, lanes)), base
             column, base = code.add(column, rest), code.add(base, onward)
             wraps = code.compare("icmp uge", column, width)
             carried[0] = code.select(wraps, code.binary("sub", column, width), column)

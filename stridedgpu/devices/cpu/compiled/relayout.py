@@ -84,9 +84,7 @@ def suits_blocks(call: KernelCall, moved: int) -> bool:
         most = widest if moved < limits.cached_bytes else min(widest, 2 * LANE_BYTES)
         return kernel.pixels * nbytes < most or len(kernel.order) >= limits.long_channels
     if isinstance(kernel, Transpose):
-        short = limits.short_strip if nbytes > 1 else limits.short_side
-        is_short = call.inner[0].size < short or call.inner[1].size < limits.short_side
-        return shuffled_bytes(1) == LINE_BYTES and is_short
+        return shuffled_bytes(1) == LINE_BYTES and min(loop.size for loop in call.inner) < limits.short_side
     if isinstance(kernel, Rows):
         if Step.STRIDED in (kernel.source_step, kernel.target_step):
             return True

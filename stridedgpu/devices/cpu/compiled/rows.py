@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from math import gcd
 from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.policy import policy
@@ -26,9 +25,7 @@ from .work_grid import Constants, Elements, Grid
 __all__ = ["Rows", "Step", "match_rows"]
 
 _WAY_BYTES: Final = 4096
-"""Addresses this many bytes apart map to one set of the L1 cache, which has `_WAYS` lines."""
-
-_WAYS: Final = 8
+"""Addresses this many bytes apart map to one set of the L1 cache."""
 
 _LEAST_ROWS: Final = 8
 """Rows from which on an item of them outweighs its start."""
@@ -99,8 +96,6 @@ class Rows:
                 with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, may_stream):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
                     read = code.at(source, code.multiply(b, source_step))
-                    if self.streaming and self.source_step is Step.BACKWARD:
-                        grid.prefetch_backward(read, b, self.elements.source_bytes, self.lanes)
                     if self.reads_ahead:
                         grid.prefetch_row(read, self.lanes * elements.source_bytes)
                     written = code.at(target, code.multiply(b, target_step))
@@ -190,11 +185,7 @@ def match_rows(match: LoopMatch) -> KernelCall:
     lanes = whole if streaming else power_of_two(min(b.size, step_bytes // max(match.source_bytes, match.target_bytes)))
     reads_ahead = streaming and abs(a.source) > b.size * abs(b.source)
     kernel = Rows(match.elements(a, b), len(outer), lanes, source_step, target_step, reads_ahead, streaming)
-    extents = None
-    if strided:
-        rows, row = limits.strided_tile
-        extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
-    return match.call(kernel, outer, (a, 1), (b, lanes), extents=extents)
+    return match.call(kernel, outer, (a, 1), (b, lanes), extents=limits.strided_tile if strided else None)
 
 
 def _in_source_order(

@@ -17,7 +17,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.conversion import Conversion
 
 from .conversion import Affine, converted, storage_type
-from .ir import LINE_BYTES, Code, Value, constant, vector_type
+from .ir import LINE_BYTES, Code, Value, vector_type
 
 __all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item", "places_of_items"]
 
@@ -188,21 +188,6 @@ class Grid:
         ahead = code.at(address, code.multiply(self.a.source, policy().relayout.rows_ahead))
         for line in range(0, nbytes, LINE_BYTES):
             code.prefetch(code.at(ahead, line))
-
-    def prefetch_backward(self, address: Value, b: Value, nbytes: int, lanes: int) -> None:
-        """Prefetch what a row that is read backward reads soon or, where that begins, the next row from its end on.
-
-        `address` is that of element `b`, the first of `lanes` elements of `nbytes`.
-        """
-        code = self._code
-        length = code.multiply(self.b.size, nbytes)
-        ahead = code.smaller(constant(policy().relayout.backward_ahead_bytes), length)
-        left = code.binary("sub", length, code.multiply(b, nbytes))
-        begins = code.compare("icmp sle", left, ahead)
-        onward = code.select(begins, code.add(self.a.source, length), code.full("i64", 0))
-        soon = code.at(address, code.binary("sub", onward, ahead))
-        for line in range(0, lanes * nbytes, LINE_BYTES):
-            code.prefetch(code.at(soon, -line))
 
     def _block(self, place: Value, axis: Axis, step: int) -> tuple[Value, Value]:
         """The block of an axis with the given number."""
