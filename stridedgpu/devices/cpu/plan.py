@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Generic
@@ -16,7 +16,7 @@ from .policy import policy
 from .promotion import compiled_from
 from .thread_count import get_num_threads
 
-__all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan", "function_named", "numpy_kernel"]
+__all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan", "numpy_kernel"]
 
 NUMPY_DECIDES = "NumPy's own loops decide how many at once"
 """The reason given for NumPy's unknown access widths."""
@@ -83,19 +83,23 @@ class CpuOperation:
     at_once: str = "at_once_bytes"
     tells_why: bool = True
 
-    def numpy_loops(self, problem: Problem) -> Callable[..., Any]:
-        """NumPy's loops for a problem."""
-        run = function_named(self.run_numpy)
-        loops: Callable[..., Any] = run(problem) if self.prepares else partial(run, problem)
-        return loops
+    def numpy_loops(self) -> Callable[[Problem], Callable[..., Any]]:
+        """What makes NumPy's loops of a problem.
+
+        Those of relayouts and gathers are imported at once: a small call after a warm-up of large ones begins on them.
+        """
+        if self.prepares:
+            return _function(self.run_numpy)
+        return lambda problem: partial(_function(self.run_numpy), problem)
 
     def compiled_loops(self, plan: CpuPlan[Problem]) -> Callable[..., Any] | None:
         """The compiled loops of a plan; None where this processor cannot run them."""
-        loops: Callable[..., Any] | None = function_named(self.run_compiled)(plan)
+        loops: Callable[..., Any] | None = _function(self.run_compiled)(plan)
         return loops
 
 
-def function_named(name: str) -> Callable[..., Any]:
+@cache
+def _function(name: str) -> Callable[..., Any]:
     """A function of the CPU's packages, whose module is imported: what moves tensors imports nothing of resizes."""
     module, _, name = name.rpartition(".")
     function: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), name)
@@ -206,7 +210,7 @@ class CpuPlan(Generic[P_co]):
     @property
     def numpy(self) -> CpuKernel:
         """NumPy's loops."""
-        kernel: CpuKernel = function_named(self.operation.numpy)(self.problem)
+        kernel: CpuKernel = _function(self.operation.numpy)(self.problem)
         return kernel
 
     @property
@@ -215,7 +219,7 @@ class CpuPlan(Generic[P_co]):
         if self.compiled_from is None:
             return None
         if not self._kernels:
-            self._kernels.append(function_named(self.operation.compiled)(self.problem))
+            self._kernels.append(_function(self.operation.compiled)(self.problem))
         kernel = self._kernels[0]
         return None if isinstance(kernel, str) else kernel
 

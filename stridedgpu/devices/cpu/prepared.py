@@ -9,7 +9,7 @@ from stridedgpu.problems.device_plan import Problem
 from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import LoopError
-from .plan import CpuPlan, function_named
+from .plan import CpuPlan
 from .promotion import Promotion
 
 __all__ = ["check_stream", "prepared"]
@@ -23,12 +23,9 @@ def check_stream(stream: object) -> None:
 
 def prepared(plan: CpuPlan[Problem]) -> tuple[Launch, Promotion]:
     """The plan's launch, and the promotion that says which loops run."""
-    operation = plan.operation
-    if operation.by_address:
-        function_named(operation.run_numpy)  # imported here: a small call after a warm-up of large ones begins on NumPy
-    moves = Promotion(
-        plan.compiled_from, lambda: operation.numpy_loops(plan.problem), lambda: operation.compiled_loops(plan)
-    )
+    operation, problem = plan.operation, plan.problem
+    numpy_loops = operation.numpy_loops()
+    moves = Promotion(plan.compiled_from, lambda: numpy_loops(problem), lambda: operation.compiled_loops(plan))
     return (_launch_by_address if operation.by_address else _launch)(moves), moves
 
 
