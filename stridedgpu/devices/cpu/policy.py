@@ -319,9 +319,6 @@ class ResizePolicy(NamedTuple):
     most_step: int = 16
     """The most elements from one pixel to the next: the elements between are transposed, too."""
 
-    least_columns: int = 16
-    """The fewest columns of a frame that are converted, if it has as many: steps of its loop then take 16 pixels."""
-
     joined_rows: float = 1.5
     """Source rows for each row of the result from which on OpenCV's two passes are one: most rows are read once."""
 

@@ -14,13 +14,15 @@ a ring. The passes themselves are those of `resize_passes`, and those of `resize
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from .ir import Code, Value, vector_type
+from .ir import LINE_BYTES, Code, Value, vector_type
 from .resize_passes import Pass, RowPairPass, Taps, divided_by_alpha, premultiplied
 from .resize_rows import ColumnTables, RowPass
+from .shuffles import transposed_lanes
 
 __all__ = ["BAND_MOVES", "BAND_ROWS", "ENTRY_FIELDS", "GEOMETRY", "MOVE", "ROWS", "ResizeKernel"]
 
@@ -112,16 +114,32 @@ class ResizeKernel:
         return self.second if self.columns_first else self.first
 
 
+class _Rows(NamedTuple):
+    """Rows of memory, `pitch` bytes apart."""
+
+    code: Code
+    start: Value
+    pitch: Value
+
+    def row(self, number: Value | int) -> Value:
+        """The address of a row."""
+        return self.code.at(self.start, self.code.multiply(self.pitch, number))
+
+
+Address = Callable[[Value | int], Value]
+"""The address of a row by its number in a step."""
+
+
 class _Builder:
-    """One kernel under construction. Values of the entry at hand are attributes."""
+    """One kernel under construction; the entry at hand is in attributes."""
 
     _fields: dict[str, Value]  # of the geometry
-    _source: Value
-    _target: Value
-    _columns: Value  # the parts of scratch memory, in their order; where rows come first, the ring has their 16 rows
+    _source: _Rows
+    _target: _Rows
+    _columns: Value  # the parts of scratch memory, in their order: transposed columns, the resized ones, and rows
     _outputs: Value
-    _ring: Value
-    _band: Value
+    _ring: _Rows  # where rows come first, the 16 rows of a band behind the pass along y
+    _band: _Rows
 
     def __init__(self, kernel: ResizeKernel) -> None:
         """An empty function."""
@@ -133,23 +151,31 @@ class _Builder:
         """The function: a loop over entries, each with its own scratch memory."""
         code, entries = self._code, Value("ptr", "%parameters")
         with code.loop(code.first, code.last) as number:
-            entry = self._at(entries, number, 8 * ENTRY_FIELDS)
-            read, written, geometry, first, last = (self._word(entry, place) for place in range(ENTRY_FIELDS))
-            fields = code.pointer(geometry)
-            self._fields = {field: self._word(fields, place) for place, field in enumerate(GEOMETRY)}
-            allocated = code.call_for("ptr", self._address("allocate"), self._fields["scratch_bytes"])
-            missing = code.compare("icmp eq", allocated, "null")
+            entry = self._words(self._at(entries, number, 8 * ENTRY_FIELDS), ENTRY_FIELDS)
+            read, written, geometry, first, last = entry
+            self._fields = dict(zip(GEOMETRY, self._words(code.pointer(geometry), len(GEOMETRY)), strict=True))
+            scratch = code.call_for("ptr", self._address("allocate"), self._fields["scratch_bytes"])
+            missing = code.compare("icmp eq", scratch, "null")
             with code.when(missing):
                 code.store(code.full("i64", 1), code.at(entries, -8), 8)
             with code.when(code.negated(missing)):
-                self._source, self._target = code.at(code.source, read), code.at(code.target, written)
-                self._columns = self._aligned(allocated)
-                self._outputs, self._ring, self._band = (
-                    code.at(self._columns, self._fields[place]) for place in ("outputs_at", "ring_at", "band_at")
-                )
+                self._enter(code.at(code.source, read), code.at(code.target, written), scratch)
                 self._resize(first, last)
-                code.run(self._address("free"), allocated)
+                code.run(self._address("free"), scratch)
         return code.text(name)
+
+    def _enter(self, source: Value, target: Value, scratch: Value) -> None:
+        """Lay out the memory of an entry; the parts of scratch memory begin at cache lines."""
+        code, fields = self._code, self._fields
+        bits = code.value("i64", f"ptrtoint ptr {scratch.name} to i64")
+        self._columns = code.pointer(code.binary("and", code.add(bits, LINE_BYTES - 1), -LINE_BYTES))
+        self._outputs, ring, band = (
+            code.at(self._columns, fields[f"{part}_at"]) for part in ("outputs", "ring", "band")
+        )
+        self._source = _Rows(code, source, fields["row_stride"])
+        self._target = _Rows(code, target, fields["target_row"])
+        self._ring = _Rows(code, ring, fields["ring_pitch"])
+        self._band = _Rows(code, band, code.multiply(fields["band_pitch"], self._kernel.second.written_bytes))
 
     def _resize(self, first: Value, last: Value) -> None:
         """Rows `first` to `last` of one window, a band at a time."""
@@ -161,208 +187,190 @@ class _Builder:
             if kernel.joins_passes:
                 self._both_passes(begin, end)
             elif kernel.columns_first:
-                with code.loop(begin, end) as row:
-                    self._fill_ring(row)
-                    into, taps, down = (
-                        self._band_row(code.binary("sub", row, begin)),
-                        self._taps("row", row),
-                        kernel.down,
-                    )
-                    with code.loop(0, self._fields["band_pitch"], down.lanes * down.blocks) as place:
-                        self._down(down.blocks, taps, self._ring, self._fields["ring_pitch"], into, place)
+                self._columns_first(begin, end)
             else:
                 self._rows_first(begin, end)
             self._finish_band(begin, code.binary("sub", end, begin))
 
     def _finish_band(self, begin: Value, rows: Value) -> None:
         """Divide finished rows by alpha, and move them to the target."""
-        code, fields = self._code, self._fields
-        if self._kernel.premultiplies:
-            with code.loop(0, rows) as row:
-                start = self._band_row(row)
-                with code.loop(0, fields["unit"], ROWS) as x:
-                    address = code.at(start, x)
-                    pixels = code.load(vector_type(ROWS, "i8"), address, 1)
-                    code.store(divided_by_alpha(code, pixels, self._kernel.channels), address, 1)
-        whole = code.compare("icmp eq", rows, BAND_ROWS)
-        target = self._at(self._target, begin, fields["target_row"])
+        code, fields, kernel = self._code, self._fields, self._kernel
+        if kernel.premultiplies:
+            with code.loop(0, rows) as row, code.loop(0, fields["unit"], ROWS) as x:
+                address = code.at(self._band.row(row), x)
+                pixels = code.load(vector_type(ROWS, "i8"), address, 1)
+                code.store(divided_by_alpha(code, pixels, kernel.channels), address, 1)
+        whole, target = code.compare("icmp eq", rows, BAND_ROWS), self._target.row(begin)
         for kind, condition in (("whole", whole), ("rest", code.negated(whole))):
             with code.when(condition):
-                read, written = code.at(self._band, fields[f"{kind}_source"]), code.at(target, fields[f"{kind}_target"])
+                read = code.at(self._band.start, fields[f"{kind}_source"])
+                written = code.at(target, fields[f"{kind}_target"])
                 parameters, items = self._address(f"{kind}_parameters"), fields[f"{kind}_items"]
                 code.run(self._address(f"{kind}_kernel"), read, written, parameters, code.full("i64", 0), items)
 
-    # Columns first: source rows along x into the ring, the ring along y into the band
+    # The three orders of both passes over rows `begin` to `end` of the result
+
+    def _columns_first(self, begin: Value, end: Value) -> None:
+        """Source rows along x into the ring, the ring along y into the band."""
+        code, down = self._code, self._kernel.down
+        with code.loop(begin, end) as row:
+            self._fill_ring(row)
+            taps, into = self._taps("row", row), self._band.row(code.binary("sub", row, begin))
+            with code.loop(0, self._fields["band_pitch"], down.lanes * down.blocks) as x:
+                self._down(down.blocks, taps, self._ring, into, x)
+
+    def _rows_first(self, begin: Value, end: Value) -> None:
+        """16 rows along y, then along x into the band; the last one may repeat."""
+        code, elements, down = self._code, self._fields["elements"], self._kernel.down
+        step = down.lanes * down.blocks
+        with self._planes(self._kernel.along.written_bytes) as (across, before):
+            source = self._source._replace(start=code.at(self._source.start, across))
+            with code.loop(0, ROWS) as number:
+                row = code.smaller(code.add(begin, number), code.add(end, -1))
+                taps, into = self._taps("row", row), self._ring.row(number)
+                with code.loop(0, code.add(elements, 1 - step), step) as x:
+                    self._down(down.blocks, taps, source, into, x)
+                with code.loop(code.binary("and", elements, -step), elements, down.lanes) as x:
+                    self._down(1, taps, source, into, code.smaller(x, code.add(elements, -down.lanes)))
+            self._along(self._ring.row, lambda number: code.at(self._band.row(number), before))
+
+    def _both_passes(self, begin: Value, end: Value) -> None:
+        """Two source rows along x and down y in registers, into the band."""
+        code, rule, second = self._code, self._kernel.by_rows, self._kernel.down
+        assert rule is not None, "passes are joined over rows"
+        assert isinstance(second, RowPairPass), "it takes two rows"
+        with code.loop(begin, end) as row:
+            taps = self._taps("row", row)
+            weights, rows = second.weights(code, taps), [self._source.row(taps.index(code, tap)) for tap in range(2)]
+            into = self._band.row(code.binary("sub", row, begin))
+            with (
+                self._planes(second.written_bytes) as (across, before),
+                self._steps_along(rule, [code.at(address, across) for address in rows]) as (x, (upper, lower)),
+            ):
+                pixels = second.joined(code, upper, lower, weights)
+                code.store(pixels, self._at(code.at(into, before), x, second.written_bytes), 1)
+
+    # Source rows
 
     def _fill_ring(self, row: Value) -> None:
         """The pass along x of all source rows that a row of the result reads and the ring does not have yet."""
-        code, fields, kernel = self._code, self._fields, self._kernel
+        code, kernel, nbytes = self._code, self._kernel, self._kernel.along.written_bytes
         next_row, end = code.load("i64", self._next_row, 8), self._entry("row_ends", row)
         with code.loop(next_row, end, kernel.step_rows) as group:
             source_row = self._source_rows(group)
+            with self._planes(nbytes) as (across, before):
 
-            def ring_row(place: Value | int) -> Value:
-                number = code.binary("and", code.add(group, place), fields["ring_mask"])
-                return self._at(self._ring, number, fields["ring_pitch"])
+                def read(number: Value | int) -> Value:
+                    return code.at(source_row(number), across)
 
-            if kernel.by_rows is not None:
-                with code.loop(0, kernel.step_rows) as place:
-                    self._along_row(kernel.by_rows, source_row(place), ring_row(place))
-            else:
-                rows = [source_row(code.full("i64", place)) for place in range(ROWS)]
-                into = [ring_row(place) for place in range(ROWS)]
-                with code.loop(0, fields["planes"]) as plane:
-                    self._along([self._at(start, plane, fields["plane_stride"]) for start in rows], into, plane)
+                def written(number: Value | int) -> Value:
+                    place = code.binary("and", code.add(group, number), self._fields["ring_mask"])
+                    return code.at(self._ring.row(place), before)
+
+                if kernel.by_rows is None:
+                    self._along(read, written)
+                else:
+                    with code.loop(0, kernel.step_rows) as number:
+                        into = written(number)
+                        with self._steps_along(kernel.by_rows, [read(number)]) as (x, (sums,)):
+                            code.store(sums, self._at(into, x, nbytes), 1)
             code.store(code.add(group, kernel.step_rows), self._next_row, 8)
 
-    def _source_rows(self, group: Value) -> Callable[[Value], Value]:
-        """The address of one of a step's source rows, from number `group` of the rows that are read, by its place.
-
-        Rows of frames are converted into scratch memory here.
-        """
+    def _source_rows(self, group: Value) -> Address:
+        """The rows of a step, from number `group` of the source rows that are read; those of frames are converted."""
         code, fields = self._code, self._fields
         listed = self._at(self._address("sources"), group, 8)
 
-        def number(place: Value) -> Value:
-            return code.load("i64", self._at(listed, place, 8), 8)
+        def number(place: Value | int) -> Value:
+            return code.load(
+                "i64", code.at(listed, 8 * place if isinstance(place, int) else code.multiply(place, 8)), 8
+            )
 
         if not self._kernel.converts_rows:
-            return lambda place: self._at(self._source, number(place), fields["row_stride"])
-        rows, pitch = code.at(self._columns, fields["rows_at"]), fields["rows_pitch"]
+            return lambda place: self._source.row(number(place))
+        converted = _Rows(code, code.at(self._columns, fields["rows_at"]), fields["rows_pitch"])
         with code.loop(0, self._kernel.step_rows) as place:
             row = number(place)
-            into = self._at(rows, code.binary("sub", place, row), pitch)  # where the loop's row 0 would lie
-            code.run(self._address("rows_kernel"), self._source, into, self._source, row, code.add(row, 1))
-        return lambda place: self._at(rows, place, pitch)
-
-    def _along_row(self, rule: RowPass, source: Value, into: Value) -> None:
-        """The pass along x of one source row as it lies, all planes."""
-        code, fields, nbytes = self._code, self._fields, self._kernel.along.written_bytes
-        tables = self._column_tables()
-        with code.loop(0, fields["planes"]) as plane:
-            start = self._at(source, plane, fields["plane_stride"])
-            resized = self._at(into, plane, code.multiply(fields["unit"], nbytes))
-            with code.loop(0, fields["columns"], rule.pixels) as first:
-                x = self._step_start(rule, first)
-                sums = rule.step(code, start, tables, x)
-                code.store(sums, self._at(resized, x, nbytes * rule.out_step), 1)
-
-    # Rows first: 16 rows along y, then along x into the band
-
-    def _rows_first(self, begin: Value, end: Value) -> None:
-        """Rows `begin` to `end` of the result; the last one may repeat."""
-        code, fields, down = self._code, self._fields, self._kernel.down
-        elements, step = fields["elements"], down.lanes * down.blocks
-        with code.loop(0, fields["planes"]) as plane:
-            start = self._at(self._source, plane, fields["plane_stride"])
-            with code.loop(0, ROWS) as place:
-                taps = self._taps("row", code.smaller(code.add(begin, place), code.add(end, -1)))
-                into = self._at(self._ring, place, fields["ring_pitch"])
-                with code.loop(0, code.add(elements, 1 - step), step) as x:
-                    self._down(down.blocks, taps, start, fields["row_stride"], into, x)
-                with code.loop(code.binary("and", elements, -step), elements, down.lanes) as x:
-                    last = code.smaller(x, code.add(elements, -down.lanes))
-                    self._down(1, taps, start, fields["row_stride"], into, last)
-            places = [code.full("i64", place) for place in range(ROWS)]
-            rows = [self._at(self._ring, place, fields["ring_pitch"]) for place in places]
-            self._along(rows, [self._band_row(place) for place in places], plane)
-
-    # One step: two source rows along x and down y in registers
-
-    def _both_passes(self, begin: Value, end: Value) -> None:
-        """Rows `begin` to `end` of the result."""
-        code, fields, rule, second = self._code, self._fields, self._kernel.by_rows, self._kernel.down
-        assert rule is not None, "passes are joined over rows"
-        assert isinstance(second, RowPairPass), "it takes two rows"
-        tables, nbytes = self._column_tables(), second.written_bytes
-        with code.loop(begin, end) as row:
-            taps = self._taps("row", row)
-            weights = second.weights(code, taps)
-            offsets = [code.multiply(taps.index(code, tap), fields["row_stride"]) for tap in range(2)]
-            start_of_row = self._band_row(code.binary("sub", row, begin))
-            with code.loop(0, fields["planes"]) as plane:
-                start = self._at(self._source, plane, fields["plane_stride"])
-                rows = [code.at(start, offset) for offset in offsets]
-                into = self._at(start_of_row, plane, code.multiply(fields["unit"], nbytes))
-                with code.loop(0, fields["columns"], rule.pixels) as first:
-                    x = self._step_start(rule, first)
-                    upper, lower = (rule.step(code, address, tables, x) for address in rows)
-                    pixels = second.joined(code, upper, lower, weights)
-                    place = self._at(into, x, nbytes * rule.out_step)
-                    code.store(pixels, place, 1)
+            first = converted.row(code.binary("sub", place, row))  # where the loop's row 0 would lie
+            source = self._source.start
+            code.run(self._address("rows_kernel"), source, first, source, row, code.add(row, 1))
+        return converted.row
 
     # The passes
 
-    def _down(self, blocks: int, taps: Taps, start: Value, pitch: Value, into: Value, begin: Value) -> None:
-        """The pass along y of one row: `blocks` vectors from element `begin` on, from rows `pitch` bytes apart."""
-        code, rule, channels = self._code, self._kernel.down, self._kernel.channels
-        vector = vector_type(rule.lanes, rule.read)
-        weighs = self._kernel.premultiplies and not self._kernel.columns_first
-        offset = code.multiply(begin, rule.read_bytes)
+    @contextmanager
+    def _planes(self, written_bytes: int) -> Iterator[tuple[Value, Value]]:
+        """Each plane: the bytes before it in the source, and in a row of resized pixels."""
+        code, fields = self._code, self._fields
+        with code.loop(0, fields["planes"]) as plane:
+            before = code.multiply(code.multiply(plane, fields["unit"]), written_bytes)
+            yield code.multiply(plane, fields["plane_stride"]), before
+
+    @contextmanager
+    def _steps_along(self, rule: RowPass, rows: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
+        """The pass along x over rows as they lie: the first element of each step, and the sums of each row."""
+        code, columns = self._code, self._fields["columns"]
+        tables = ColumnTables(*(self._address(f"column_{name}") for name in ("indices", "counts", "weights")))
+        with code.loop(0, columns, rule.pixels) as first:
+            x = code.smaller(first, code.add(columns, -rule.pixels)) if rule.repeats else first
+            yield code.multiply(x, rule.out_step), [rule.step(code, row, tables, x) for row in rows]
+
+    def _down(self, blocks: int, taps: Taps, rows: _Rows, into: Value, x: Value) -> None:
+        """The pass along y of one row: `blocks` vectors from element `x` on."""
+        code, rule, kernel = self._code, self._kernel.down, self._kernel
+        vector, step = vector_type(rule.lanes, rule.read), rule.lanes * rule.read_bytes
+        offset = code.multiply(x, rule.read_bytes)
 
         def load(index: Value) -> list[Value]:
-            row = code.at(start, code.add(code.multiply(index, pitch), offset))
-            places = range(0, rule.lanes * rule.read_bytes * blocks, rule.lanes * rule.read_bytes)
-            vectors = [code.load(vector, code.at(row, place), 1) for place in places]
-            return [premultiplied(code, pixels, channels) for pixels in vectors] if weighs else vectors
+            row = code.at(rows.start, code.add(code.multiply(index, rows.pitch), offset))
+            vectors = [code.load(vector, code.at(row, block * step), 1) for block in range(blocks)]
+            weighs = kernel.premultiplies and not kernel.columns_first
+            return [premultiplied(code, pixels, kernel.channels) for pixels in vectors] if weighs else vectors
 
-        written = self._at(into, begin, rule.written_bytes)
+        written = self._at(into, x, rule.written_bytes)
         for block, pixels in enumerate(rule.pixels(code, taps, blocks, load, self._fields["factor"])):
             code.store(pixels, code.at(written, rule.lanes * rule.written_bytes * block), 1)
 
-    def _along(self, rows: Sequence[Value], into: Sequence[Value], plane: Value) -> None:
-        """The pass along x of 16 rows of one plane, to 16 other rows: transposed, resized, and transposed back."""
-        code, fields, rule, channels = self._code, self._fields, self._kernel.along, self._kernel.channels
-        read, written = ROWS * rule.read_bytes, ROWS * rule.written_bytes
-        elements, unit = fields["elements"], fields["unit"]
-        weighs = self._kernel.premultiplies and self._kernel.columns_first
+    def _along(self, read: Address, written: Address) -> None:
+        """The pass along x of 16 rows of one plane to 16 other rows: transposed, resized, and transposed back."""
+        code, fields, rule, kernel = self._code, self._fields, self._kernel.along, self._kernel
+        channels, elements, unit = kernel.channels, fields["elements"], fields["unit"]
+        column, resized = ROWS * rule.read_bytes, ROWS * rule.written_bytes
+        source, target = vector_type(ROWS, rule.read), vector_type(ROWS, rule.written)
+        rows, into = ([address(number) for number in range(ROWS)] for address in (read, written))
         with code.loop(0, elements, ROWS) as begin:
-            place = code.smaller(begin, code.add(elements, -ROWS))
-            block = [code.load(vector_type(ROWS, rule.read), self._at(row, place, rule.read_bytes), 1) for row in rows]
-            if weighs:
+            x = code.smaller(begin, code.add(elements, -ROWS))
+            block = [code.load(source, self._at(row, x, rule.read_bytes), 1) for row in rows]
+            if kernel.premultiplies and kernel.columns_first:
                 block = [premultiplied(code, pixels, channels) for pixels in block]
-            for lane, column in enumerate(self._transposed(block)):
-                code.store(column, self._at(self._columns, code.add(place, lane), read), 16)
+            for lane, pixels in enumerate(transposed_lanes(code, block, ROWS)):
+                code.store(pixels, self._at(self._columns, code.add(x, lane), column), 16)
 
         def load(index: Value) -> list[Value]:
-            start = self._at(self._columns, index, read)
-            places = range(0, channels * read, read)
-            return [code.load(vector_type(ROWS, rule.read), code.at(start, place), 16) for place in places]
+            start = self._at(self._columns, index, column)
+            return [code.load(source, code.at(start, channel * column), 16) for channel in range(channels)]
 
         with code.loop(0, fields["columns"]) as x:
-            resized = self._at(self._outputs, x, channels * written)
-            pixels = rule.pixels(code, self._taps("column", x), channels, load, fields["factor"])
-            for channel, column in enumerate(pixels):
-                code.store(column, code.at(resized, channel * written), 16)
-        before = code.multiply(code.multiply(plane, unit), rule.written_bytes)
-        targets = [code.at(row, before) for row in into]
+            start = self._at(self._outputs, x, channels * resized)
+            for channel, pixels in enumerate(
+                rule.pixels(code, self._taps("column", x), channels, load, fields["factor"])
+            ):
+                code.store(pixels, code.at(start, channel * resized), 16)
         with code.loop(0, unit, ROWS) as begin:
-            places = [self._at(self._outputs, code.add(begin, lane), written) for lane in range(ROWS)]
-            block = [code.load(vector_type(ROWS, rule.written), place, 16) for place in places]
-            for row, target in zip(self._transposed(block), targets, strict=True):
-                code.store(row, self._at(target, begin, rule.written_bytes), 1)
-
-    def _transposed(self, block: Sequence[Value]) -> list[Value]:
-        """Transpose 16 vectors of 16 lanes: four rounds that interleave each vector with the one 8 further on."""
-        vectors, half = list(block), ROWS // 2
-        zips = [[lane // 2 + ROWS * (lane % 2) + part for lane in range(ROWS)] for part in (0, half)]
-        for _ in range(4):
-            vectors = [
-                self._code.shuffle(vectors[place], vectors[place + half], lanes)
-                for place in range(half)
-                for lanes in zips
-            ]
-        return vectors
+            places = [self._at(self._outputs, code.add(begin, lane), resized) for lane in range(ROWS)]
+            block = [code.load(target, place, 16) for place in places]
+            for row, pixels in zip(into, transposed_lanes(code, block, ROWS), strict=True):
+                code.store(pixels, self._at(row, begin, rule.written_bytes), 1)
 
     # The geometry
 
-    def _at(self, base: Value, number: Value, step: Value | int) -> Value:
+    def _at(self, base: Value, number: Value, step: int) -> Value:
         """The address of one of things that are `step` bytes apart."""
         return self._code.at(base, self._code.multiply(number, step))
 
-    def _word(self, address: Value, place: int) -> Value:
-        """Load one of consecutive 64-bit fields."""
-        return self._code.load("i64", self._code.at(address, 8 * place), 8)
+    def _words(self, address: Value, count: int) -> list[Value]:
+        """Load consecutive 64-bit words."""
+        return [self._code.load("i64", self._code.at(address, 8 * place), 8) for place in range(count)]
 
     def _address(self, field: str) -> Value:
         """A field that is an address."""
@@ -379,24 +387,3 @@ class _Builder:
         indices = self._at(self._address(f"{axis}_indices"), before, 8 * rule.group)
         weights = self._at(self._address(f"{axis}_weights"), before, rule.weight_bytes)
         return Taps(indices, weights, self._entry(f"{axis}_counts", place))
-
-    def _column_tables(self) -> ColumnTables:
-        """The tables of a first pass by rows."""
-        return ColumnTables(*(self._address(f"column_{name}") for name in ("indices", "counts", "weights")))
-
-    def _step_start(self, rule: RowPass, first: Value) -> Value:
-        """The first pixel of a step from `first` on: the last step may begin earlier."""
-        code = self._code
-        return code.smaller(first, code.add(self._fields["columns"], -rule.pixels)) if rule.repeats else first
-
-    def _band_row(self, row: Value) -> Value:
-        """The address of a row of the band."""
-        return self._at(
-            self._band, self._code.multiply(row, self._fields["band_pitch"]), self._kernel.second.written_bytes
-        )
-
-    def _aligned(self, allocated: Value) -> Value:
-        """Round an address up to a cache line."""
-        code = self._code
-        bits = code.value("i64", f"ptrtoint ptr {allocated.name} to i64")
-        return code.pointer(code.binary("and", code.add(bits, 63), -64))

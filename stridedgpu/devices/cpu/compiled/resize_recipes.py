@@ -12,7 +12,6 @@ import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.problems.frame_problem import FrameSurface
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.problems.resize_problem import Place, ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
@@ -104,7 +103,7 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
         return shape, taps
     if surface is not None and not taps.columns_first:
         return "frames whose rows are resized first are left to NumPy"
-    if surface is not None and row_loop(surface, _columns_of_frame(taps.columns.reach, surface)) is None:
+    if surface is not None and row_loop(surface, _columns(shape, taps, window)) is None:
         return f"{surface} of {surface.sizes[1]} columns are left to NumPy"
     if _weighs_colours(problem, taps) and (shape.planes > 1 or shape.step != shape.channels):
         return "alpha in a plane of its own, or of padded pixels, is left to NumPy"
@@ -117,12 +116,11 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
     return shape, taps
 
 
-def _columns_of_frame(reach: tuple[int, int], surface: FrameSurface) -> tuple[int, int]:
-    """The columns of a frame that are converted: those that taps read, in whole pairs, and some beside few."""
-    first, stop = reach
-    width, least = surface.sizes[1], policy().resize.least_columns
-    left = max(0, min(first, width - least)) & -2
-    return left, min(max(stop + stop % 2, left + least), width)
+def _columns(shape: RowShape, taps: FilterAxes | WindowTaps, window: ResizeWindow) -> tuple[int, int]:
+    """The columns of the source that are read, from first to one past the last; those of a frame in whole pairs."""
+    (_, _, width), surface = window.layout.sizes, window.surface
+    first, last = shape.columns(taps.columns.reach, width)
+    return (first, last) if surface is None else (first & -2, min(last + last % 2, width))
 
 
 def _weighs_colours(problem: ResizeProblem, taps: WindowTaps) -> bool:
@@ -289,11 +287,8 @@ class Recipes:
     def prepared(self, window: ResizeWindow, shape: RowShape, taps: FilterAxes | WindowTaps) -> Recipe:
         """Choose the kernel of a window's geometry and build its tables."""
         problem, place, surface = self._problem, self._problem.visible(window), window.surface
-        columns = shape.columns(taps.columns.reach, window.layout.sizes[2])
-        rows: RowLoop | None = None
-        if surface is not None:
-            columns = _columns_of_frame(taps.columns.reach, surface)
-            rows = row_loop(surface, columns)
+        columns = _columns(shape, taps, window)
+        rows = None if surface is None else row_loop(surface, columns)
         kernel = _kernel(problem, taps, shape, converts_rows=rows is not None)
         tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=shape.mirrored)
         loop, itemsize = loop_of(kernel), problem.conversion.source.itemsize
