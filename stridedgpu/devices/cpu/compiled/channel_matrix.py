@@ -85,7 +85,6 @@ class MatrixKernel:
         constants = Constants.loaded(code, conversion, self.rows, 5 + 3 * self.outer, lanes)
         source_step = max(self.source_pixel, 1) * conversion.source.itemsize
         target_step = max(self.target_pixel, 1) * conversion.target.itemsize
-        last = code.binary("sub", row, lanes)
         with code.loop(code.first, code.last) as item:
             number, piece = code.binary("udiv", item, pieces), code.binary("urem", item, pieces)
             source, target = code.source, code.target
@@ -94,8 +93,7 @@ class MatrixKernel:
                 source = code.at(source, code.multiply(place, source_stride))
                 target = code.at(target, code.multiply(place, stride))
             begin = code.multiply(piece, item_pixels)
-            with code.loop(begin, code.smaller(code.add(begin, item_pixels), row), lanes) as step:
-                at = code.smaller(step, last)
+            with code.steps(begin, code.smaller(code.add(begin, item_pixels), row), lanes) as at:
                 vectors = self._channels(code, code.at(source, code.multiply(at, source_step)), channel)
                 mixed = mixed_vectors(code, vectors, conversion, constants)
                 written = code.at(target, code.multiply(at, target_step))

@@ -173,13 +173,11 @@ class BorderedRows:
         if self.dense:
             start = code.at(target, code.multiply(first, pitch))
             whole = code.multiply(code.binary("sub", stop, first), length)
-            latest = code.add(whole, -self.fill_lanes)
-            with code.loop(0, whole, self.fill_lanes) as b:
-                code.store(fill, code.at(start, code.smaller(b, latest)), 1)
+            with code.steps(0, whole, self.fill_lanes) as b:
+                code.store(fill, code.at(start, b), 1)
             return
-        latest = code.add(length, -self.fill_lanes)
-        with code.loop(first, stop) as a, code.loop(0, length, self.fill_lanes) as b:
-            code.store(fill, code.at(target, code.add(code.multiply(a, pitch), code.smaller(b, latest))), 1)
+        with code.loop(first, stop) as a, code.steps(0, length, self.fill_lanes) as b:
+            code.store(fill, code.at(target, code.add(code.multiply(a, pitch), b)), 1)
 
 
 def _larger(code: Code, left: Value, right: Value) -> Value:

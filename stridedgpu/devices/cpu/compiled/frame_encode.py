@@ -60,9 +60,7 @@ class SamplesKernel:
             for n in range(planes)
         ]
         down, right = self.samples.chroma_step
-        last = code.binary("sub", width, lanes)
-        with code.loop(code.first, code.last) as item, code.loop(0, width, lanes) as step:
-            at = code.smaller(step, last)
+        with code.loop(code.first, code.last) as item, code.steps(0, width, lanes) as at:
             for number in range(down):
                 row = code.add(code.multiply(item, down), number)
                 colours = self._colours(code, addresses, code.multiply(row, pitch), at)

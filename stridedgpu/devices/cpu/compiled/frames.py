@@ -116,7 +116,6 @@ class _Text:
         code, kernel = self._code, self._kernel
         lanes = kernel.lanes
         even = code.binary("and", self._width, -2) if kernel.odd else self._width
-        last = code.binary("sub", even, lanes)
         down = kernel.samples.chroma_step[0]
         with code.loop(code.first, code.last) as row:
             row_of_frame = code.add(row, self._parity)
@@ -131,8 +130,8 @@ class _Text:
                 beside = self._clamped(code.add(shared, above_or_below))
                 rows += [code.at(address, code.multiply(beside, stride)) for address, stride in self._planes]
             target = code.at(code.target, code.multiply(row, self._target_row))
-            with code.loop(0, even, lanes) as at:
-                self._step(rows, target, code.smaller(at, last), kernel.phase)
+            with code.steps(0, even, lanes) as at:
+                self._step(rows, target, at, kernel.phase)
             if kernel.odd:
                 self._step(rows, target, code.binary("sub", self._width, lanes), 1 - kernel.phase)
         return code.text(name)

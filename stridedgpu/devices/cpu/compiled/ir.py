@@ -420,6 +420,13 @@ class Code:
             yield index
 
     @contextmanager
+    def steps(self, start: Value | int, stop: Value, step: int) -> Iterator[Value]:
+        """A loop by steps of `step` places; the last one is moved back to end at `stop`, and has no scalar tail."""
+        latest = self.add(stop, -step)
+        with self.loop(start, stop, step) as place:
+            yield self.smaller(place, latest)
+
+    @contextmanager
     def fold(self, stop: Value, initial: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
         """A loop from 0 with loop-carried values in registers.
 

@@ -44,12 +44,10 @@ class RawKernel:
         """The module."""
         code, samples, groups = Code(), self.samples, self.groups
         pitch, target_pitch, count = (code.parameter(place) for place in range(3))
-        last = code.binary("sub", count, groups)
         with code.loop(code.first, code.last) as row:
             source = code.at(code.source, code.multiply(row, pitch))
             target = code.at(code.target, code.multiply(row, target_pitch))
-            with code.loop(0, count, groups) as step:
-                at = code.smaller(step, last)
+            with code.steps(0, count, groups) as at:
                 address = code.at(source, code.multiply(at, samples.nbytes))
                 loaded = code.load(vector_type(groups * samples.nbytes, "i8"), address, 1)
                 parts = [self._field(code, loaded, place) for place in range(2)]

@@ -230,8 +230,8 @@ class _Builder:
                 taps, into = self._taps("row", row), self._ring.row(number)
                 with code.loop(0, code.add(elements, 1 - step), step) as x:
                     self._down(down.blocks, taps, source, into, x)
-                with code.loop(code.binary("and", elements, -step), elements, down.lanes) as x:
-                    self._down(1, taps, source, into, code.smaller(x, code.add(elements, -down.lanes)))
+                with code.steps(code.binary("and", elements, -step), elements, down.lanes) as x:
+                    self._down(1, taps, source, into, x)
             self._along(self._ring.row, lambda number: code.at(self._band.row(number), before))
 
     def _both_passes(self, begin: Value, end: Value) -> None:
@@ -338,8 +338,7 @@ class _Builder:
         column, resized = ROWS * rule.read_bytes, ROWS * rule.written_bytes
         source, target = vector_type(ROWS, rule.read), vector_type(ROWS, rule.written)
         rows, into = ([address(number) for number in range(ROWS)] for address in (read, written))
-        with code.loop(0, elements, ROWS) as begin:
-            x = code.smaller(begin, code.add(elements, -ROWS))
+        with code.steps(0, elements, ROWS) as x:
             block = [code.load(source, self._at(row, x, rule.read_bytes), 1) for row in rows]
             if kernel.premultiplies and kernel.columns_first:
                 block = [premultiplied(code, pixels, channels) for pixels in block]

@@ -199,11 +199,8 @@ class Grid:
     @contextmanager
     def steps(self, block: tuple[Value, Value], step: int) -> Iterator[Value]:
         """The places of a block's vectors; the last one is moved back to end with the block."""
-        code = self._code
-        begin, end = block
-        latest = code.add(end, -step)
-        with code.loop(begin, end, step) as place:
-            yield code.smaller(place, latest)
+        with self._code.steps(*block, step) as place:
+            yield place
 
     @contextmanager
     def places(
