@@ -72,6 +72,7 @@ _MEANT: Final = {
     "layout= and dims=": "format",
     "mode=": "grayscale",
     "flip=, with seed=": "hflip horizontal_flip random_flip random_horizontal_flip",
+    "max_size=, with resize=": "longest_edge longest_side",
     "mean=": "image_mean",
     "std=": "image_std",
     "crop=, resize= or letterbox=": "image_size shape size",
@@ -111,6 +112,7 @@ class Declaration:
     channels: Any = None
     matrix: Any = None
     resize: Any = None
+    max_size: int | None = None
     pad: Any = None
     crop: Any = None
     center: Center = "round"
@@ -373,7 +375,7 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
         ),
     ),
     "flip": (_probability, "True, False, or a probability between 0 and 1"),
-    **dict.fromkeys(("seed", "row_pitch_bytes", "mask_fill"), (_integer, "an integer")),
+    **dict.fromkeys(("seed", "max_size", "row_pitch_bytes", "mask_fill"), (_integer, "an integer")),
     **dict.fromkeys(("column", "key", "mask", "boxes", "points"), _COLUMN),
 }
 """The function from what was declared to its canonical form, and what the error text says that it must be."""
@@ -430,8 +432,11 @@ def _of_geometry(step: Declaration) -> Iterator[str]:
             yield f"resize={step.resize} must be {each}."
         if max(step.resize) >= 2**31:
             yield f"resize={step.resize} is more than {2**31 - 1} pixels along an axis."
-        if len(step.resize) == 1 and step.crop is None:
-            yield f"resize={step.resize[0]} is the shorter side alone: add crop=, or give height and width."
+    if step.max_size is not None and (step.resize is None or len(step.resize) > 1 or step.max_size <= step.resize[0]):
+        yield (
+            f"max_size={step.max_size} is the most of a longer side, and above that of the shorter one: give it beside "
+            "resize=, one number."
+        )
     if step.center != "round" and (step.crop is None or step.random_resized_crop is not None):
         yield f"center={step.center!r} says where the middle window of crop= lies: give crop= alone."
     if step.interpolation is not None:

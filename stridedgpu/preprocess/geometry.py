@@ -1,6 +1,7 @@
 """Where each pixel of an image goes, boxes and points with it: the rules of torchvision's transforms, and letterbox.
 
 - `resize=256`: the shorter side becomes 256, the longer `int(256 * longer / shorter)`; `(height, width)` is exact.
+  Where that is above `max_size=500`, the longer side becomes 500, and the shorter `int(500 * shorter / longer)`.
 - `pad`: pixels around the resized image.
 - `crop`: the middle of the padded image; with a seed, a random window. `center` says what becomes of half a pixel.
 - `random_resized_crop=(scale, ratio)`: up to ten draws. Each draws an area, as a share of the image's between the
@@ -171,7 +172,14 @@ def resized_sizes(step: Declaration, sizes: tuple[int, int]) -> tuple[int, int]:
     if len(step.resize) == 2:
         rows, columns = step.resize
         return rows, columns
-    return shorter_side(step.resize[0], sizes)
+    rows, columns = shorter_side(step.resize[0], sizes)
+    shorter, longer = min(rows, columns), max(rows, columns)
+    if step.max_size is None or longer <= step.max_size:
+        return rows, columns
+    shorter = int(step.max_size * shorter / longer)
+    if not shorter:
+        raise LayoutError(f"it is {sizes[0]} x {sizes[1]}, of which max_size={step.max_size} leaves no pixel.")
+    return (step.max_size, shorter) if rows > columns else (shorter, step.max_size)
 
 
 def padded_sizes(step: Declaration, sizes: tuple[int, int]) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from stridedgpu.values.strides import integers, listed
 from .annotations import moved_annotations
 from .declaration import Declaration
 from .epochs import Chance, EpochCounter, checked_epoch
-from .geometry import Placement, placement_of
+from .geometry import Placement, padded_sizes, placement_of
 from .images import is_pillow_image
 from .torch_loader import IndexedDataset, collated, share_cores
 from .worker import BatchResult, Call, Worker, is_sequence
@@ -96,7 +96,8 @@ class Preprocess(Declaration, Generic[Output]):
 
     Geometry, in this order:
 
-    - `resize`: height and width in pixels, or with `crop` one number for the shorter side, as torchvision's Resize.
+    - `resize`: height and width in pixels, or one number for the shorter side, as torchvision's Resize; `max_size` is
+      then the most of the longer side. Without `crop` the results have sizes of their own.
     - `pad`: pixels around, one number, rows and columns, or top, left, bottom and right; filled with `fill`.
     - `fill`: one number, or one for each channel, in units of bytes whatever the images' types: 0 is black and 255 is
       the value that becomes 1 (an integer type's largest, 1 of floats, `maximum`, the upper end of `clip`, whose lower
@@ -411,8 +412,9 @@ class Preprocess(Declaration, Generic[Output]):
             raise LayoutError(f"Blocks hold parts of pictures, cut along {', '.join(cut)}; array.rechunk({whole}).")
         if self.channel_count is not None:
             chunks["C"] = (self.channel_count,)
-        if self.window is not None:
-            chunks["H"], chunks["W"] = (self.window[0],), (self.window[1],)
+        if self.moves_windows:
+            height, width = self.window or padded_sizes(self, (chunks["H"][0], chunks["W"][0]))
+            chunks["H"], chunks["W"] = (height,), (width,)
         dtype = numpy_dtype(element_type(self.dtype))
         return {
             "dtype": dtype,

@@ -55,6 +55,40 @@ def test_resize_crop_to_tensor_normalize(sizes, seed):
     np.testing.assert_allclose(np.stack(step(photos)), normal, rtol=0, atol=1e-6)
 
 
+@settings(max_examples=examples(60))
+@given(sizes=st.lists(st.tuples(*(st.integers(24, 200),) * 2), min_size=1, max_size=3), most=st.integers(25, 90))
+def test_a_shorter_side_with_a_limit_of_the_longer_one(sizes, most):
+    """Resize(24, max_size=most) of torchvision, whose results have sizes of their own."""
+    functional = torchvision_transforms().functional
+    step = sg.Preprocess(resize=24, max_size=most, dtype="uint8", passes="horizontal", device="cpu")
+    photos = [photo(*size) for size in sizes]
+    expected = [functional._compute_resized_output_size(size, [24], most) for size in sizes]
+    results = step(photos)
+    assert [list(result.shape) for result in results] == [[3, *size] for size in expected]
+    for pixels, size, result in zip(photos, expected, results, strict=True):
+        fixed = sg.Preprocess(resize=size, dtype="uint8", passes="horizontal", device="cpu")
+        assert result.tobytes() == fixed([pixels])[0].tobytes()
+        assert step(pixels[None])[0].tobytes() == result.tobytes()
+
+
+def test_results_of_several_sizes_need_lists():
+    step = sg.Preprocess(resize=24, dtype="uint8", pad=1, passes="horizontal", device="cpu")
+    assert [result.shape for result in step([photo(48, 96), photo(96, 48)])] == [(3, 26, 50), (3, 50, 26)]
+    assert step(np.stack([photo(48, 96)] * 2)).shape == (2, 3, 26, 50)
+    with pytest.raises(sg.LayoutError, match="out= holds results of one size"):
+        step([photo(48, 96)], out=np.zeros((1, 3, 26, 50), np.uint8))
+    with pytest.raises(sg.LayoutError, match="it is 3000 x 24, of which max_size=25 leaves no pixel"):
+        sg.Preprocess(resize=24, max_size=25, passes="horizontal", device="cpu")([photo(3000, 24)])
+
+
+@pytest.mark.parametrize(
+    "declared", [{"max_size": 30}, {"resize": (8, 9), "max_size": 30}, {"resize": 30, "max_size": 30}]
+)
+def test_a_limit_of_the_longer_side_is_beside_one_for_the_shorter(declared):
+    with pytest.raises(sg.LayoutError, match="max_size=30 is the most of a longer side, and above that of the shorter"):
+        sg.Preprocess(crop=3, passes="horizontal", **declared)
+
+
 CENTRES = {"round": lambda excess: round(excess / 2), "floor": lambda excess: excess // 2}
 """torchvision's CenterCrop, and `center_crop` of transformers (image_transforms.py), without padding."""
 
@@ -336,7 +370,6 @@ def test_areas_are_spread_over_the_range():
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"resize": 32}, "add crop="),
         ({"resize": 32, "letterbox": 32}, "cannot be declared together"),
         ({"crop": 32, "letterbox": 32}, "cannot be declared together"),
         ({"random_resized_crop": True}, "needs crop="),
