@@ -9,10 +9,10 @@ that taps reach once, of a frame its samples, and each element of the result onc
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import stridedgpu as sg
+from benchmarks.suite.resizes import BATCH, RESIZES, ResizeWork
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cuda.frames import frame_record
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
@@ -33,74 +33,42 @@ from harness.emulator.machine_code import disassembled
 from kernel_model import SOURCE, model
 
 ARCHITECTURE = "sm_90"
-BATCH = 64
-NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
 
 
-@dataclass(frozen=True)
-class Work:
-    """A batch of images, or of frames of a format, resized and normalised to float16 planes."""
-
-    interpolation: str
-    source: tuple[int, int]
-    target: tuple[int, int] = (224, 224)
-    order: str = "NCHW"
-    element: str = "float16"
-    format: str | None = None
-
-    @property
-    def frame(self) -> FrameOperand | None:
-        """One frame, with no more memory than any format needs; None for images."""
-        if self.format is None:
-            return None
-        height, width = self.source
-        return sg.Frame.over(self.format, bytes(3 * height * width), self.source).operand
-
-    @property
-    def problem(self) -> ResizeProblem:
-        """What is planned."""
-        frame = self.frame
-        source = element_type("uint8") if frame is None else frame.element
-        target = element_type(self.element)
-        made = conversion(source, target, source_channels=3, **(NORMALISED if self.element == "float16" else {}))
-        sizes, picture = (BATCH, 3, *self.target), (3, *self.source)
-        layout = Layout(picture, packed_strides(picture, "HWC"))
-        surface = None if frame is None else frame.surface
-        window = ResizeWindow(layout, (0.0, 0.0, *map(float, self.source)), (0, 0, *self.target), surface=surface)
-        spec = TensorSpec(Layout(sizes, packed_strides(sizes, self.order)), target, 32)
-        rule = ResizeRule(interpolation_named(self.interpolation))
-        fill = bytes(3 * source.itemsize)
-        return ResizeProblem(spec, made, rule, 3, (1, 3), fill, window, reads_frames=frame is not None)
-
-    def record(self, address: int) -> bytes:
-        """The record of the frame at an address; empty for images."""
-        frame = self.frame
-        if frame is None:
-            return b""
-        there = Buffer(address, frame.planes[0].buffer.nbytes, owner=None, alignment=16)
-        planes = tuple(Operand(there, plane.layout, plane.element) for plane in frame.planes)
-        return frame_record(replace(frame, planes=planes))
+def frame_of(work: ResizeWork) -> FrameOperand | None:
+    """One frame, over no more memory than any format needs; None for images."""
+    return None if work.format is None else work.frame(bytes(work.frame_bytes)).operand
 
 
-WORKS = {
-    "500x375 bilinear": Work("pillow-bilinear", (375, 500)),
-    "500x375 bicubic": Work("pillow-bicubic", (375, 500)),
-    "500x375 opencv": Work("opencv-linear", (375, 500)),
-    "320x240 bilinear": Work("pillow-bilinear", (240, 320)),
-    "224x224 to 448": Work("pillow-bilinear", (224, 224), (448, 448)),
-    "1080p letterbox": Work("opencv-linear", (1080, 1920), (360, 640), "NHWC", "uint8"),
-    "4K bilinear": Work("pillow-bilinear", (2160, 3840)),
-    "NV12 to 640": Work("opencv-linear", (1080, 1920), (360, 640), format="nv12"),
-    "I420 to 640": Work("opencv-linear", (1080, 1920), (360, 640), format="i420"),
-    "YUYV to 640": Work("opencv-linear", (1080, 1920), (360, 640), format="yuyv"),
-    "P010 to 640": Work("opencv-linear", (1080, 1920), (360, 640), format="p010"),
-    "NV12 to 224": Work("pillow-bilinear", (1080, 1920), format="nv12"),
-}
+def problem_of(work: ResizeWork) -> ResizeProblem:
+    """What is planned."""
+    frame = frame_of(work)
+    source = element_type("uint8") if frame is None else frame.element
+    target = element_type(work.element)
+    made = conversion(source, target, source_channels=3, **work.options)
+    sizes, picture = (BATCH, 3, *work.target), (3, *work.source)
+    layout = Layout(picture, packed_strides(picture, "HWC"))
+    surface = None if frame is None else frame.surface
+    window = ResizeWindow(layout, (0.0, 0.0, *map(float, work.source)), (0, 0, *work.target), surface=surface)
+    spec = TensorSpec(Layout(sizes, packed_strides(sizes, work.order)), target, 32)
+    rule = ResizeRule(interpolation_named(work.interpolation))
+    fill = bytes(3 * source.itemsize)
+    return ResizeProblem(spec, made, rule, 3, (1, 3), fill, window, reads_frames=frame is not None)
 
 
-def computed(work: Work) -> dict[str, object]:
+def record_of(work: ResizeWork, address: int) -> bytes:
+    """The record of the frame at an address; empty for images."""
+    frame = frame_of(work)
+    if frame is None:
+        return b""
+    there = Buffer(address, frame.planes[0].buffer.nbytes, owner=None, alignment=16)
+    planes = tuple(Operand(there, plane.layout, plane.element) for plane in frame.planes)
+    return frame_record(replace(frame, planes=planes))
+
+
+def computed(work: ResizeWork) -> dict[str, object]:
     """The figures of one work."""
-    problem = work.problem
+    problem = problem_of(work)
     window = problem.window
     assert window is not None
     choice = choose_resize(problem, REFERENCE_GPU)
@@ -108,7 +76,7 @@ def computed(work: Work) -> dict[str, object]:
     taps, place = problem.taps(window), problem.visible(window)
     addresses = [SOURCE + number * picture for number in range(BATCH)]
     samples = [
-        ResizeSample(window, taps, address, number, place, work.record(address))
+        ResizeSample(window, taps, address, number, place, record_of(work, address))
         for number, address in enumerate(addresses)
     ]
     launch = resize_launch(choice, [sample.taps for sample in samples])
@@ -122,8 +90,8 @@ def computed(work: Work) -> dict[str, object]:
 def main(names: list[str]) -> None:
     """Print the table."""
     headings: list[str] = []
-    for name in names or WORKS:
-        figures = computed(WORKS[name])
+    for name in names or RESIZES:
+        figures = computed(RESIZES[name])
         if not headings:
             headings = list(figures)
             print("work".ljust(18), *(key.replace("_", " ") for key in headings), sep=" | ")
