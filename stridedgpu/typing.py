@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, 
 import numpy as np
 
 from .values.arithmetic import Arithmetic, Normalization
+from .values.constants import PerChannel
 from .values.conversion import Rounding
-from .values.doubles import PerChannel
 from .values.dtypes import DataType, ElementType
 from .values.interpolation import InterpolationName as Interpolation, Passes
 from .values.layout import Layout

@@ -14,7 +14,7 @@ from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
-from stridedgpu.values.conversion import Conversion, ConversionOptions, StatedChannels, conversion as conversion_of
+from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion as conversion_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -137,8 +137,6 @@ def _conversion(
 ) -> Conversion:
     """The conversion of a source's elements; `otherwise` is the type for a `dtype` of None."""
     count = None if channel_axis is None else source.layout.sizes[channel_axis]
-    if isinstance(options.channels, StatedChannels):
-        options = options._replace(channels=tuple(options.channels))  # as messages of relayouts show them
     return options.conversion(source.element, count, otherwise)
 
 

@@ -23,8 +23,8 @@ from stridedgpu.problems.crop_windows import source_steps
 from stridedgpu.problems.frame_problem import FrameSurface
 from stridedgpu.problems.resize_problem import Box, Place, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.typing import ImageSize
+from stridedgpu.values.constants import real
 from stridedgpu.values.conversion import Conversion, ConversionOptions
-from stridedgpu.values.doubles import real
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.interpolation import PASSES, Interpolation, Passes, arithmetic_of, interpolation_named

@@ -26,7 +26,7 @@ from stridedgpu.values.arithmetic import (
     checked_arithmetic,
     named_figures,
 )
-from stridedgpu.values.channel_matrix import matrix_rows
+from stridedgpu.values.constants import matrix_rows
 from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion_options
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError

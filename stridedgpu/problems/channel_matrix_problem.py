@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import ClassVar
 
-from stridedgpu.values.channel_matrix import Matrix
+from stridedgpu.values.constants import Matrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.memoized import interned
 from stridedgpu.values.tensor_spec import TensorSpec

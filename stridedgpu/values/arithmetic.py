@@ -12,7 +12,7 @@ from math import inf
 from struct import pack, unpack
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
-from .doubles import Doubles, PerChannel, StatedDoubles, floats
+from .constants import Doubles, PerChannel, floats
 from .dtypes import ElementType
 from .errors import LayoutError
 
@@ -214,9 +214,8 @@ def normalisation(
     largest = 2 ** (8 * source.itemsize - (source.kind == "i")) - 1 if source.is_integer else 1
     most = 1.0 / factor if factor is not None else largest if maximum is None else maximum
     if most > 1 and max(means) > 1:
-        stated = mean.stated if isinstance(mean, StatedDoubles) else mean
         raise LayoutError(
-            f"mean={stated!r} is for values up to {most:g}, and they are divided by {most:g} first, as torchvision "
+            f"mean={means} is for values up to {most:g}, and they are divided by {most:g} first, as torchvision "
             f"does; divide mean and std by {most:g}, too."
         )
     name = checked_arithmetic(arithmetic)

@@ -51,8 +51,17 @@ from .arithmetic import (
     named_figures,
     normalisation,
 )
-from .channel_matrix import Matrix, MatrixRows, check_rows, matrix_rows
-from .doubles import Doubles, PerChannel, StatedDoubles, doubles, floats, one_double
+from .constants import (
+    Doubles,
+    Matrix,
+    MatrixRows,
+    PerChannel,
+    check_rows,
+    doubles,
+    floats,
+    matrix_rows,
+    one_double,
+)
 from .dtypes import ELEMENT_TYPES, ElementType, element_type
 from .errors import ElementTypeError, LayoutError
 
@@ -61,7 +70,6 @@ __all__ = [
     "Conversion",
     "ConversionOptions",
     "Rounding",
-    "StatedChannels",
     "channel_numbers",
     "checked_rounding",
     "conversion",
@@ -253,11 +261,11 @@ def conversion_options(
         dtype if dtype is None or type(dtype) is str else element_type(dtype),
         None if scale is None else Doubles(one_double(scale)) if type(scale) is float else doubles("scale", scale),
         None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),
-        None if mean is None else StatedDoubles.of("mean", mean),
+        None if mean is None else doubles("mean", mean),
         None if std is None else doubles("std", std),
         named,
         _MULTIPLY if arithmetic is _MULTIPLY else checked_arithmetic(arithmetic),
-        None if channels is None else channel_numbers(channels) if matrix is None else StatedChannels.of(channels),
+        None if channels is None else channel_numbers(channels),
         None if matrix is None else matrix_rows(matrix),
         _NEAREST if rounding is _NEAREST else checked_rounding(rounding),
         None,
@@ -320,8 +328,7 @@ def _conversion(
         _check_channels(channels, source_channels)
     count = source_channels if channels is None else len(channels)
     if matrix is not None:
-        stated = channels.stated if isinstance(channels, StatedChannels) else channels
-        check_rows(matrix, stated, source_channels)
+        check_rows(matrix, channels, source_channels)
         count = len(matrix)
     scales, biases = (None if values is None else floats("", values) for values in (scale, bias))
     unit: float | None = None
@@ -381,19 +388,6 @@ def _check_channels(channels: tuple[int, ...], source_channels: int | None) -> N
             raise LayoutError(
                 f"channels={channels} asks for channel {channel}; the source has {source_channels}, counted from 0."
             )
-
-
-class StatedChannels(tuple[int, ...]):  # noqa: SLOT001 - a tuple has no room for slots
-    """Channels beside a matrix, with the value as the caller wrote it, for the message that refuses them."""
-
-    stated: object
-
-    @classmethod
-    def of(cls, channels: Sequence[int]) -> StatedChannels:
-        """As `channel_numbers`."""
-        numbers = cls(channel_numbers(channels))
-        numbers.stated = channels
-        return numbers
 
 
 def channel_numbers(channels: Sequence[int]) -> tuple[int, ...]:

@@ -24,12 +24,11 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # values, problems
     ("values/*", ("values/test_{module}.py",)),
     ("values/conversion.py", ("operations/test_refusals.py", "operations/test_relayout.py")),
-    ("values/channel_matrix.py", ("operations/test_channel_matrix.py",)),
     ("values/colour_matrix.py", ("api/test_frames.py",)),
     ("values/pixel_formats.py", ("api/test_frames.py", "operations/test_frame_output.py")),
     ("values/raw_formats.py", ("operations/test_raw.py",)),
     ("values/interpolation.py", ("operations/test_resize.py", "operations/test_new_interpolation.py")),
-    ("values/doubles.py", ("operations/test_refusals.py",)),
+    ("values/constants.py", ("operations/test_refusals.py", "operations/test_channel_matrix.py")),
     ("values/axis_*.py", ("api/test_patterns.py", "api/test_tensor_views.py")),
     ("values/[bdilst]*.py", ("values/test_layout.py", "values/test_descriptor.py", "api/test_tensor_views.py")),
     ("values/*", ("operations/test_refusals.py", "api/test_creation.py")),

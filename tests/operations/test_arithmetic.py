@@ -217,7 +217,9 @@ PIXELS = np.zeros((1, 2, 2, 3), np.uint8)
             {"mean": 0.5, "scale": float("nan"), "arithmetic": "transformers-pil"}, "other than 0", id="a factor of NaN"
         ),
         pytest.param(
-            {"mean": 100, "arithmetic": "transformers"}, "mean=100 is for values up to 255", id="a mean of bytes"
+            {"mean": 100, "arithmetic": "transformers"},
+            r"mean=\(100.0,\) is for values up to 255",
+            id="a mean of bytes",
         ),
         pytest.param({"std": 1e-60, "arithmetic": "transformers"}, "std=0.0 is 0.0 in float32", id="0 in float32"),
         pytest.param(

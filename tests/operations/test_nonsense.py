@@ -379,7 +379,7 @@ def test_a_plan_refuses_a_class_in_the_place_of_a_tensor(name, kind):
 
 
 @pytest.mark.parametrize("channels", [[1], range(1, 2)])
-def test_channels_beside_a_matrix_are_shown_as_they_were_stated(channels):
+def test_channels_beside_a_matrix_are_shown_as_numbers(channels):
     frame, matrix = sg.Frame.over("nv12", bytearray(36), (4, 6)), [[1, 0, 0]]
     for call in (
         lambda **options: sg.relayout(frame, **options),
@@ -387,4 +387,4 @@ def test_channels_beside_a_matrix_are_shown_as_they_were_stated(channels):
     ):
         with pytest.raises(sg.LayoutError) as refused:
             call(matrix=matrix, channels=channels)
-        assert str(refused.value).startswith(f"channels={channels!r} and matrix= both choose channels")
+        assert str(refused.value).startswith("channels=(1,) and matrix= both choose channels")

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from stridedgpu.values.channel_matrix import Matrix
+from stridedgpu.values.constants import Matrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 

@@ -17,7 +17,7 @@ from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels
 from stridedgpu.devices.cuda.channel_matrix import ChannelMatrixChoice, channel_matrix_launch, choose_channel_matrix
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.values.channel_matrix import matrix_rows
+from stridedgpu.values.constants import matrix_rows
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 

@@ -20,7 +20,7 @@ from stridedgpu import DeviceError, LayoutError
 from stridedgpu.devices.cuda.frames import choose_frame, frames_launch, window_place
 from stridedgpu.devices.cuda.parameters import product_argument
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.values.channel_matrix import matrix_rows
+from stridedgpu.values.constants import matrix_rows
 from stridedgpu.values.dtypes import element_type
 
 MATRIX = matrix_rows([(0.25, 0.5, 0.25), (1.0, -1.0, 0.1), (0.0, 0.3, 0.7)])
