@@ -32,6 +32,8 @@ from .worker import BatchResult, Call, Worker, is_sequence
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
+    from stridedgpu.adapters.torchvision import ImageKind
+
 
 K = TypeVar("K")
 L = TypeVar("L", list[Any], tuple[Any, ...])
@@ -160,6 +162,31 @@ class Preprocess(Declaration, Generic[Output]):
     """
 
     output: Output = field(default="numpy", kw_only=True)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_torchvision(cls, transforms: Any, *, images: ImageKind = "pil", **options: Any) -> Preprocess[Any]:
+        """The step with the values of torchvision's transforms, to the bit: a Compose, v2's or the older one.
+
+        `images` is what the transforms are given: "pil", RGB images of Pillow (or arrays of them, NHWC), or "tensor",
+        tensors of bytes (C, H, W). It decides whose resize is meant, Pillow's or ATen's; behind ToImage and PILToTensor
+        in the transforms it is ATen's. Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, Pad,
+        Grayscale, RGB, ToImage, PILToTensor, ToTensor, ToDtype, ConvertImageDtype, ToPureTensor, Identity, Normalize
+        and the transforms of weights for classification are reproduced, in the order grey, resize, pad, crop, mirror.
+        `options` are further arguments of the step, such as `column`, `device`, `layout`, or another `dtype` of the
+        result. torchvision is not imported.
+
+        Random transforms need `seed=`, and draw by this library's rule: a crop depends on the seed, the epoch and the
+        image's key, and is none that torchvision would draw. An image smaller than a CenterCrop is a bad row.
+        `passes` is the order of the installed Pillow where it is not among the options.
+
+        Raises `LayoutError` for a transform that a step does not reproduce, with where it can go instead.
+
+        >>> Preprocess.from_torchvision([])
+        Preprocess(dtype='uint8', exif=False)
+        """
+        from stridedgpu.adapters.torchvision import step_options
+
+        return cls(**step_options(transforms, images, options))
 
     def __repr__(self) -> str:
         """The declaration as source code, without defaults."""

@@ -18,6 +18,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from harness.torchvision_transforms import torchvision_transforms
 from harness.transformers_processors import transformers_library
 
 import stridedgpu as sg
@@ -86,10 +87,14 @@ def scripts() -> list[tuple[str, list[tuple[str, int]]]]:
     "page, code", scripts(), ids=lambda value: value if isinstance(value, str) else f"line {value[0][1]}"
 )
 def test_python_runs_and_prints_what_the_page_says(page, code, tmp_path, monkeypatch):
-    optional = r"^(?:import|from) (av|cv2|dask|datasets|onnx|onnxruntime|PIL|ray|torch|transformers|skimage)\b"
+    optional = (
+        r"^(?:import|from) (av|cv2|dask|datasets|onnx|onnxruntime|PIL|ray|torch|torchvision|transformers|skimage)\b"
+    )
     for name in re.findall(optional, "".join(text for text, _ in code), re.MULTILINE):
         if name == "transformers":
             transformers_library()
+        if name == "torchvision":
+            torchvision_transforms()
         pytest.importorskip(name, reason=f"{name} is what this recipe is about", exc_type=ImportError)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "documentation"}

@@ -1,0 +1,283 @@
+"""`Preprocess.from_torchvision`: the bits of torchvision's own transforms, and refusals of all others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.torchvision_transforms import torchvision_transforms
+
+import stridedgpu as sg
+
+torch = pytest.importorskip("torch", reason="the oracle is torchvision")
+Image = pytest.importorskip("PIL.Image", reason="the oracle is Pillow")
+older = torchvision_transforms()
+v2 = pytest.importorskip("torchvision.transforms.v2")
+presets = pytest.importorskip("torchvision.transforms._presets")
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+FLOAT = torch.float32
+MODES = older.InterpolationMode
+
+
+def photo(rng, height=None, width=None):
+    sizes = rng.integers(40, 130, 2)
+    return rng.integers(0, 256, (height or sizes[0], width or sizes[1], 3), dtype=np.uint8)
+
+
+def check(transforms, step, photos, of=Image.fromarray):
+    """The step's result of each image, and of all in one call, beside torchvision's."""
+    given = [of(pixels) for pixels in photos]
+    expected = [np.asarray(transforms(image)) for image in given]
+    for image, same in zip(given, expected, strict=True):
+        (result,) = step([image])
+        assert (result.shape, result.dtype) == (same.shape, same.dtype)
+        assert result.tobytes() == same.tobytes(), np.abs(result.astype(float) - same).max()
+    for result, same in zip(step(given), expected, strict=True):
+        assert result.tobytes() == same.tobytes()
+
+
+CHAINS = {
+    "ImageNet": lambda t: [t.Resize(64), t.CenterCrop(56), *floats(t), t.Normalize(MEAN, STD)],
+    "a shorter side alone": lambda t: [t.Resize(31), *floats(t)],
+    "a longest side": lambda t: [t.Resize(32, max_size=41), t.RandomHorizontalFlip(1), *floats(t)],
+    "a longest side and a window": lambda t: [t.Resize(32, max_size=41), t.CenterCrop(20), t.PILToTensor()],
+    "both sides": lambda t: [t.Resize((64, 70), interpolation=MODES.BICUBIC), *floats(t)],
+    "one number for both": lambda t: [t.Resize([48]), t.CenterCrop((40, 47)), t.PILToTensor()],
+    "bytes": lambda t: [t.Resize((64, 70), interpolation=MODES.LANCZOS), t.PILToTensor()],
+    "a pad": lambda t: [t.Pad((3, 4), fill=(1, 2, 3)), t.CenterCrop((40, 41)), *floats(t)],
+    "a pad of four": lambda t: [t.Resize((30, 31)), t.Pad([1, 2, 3, 4], fill=9), *floats(t), t.Normalize([0.5], [0.2])],
+    "mirrored": lambda t: [t.CenterCrop(33), t.RandomHorizontalFlip(1.0), *floats(t)],
+    "never mirrored": lambda t: [t.CenterCrop(33), t.RandomHorizontalFlip(0.0), *floats(t)],
+    "grey": lambda t: [t.Grayscale(), t.Resize((40, 30)), *floats(t), t.Normalize([0.5], [0.25])],
+    "grey three times": lambda t: [t.Grayscale(3), t.Resize((40, 30)), *floats(t), t.Normalize(MEAN, STD)],
+    "nearest": lambda t: [t.Resize((64, 70), interpolation=MODES.NEAREST), t.PILToTensor()],
+    "exact nearest": lambda t: [t.Resize((64, 70), interpolation=MODES.NEAREST_EXACT), t.PILToTensor()],
+    "box": lambda t: [t.Resize((21, 30), interpolation=MODES.BOX), t.PILToTensor()],
+    "hamming": lambda t: [t.Resize((21, 30), interpolation=MODES.HAMMING), t.PILToTensor()],
+    "windows of floats": lambda t: [*floats(t), t.Normalize(MEAN, STD), t.CenterCrop(31), t.RandomHorizontalFlip(1)],
+    "a black pad of floats": lambda t: [*floats(t), t.Pad(2), t.CenterCrop(31), t.Normalize(MEAN, STD)],
+}
+
+
+def floats(t):
+    """What makes floats of PIL images: an object each time."""
+    return [t.PILToTensor(), t.ConvertImageDtype(FLOAT)] if t is older else [t.ToImage(), t.ToDtype(FLOAT, scale=True)]
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("t", [older, v2], ids=["classic", "v2"])
+def test_transforms_of_pil_images_have_the_bits_of_torchvision(t, name):
+    transforms = t.Compose(CHAINS[name](t))
+    step = sg.Preprocess.from_torchvision(transforms, device="cpu")
+    rng = np.random.default_rng(len(name))
+    check(transforms, step, [photo(rng, 80, 61), photo(rng), photo(rng)])
+
+
+OTHERS = {
+    "ToTensor": older.Compose([older.Resize(64), older.CenterCrop(56), older.ToTensor(), older.Normalize(MEAN, STD)]),
+    "nested": older.Compose([older.Compose([older.Resize((64, 64))]), v2.Compose([v2.PILToTensor()])]),
+    "modules": torch.nn.Sequential(older.Resize((64, 64)), v2.ToImage(), v2.Identity(), v2.ToPureTensor()),
+    "a list": [older.CenterCrop(20), older.ToTensor()],
+    "one transform": v2.PILToTensor(),
+    "floats of 0..255": v2.Compose(
+        [v2.ToImage(), v2.ToDtype(FLOAT), v2.CenterCrop(9), v2.Normalize(*[(90.0, 80, 70)] * 2)]
+    ),
+    "unscaled": v2.Compose([v2.RGB(), v2.ToImage(), v2.ToDtype(FLOAT), v2.CenterCrop(9)]),
+    "bytes to bytes": v2.Compose([v2.ToImage(), v2.ToDtype(torch.uint8, scale=True), v2.CenterCrop(9)]),
+    "an interpolation by name": v2.Compose([v2.Resize((32, 33), interpolation="bicubic"), v2.PILToTensor()]),
+    "an interpolation by number": v2.Compose([v2.Resize((32, 33), Image.Resampling.LANCZOS), v2.PILToTensor()]),
+    "half": v2.Compose([older.CenterCrop(9), older.ToTensor(), v2.Normalize(MEAN, STD), v2.ToDtype(torch.float16)]),
+    "weights": presets.ImageClassification(crop_size=56, resize_size=60),
+    "weights by bicubic": presets.ImageClassification(crop_size=56, resize_size=60, interpolation=MODES.BICUBIC),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_else_makes_up_transforms(name):
+    transforms = OTHERS[name]
+    step = sg.Preprocess.from_torchvision(transforms, device="cpu")
+    oracle = older.Compose(transforms) if isinstance(transforms, list) else transforms
+    rng = np.random.default_rng(7)
+    check(oracle, step, [photo(rng), photo(rng)])
+
+
+def drawn_chain(rng, t):
+    """Transforms in the order of a step, each there or not, with drawn arguments."""
+    chain = []
+    if rng.random() < 0.3:
+        chain.append(t.Grayscale(int(rng.choice([1, 3]))))
+    side = int(rng.integers(20, 90))
+    word = MODES(str(rng.choice(["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"])))
+    size = int(side) if rng.random() < 0.5 else (side, int(rng.integers(20, 90)))
+    chain.append(t.Resize(size, interpolation=word))
+    if rng.random() < 0.5:
+        chain.append(t.Pad([int(one) for one in rng.integers(0, 6, rng.choice([2, 4]))], fill=int(rng.integers(256))))
+    chain.append(t.CenterCrop([int(one) for one in rng.integers(5, 21, 2)]))
+    moves = [t.RandomHorizontalFlip(float(rng.integers(2)))]
+    made = floats(t) if rng.random() < 0.8 else [t.PILToTensor()]
+    if len(made) == 2 and rng.random() < 0.7:
+        made.append(t.Normalize(*(0.8 * rng.random((2, 1)) + 0.1).tolist()))
+    place = int(rng.integers(len(made) + 1))
+    return t.Compose(chain + made[:place] + moves + made[place:])
+
+
+@pytest.mark.parametrize("t", [older, v2], ids=["classic", "v2"])
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_transforms(t, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        transforms = drawn_chain(rng, t)
+        check(transforms, sg.Preprocess.from_torchvision(transforms, device="cpu"), [photo(rng), photo(rng)])
+
+
+def tensor_of(pixels):
+    """An image as a tensor of bytes (C, H, W)."""
+    return torch.from_numpy(pixels.transpose(2, 0, 1).copy())
+
+
+ON_TENSORS = {
+    "ImageNet": [v2.Resize(64), v2.CenterCrop(56), v2.ToDtype(FLOAT, scale=True), v2.Normalize(MEAN, STD)],
+    "bicubic": [v2.Resize((64, 70), interpolation=MODES.BICUBIC)],
+    "a longest side": [v2.Resize(32, max_size=41), v2.RandomHorizontalFlip(1)],
+    "lanczos": [v2.Resize((20, 91), interpolation=MODES.LANCZOS), v2.CenterCrop(19), v2.RandomHorizontalFlip(1)],
+    "a pad": [v2.Resize((30, 40)), v2.Pad((1, 2), fill=[3, 4, 5]), v2.CenterCrop((31, 30))],
+    "older floats": [v2.Resize((30, 40)), older.ConvertImageDtype(FLOAT), older.Normalize(MEAN, STD)],
+    "half": [v2.ToDtype(FLOAT, scale=True), v2.Normalize(MEAN, STD), v2.CenterCrop(9), v2.ToDtype(torch.float16)],
+}
+
+
+@pytest.mark.parametrize("before", ["tensor", "ToImage", "PILToTensor"])
+@pytest.mark.parametrize("name", ON_TENSORS)
+def test_transforms_of_tensors_have_the_bits_of_torchvision(name, before):
+    """ATen's resize, for tensors of bytes and for PIL images that become tensors first."""
+    chain = ON_TENSORS[name]
+    rng = np.random.default_rng(len(name))
+    photos = [photo(rng) for _ in range(4)]
+    if before == "tensor":
+        transforms = v2.Compose(chain)
+        step = sg.Preprocess.from_torchvision(transforms, images="tensor", device="cpu")
+        check(transforms, step, photos, tensor_of)
+    else:
+        transforms = v2.Compose([getattr(v2, before)(), *chain])
+        check(transforms, sg.Preprocess.from_torchvision(transforms, device="cpu"), photos)
+
+
+RANDOM = {
+    "resized": lambda t: [t.RandomResizedCrop(40), t.RandomHorizontalFlip(), *floats(t), t.Normalize(MEAN, STD)],
+    "ranges": lambda t: [t.RandomResizedCrop((30, 41), (0.3, 0.9), (0.9, 1.5), MODES.BICUBIC), *floats(t)],
+    "padded": lambda t: [
+        t.Resize((50, 50)),
+        t.RandomCrop(48, padding=4, fill=7),
+        t.RandomHorizontalFlip(0.3),
+        *floats(t),
+    ],
+    "window": lambda t: [t.RandomCrop((30, 35)), *floats(t)],
+    "only mirrored": lambda t: [t.Resize(40), t.CenterCrop(33), t.RandomHorizontalFlip(0.5), *floats(t)],
+}
+
+
+@pytest.mark.parametrize("t", [older, v2], ids=["classic", "v2"])
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_transforms_are_torchvisions_with_the_choices_of_the_step(name, t):
+    """The step's placements say what was drawn; torchvision does the same to the image."""
+    chain = RANDOM[name](t)
+    step = sg.Preprocess.from_torchvision(t.Compose(chain), seed=3, device="cpu")
+    rng, keys = np.random.default_rng(5), list(range(12))
+    photos = [photo(rng) for _ in keys]
+    results = step(photos, keys)
+    placements = step.placements([pixels.shape[:2] for pixels in photos], keys)
+    assert len({placed.flip for placed in placements}) == (2 if "Flip" in repr(chain) else 1)
+    functional = v2.functional  # takes what either keeps as an interpolation
+    for pixels, placed, result in zip(photos, placements, results, strict=True):
+        image = Image.fromarray(pixels)
+        for transform in chain:
+            kind = type(transform).__name__
+            if kind == "RandomResizedCrop":
+                top, left, bottom, right = map(int, placed.box)
+                image = functional.resized_crop(
+                    image, top, left, bottom - top, right - left, transform.size, transform.interpolation
+                )
+            elif kind == "RandomCrop":
+                pad = 4 if name == "padded" else 0
+                image = functional.pad(image, pad, fill=7)
+                row, column, _, width = placed.place
+                if placed.flip:
+                    column = placed.size[1] - width - column
+                image = functional.crop(image, pad - row, pad - column, *placed.size)
+            elif kind == "RandomHorizontalFlip":
+                image = functional.hflip(image) if placed.flip else image
+            else:
+                image = transform(image)
+        assert result.tobytes() == np.asarray(image).tobytes()
+
+
+REFUSED = [
+    # transforms, what they are given, what the message says
+    ([older.ColorJitter(), older.ToTensor()], "pil", "ColorJitter is no part of a step.*on the images before the step"),
+    ([older.ToTensor(), older.RandomErasing()], "pil", "RandomErasing is no part.*on the result, behind the step"),
+    (
+        [v2.ToImage(), v2.GaussianBlur(3), v2.CenterCrop(3)],
+        "pil",
+        "GaussianBlur is no part.*a step of what is before it",
+    ),
+    ([older.Lambda(abs)], "pil", "Lambda is no part"),
+    ([abs], "pil", "builtin_function_or_method is no part"),
+    (
+        [older.CenterCrop(3), older.Resize((4, 4))],
+        "pil",
+        "Resize comes behind CenterCrop.*put Resize before CenterCrop",
+    ),
+    ([older.RandomHorizontalFlip(1), older.Pad(3)], "pil", "Pad comes behind RandomHorizontalFlip"),
+    ([older.Resize((4, 4)), older.Grayscale()], "pil", "Grayscale comes behind Resize"),
+    ([older.RandomResizedCrop(4), older.CenterCrop(3)], "pil", "CenterCrop comes behind RandomResizedCrop"),
+    ([older.ToTensor(), older.Resize((4, 4))], "pil", "Resize would compute with floats: put it before"),
+    ([older.ToTensor(), older.Pad(2, fill=0.5)], "pil", "Pad fills with 0.5 beside floats"),
+    ([older.ToTensor(), older.Normalize(MEAN, STD), older.Pad(2)], "pil", "Pad fills with 0 beside floats"),
+    ([older.Pad(2, padding_mode="reflect")], "pil", "padding_mode='reflect'.*a step pads with a constant"),
+    ([v2.Pad(2, fill={Image.Image: 3})], "pil", "give one fill"),
+    ([older.RandomCrop(3, pad_if_needed=True)], "pil", "pad_if_needed=True"),
+    ([older.Normalize(MEAN, STD)], "pil", "Normalize takes float32, and here it is given a PIL image"),
+    ([older.PILToTensor(), older.Normalize(MEAN, STD)], "pil", "it is given a tensor of uint8: put ToDtype"),
+    ([older.ToTensor(), *[older.Normalize(MEAN, STD)] * 2], "pil", "Normalize comes twice"),
+    ([v2.ToDtype(FLOAT, scale=True)], "pil", "ToDtype converts tensors.*put ToImage\\(\\) before it"),
+    ([v2.ToImage(), v2.ToDtype(torch.float16, scale=True)], "pil", "float16\\) of uint8: bytes become float32"),
+    ([v2.ToImage(), v2.ToDtype({torch.Tensor: FLOAT})], "pil", "give one type"),
+    ([v2.Resize(None, max_size=50)], "pil", "Resize\\(size=None\\): a step resizes to both sides"),
+    ([older.PILToTensor(), older.Resize((4, 4))], "pil", "torchvision.transforms.v2.Resize resizes bytes"),
+    ([v2.ToImage(), v2.Resize((4, 4), antialias=False)], "pil", "antialias=True is reproduced"),
+    ([v2.ToImage(), v2.Resize((4, 4), interpolation=MODES.NEAREST)], "pil", "'nearest'\\) of tensors"),
+    ([v2.ToImage(), v2.Grayscale()], "pil", "Grayscale of tensors sums floats"),
+    ([older.ToTensor()], "tensor", "ToTensor takes a PIL image, and here it is given a tensor: ToDtype"),
+    ([older.PILToTensor()], "tensor", "PILToTensor takes a PIL image, and here it is given a tensor: leave it out"),
+    ([presets.ImageClassification(crop_size=3)], "tensor", "ImageClassification resizes tensors as float32"),
+    ([older.RandomResizedCrop(3), older.ToTensor()], "pil", "RandomResizedCrop chooses by chance.*give seed="),
+    ([older.CenterCrop(3)], "array", "images='array' must be 'pil' or 'tensor'"),
+]
+
+
+@pytest.mark.parametrize("transforms, images, says", REFUSED, ids=[says for _, _, says in REFUSED])
+def test_what_a_step_cannot_do_is_refused_with_what_to_do(transforms, images, says):
+    with pytest.raises(sg.LayoutError, match=says):
+        sg.Preprocess.from_torchvision(transforms, images=images)
+
+
+class Resize(older.Resize):
+    """A class of a user's own, which may do anything."""
+
+
+def test_a_class_derived_from_a_transform_is_none_of_torchvisions():
+    with pytest.raises(sg.LayoutError, match="Resize is no part of a step"):
+        sg.Preprocess.from_torchvision([Resize(3)])
+
+
+def test_further_options_are_the_steps():
+    transforms = [older.Resize(32), older.CenterCrop(24), older.ToTensor()]
+    step = sg.Preprocess.from_torchvision(
+        transforms, column="image", dtype="float16", layout="NHWC", passes="vertical", seed=3, errors="skip"
+    )
+    assert (step.column, step.dtype, step.layout, step.passes) == ("image", "float16", "NHWC", "vertical")
+    assert step.random_crop is False
+    with pytest.raises(sg.LayoutError, match="crop=3 is what the transforms say: leave crop= out"):
+        sg.Preprocess.from_torchvision(transforms, crop=3)
+    with pytest.raises(TypeError, match="Preprocess has no argument size="):
+        sg.Preprocess.from_torchvision(transforms, size=3)
