@@ -126,7 +126,7 @@ def asarray(
     `dims` says how the **given** object's axes are ordered ("NHWC" for frames of a decoder); the tensor's axes are in
     canonical order over the same memory. T, Z, Y, X and B are letters too: Z, Y, X are D, H, W; B is N beside C, else
     C; T is N, or D beside an N. An array of xarray whose axes have known names ("time", "band", "y", "x")
-    needs no `dims`. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
+    needs no `dims`. `dtype` converts, `device` moves, as `to_device` does; `copy=True` always copies, `copy=False`
     raises if a copy is needed, None copies only then; an array of another byte order needs one, since tensors have the
     machine's own. A read-only object makes a read-only tensor.
 
@@ -164,7 +164,7 @@ def asarray(
         return tensor.copy() if copy and shared else tensor
     if copy is False:
         raise LayoutError(f"copy=False, but {tensor.element} on {tensor.device} as {wanted} on {where} needs a copy.")
-    return tensor.relayout(dtype=wanted, device=where)
+    return tensor.to_device(where) if wanted == tensor.element else tensor.relayout(dtype=wanted, device=where)
 
 
 def from_dlpack(obj: SupportsDLPack, *, dims: str | None = None) -> StridedTensor:

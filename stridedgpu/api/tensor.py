@@ -13,7 +13,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import shared_operand, value_operand
 from stridedgpu.operations.options import result_options
-from stridedgpu.operations.relayout import assign_operand, relayout_operand
+from stridedgpu.operations.relayout import assign_operand, on_device, relayout_operand
 from stridedgpu.typing import DeviceLike, DTypeLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from stridedgpu.values.dtypes import ElementType, element_type
@@ -165,12 +165,14 @@ class StridedTensor(TensorProtocols):
         return self.relayout()
 
     def to_device(self, device: str) -> StridedTensor:
-        """This tensor on another device, packed; itself when it is there already.
+        """This tensor on another device, packed in the order of its memory; itself when it is there already.
 
-        A copy to a GPU is queued on the current stream, and this tensor may be changed on return. A copy from one is
-        done on return.
+        Frames of a decoder (NHWC) stay pixels, and planes stay planes: `relayout(device=)` packs axes in the tensor's
+        own order instead. A copy to a GPU is queued on the current stream, and this tensor may be changed on return. A
+        copy from one is done on return.
         """
-        return self if chosen_device(device) == self.device else self.relayout(device=device)
+        where = chosen_device(device)
+        return self if where == self.device else StridedTensor.over(on_device(self.operand, where), self.dims)
 
     def __setitem__(self, index: Index | tuple[Index, ...], value: TensorLike) -> None:
         """Write a tensor, array or scalar into a view, broadcast and converted as `relayout` does.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 from stridedgpu.devices.buffer import Buffer
@@ -22,7 +23,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, parse_order, parts
 from .move import move_elements, zero_bytes
-from .options import NO_MEMORY_OPTIONS, MemoryOptions
+from .options import DEFAULT_ALIGNMENT, NO_MEMORY_OPTIONS, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "assign_operand",
     "clear_buffer",
     "move_between",
+    "on_device",
     "planned_relayout",
     "relayout_operand",
     "result_sizes",
@@ -73,6 +75,21 @@ def relayout_operand(
     else:
         move_elements(source, target, result.conversion, result.channel_axis, stream)
     return target, result.dims
+
+
+def on_device(source: Operand, device: str) -> Operand:
+    """A packed copy on another device, whose axes lie in memory in the source's order: no element changes its place.
+
+    Axes that repeat their elements become the outermost ones.
+    """
+    layout = source.layout
+    order = sorted(range(layout.ndim), key=lambda axis: -abs(layout.strides[axis]) or -inf)
+    packed = Layout(tuple(layout.sizes[axis] for axis in order)).permuted(
+        [order.index(axis) for axis in range(layout.ndim)]
+    )
+    target = allocate_operand(packed, source.element, DEFAULT_ALIGNMENT, device)
+    move_elements(source, target, conversion_of(source.element, source.element), None, None)
+    return target
 
 
 class _Result(NamedTuple):

@@ -334,3 +334,23 @@ def test_a_tensor_equals_itself_and_is_no_other_thing():
     for other in ("text", None, (0, 0), [0, 0], object()):
         assert tensor != other
         assert not tensor == other  # noqa: SIM201
+
+
+@pytest.mark.parametrize(
+    "layout, strides",
+    [
+        (Layout((2, 3, 4, 5)), (60, 20, 5, 1)),
+        (Layout((2, 3, 4, 5), (60, 1, 15, 3)), (60, 1, 15, 3)),
+        (Layout((2, 3, 4, 5), (128, 1, 32, 4)), (60, 1, 15, 3)),
+        (Layout((2, 3, 4, 5), (60, 20, -5, 1), 15), (60, 20, 5, 1)),
+        (Layout((2, 3, 4, 5), (0, 0, 5, 1)), (60, 20, 5, 1)),
+    ],
+    ids=["planes", "pixels", "padded pixels", "rows backward", "broadcast"],
+)
+def test_to_device_keeps_the_order_of_memory(layout, strides):
+    memory = sg.frombuffer(np.arange(300, dtype=np.uint16), (300,), "uint16")
+    tensor = memory.as_strided(layout.sizes, layout.strides, layout.offset)
+    there = tensor.to_device("cuda-emulated")
+    assert there.strides == strides
+    assert np.array_equal(there.to_device("cpu").numpy(), tensor.numpy())
+    assert sg.asarray(tensor, device="cuda-emulated").strides == strides
