@@ -16,9 +16,9 @@ from .policy import policy
 from .promotion import compiled_from
 from .thread_count import get_num_threads
 
-__all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan", "numpy_kernel"]
+__all__ = ["CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan", "numpy_kernel"]
 
-NUMPY_DECIDES = "NumPy's own loops decide how many at once"
+_NUMPY_DECIDES: Final = "NumPy's own loops decide how many at once"
 """The reason given for NumPy's unknown access widths."""
 
 
@@ -57,7 +57,7 @@ def numpy_kernel(
     name: str, words: str, load_bytes: int, store_bytes: int, tile: tuple[int, ...] = (), items: int = 1
 ) -> CpuKernel:
     """NumPy's loops over elements of so many bytes on either side."""
-    return CpuKernel(name, words, Width(load_bytes, NUMPY_DECIDES), Width(store_bytes, NUMPY_DECIDES), tile, items)
+    return CpuKernel(name, words, Width(load_bytes, _NUMPY_DECIDES), Width(store_bytes, _NUMPY_DECIDES), tile, items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
-from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
 from stridedgpu.values.interpolation import Arithmetic, ArithmeticSpec, Finish
 from stridedgpu.values.layout import Layout
 
+from .arrays import strided
 from .channel_matrix import mixed
 from .conversion import Array, constants, convert_block, storage_dtype
 from .frames import frame_rows
@@ -32,12 +32,9 @@ __all__ = ["Borders", "numpy_resize_kernel", "resize_located", "resize_windows"]
 def numpy_resize_kernel(problem: ResizeProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""
     conversion = problem.conversion
-    return CpuKernel(
-        f"numpy_resize_{problem.rule.interpolation}_{conversion.source}_{conversion.target}",
-        "NumPy, over bands of rows that the cache holds",
-        Width(conversion.source.itemsize, NUMPY_DECIDES),
-        Width(conversion.target.itemsize, NUMPY_DECIDES),
-    )
+    name = f"numpy_resize_{problem.rule.interpolation}_{conversion.source}_{conversion.target}"
+    words = "NumPy, over bands of rows that the cache holds"
+    return numpy_kernel(name, words, conversion.source.itemsize, conversion.target.itemsize)
 
 
 def resize_located(
@@ -137,8 +134,7 @@ def resize_windows(
 
 def _view(memory: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:
     """An array over part of `memory`, which begins at the layout's lowest element."""
-    steps = tuple(stride * dtype.itemsize for stride in layout.strides)
-    return np.ndarray(layout.sizes, dtype, memory, (layout.offset - layout.first_offset) * dtype.itemsize, steps)
+    return strided(memory, dtype, layout.sizes, layout.strides, layout.offset - layout.first_offset)
 
 
 RowsOf = Callable[[int, int], Array]
