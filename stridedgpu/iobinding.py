@@ -54,9 +54,9 @@ def bind_input(binding: Any, name: str, tensor: TensorLike, *, session: Any = No
     x cpu 0 uint8 (1, 3, 4, 5)
     (60, 20, 5, 1)
     """
-    given = asarray(tensor)
-    _check_stated("input", name, given, _stated(binding, session, "inputs_meta", "get_inputs"))
-    bound = given if _is_row_major(given.layout) else given.copy()
+    source = asarray(tensor)
+    _check_stated("input", name, source, _stated(binding, session, "inputs_meta", "get_inputs"))
+    bound = source if _is_row_major(source.layout) else source.copy()
     _method(binding, "bind_input", "binding", "a session's io_binding()")(name, *_description(bound))
     return bound
 
@@ -71,32 +71,32 @@ def bind_output(binding: Any, name: str, tensor: TensorLike, *, session: Any = N
     other one with `relayout(out=)` after the run. Raises `BindingError` for read-only memory, and for a name, type or
     sizes that the model does not have.
     """
-    given = asarray(tensor, copy=False)
-    if not _is_row_major(given.layout):
+    target = asarray(tensor, copy=False)
+    if not _is_row_major(target.layout):
         raise LayoutError(
-            f"{given.layout} is not packed in row-major order, as ONNX Runtime writes; bind a packed tensor, "
+            f"{target.layout} is not packed in row-major order, as ONNX Runtime writes; bind a packed tensor, "
             "then relayout(out=) into this one."
         )
-    if given.buffer.readonly:
+    if target.buffer.readonly:
         raise BindingError(f"The output {name!r} cannot be written: the tensor is read-only.")
-    _check_stated("output", name, given, _stated(binding, session, "outputs_meta", "get_outputs"))
-    _method(binding, "bind_output", "binding", "a session's io_binding()")(name, *_description(given))
-    return given
+    _check_stated("output", name, target, _stated(binding, session, "outputs_meta", "get_outputs"))
+    _method(binding, "bind_output", "binding", "a session's io_binding()")(name, *_description(target))
+    return target
 
 
 def _stated(binding: Any, session: Any, attribute: str, method: str) -> list[Any] | None:
     """What a model states of its inputs or outputs, or None if nothing at hand knows."""
     if session is not None:
         return list(_method(session, method, "session", "an InferenceSession")())
-    found = getattr(getattr(binding, "_session", None), attribute, None)
-    return None if found is None else list(found)
+    entries = getattr(getattr(binding, "_session", None), attribute, None)
+    return None if entries is None else list(entries)
 
 
-def _method(given: Any, name: str, argument: str, wanted: str) -> Any:
+def _method(obj: Any, name: str, argument: str, wanted: str) -> Any:
     """A method of an argument. Raises `BindingError` if it has none of that name."""
-    method = getattr(given, name, None)
+    method = getattr(obj, name, None)
     if not callable(method):
-        raise BindingError(f"{argument}={given!r} has no method {name}; give {wanted}.")
+        raise BindingError(f"{argument}={obj!r} has no method {name}; give {wanted}.")
     return method
 
 
@@ -113,7 +113,10 @@ def _check_stated(kind: str, name: str, tensor: StridedTensor, stated: list[Any]
     element = tensor.element.name
     typed = f"tensor({_ONNX_NAMES.get(element, element)})"
     if entry.type != typed:
-        wanted = next((ours for ours, onnx in _ONNX_NAMES.items() if entry.type == f"tensor({onnx})"), entry.type[7:-1])
+        wanted = next(
+            (numpy_name for numpy_name, onnx in _ONNX_NAMES.items() if entry.type == f"tensor({onnx})"),
+            entry.type[7:-1],
+        )
         raise BindingError(
             f"The {kind} {name!r} of the model is {entry.type}, and the tensor holds {element}; "
             f"relayout(dtype={wanted!r}) converts."

@@ -205,15 +205,15 @@ def frombuffer(
     >>> frame.sizes, frame.strides, frame.dims
     ((3, 4, 160), (1, 512, 3), 'CHW')
     """
-    given, element = integers("sizes", sizes, least=0), element_type(dtype)
+    stated, element = integers("sizes", sizes, least=0), element_type(dtype)
     if dims is None:
-        ordered, labels = given, labels_of(None, len(given))
+        ordered, labels = stated, labels_of(None, len(stated))
     else:
-        place = labels_of(checked_dims(dims, len(given)), len(given)).index
-        if len(dims) != len(given):
-            raise LayoutError(f"dims={dims!r} names {len(dims)} axes, and there are {len(given)} sizes.")
-        ordered = tuple(given[place(letter)] for letter in canonical_axes(dims))
-        labels = labels_of(canonical_axes(dims), len(given))
+        place = labels_of(checked_dims(dims, len(stated)), len(stated)).index
+        if len(dims) != len(stated):
+            raise LayoutError(f"dims={dims!r} names {len(dims)} axes, and there are {len(stated)} sizes.")
+        ordered = tuple(stated[place(letter)] for letter in canonical_axes(dims))
+        labels = labels_of(canonical_axes(dims), len(stated))
     layout, _ = MemoryOptions(dims, row_pitch_bytes).layouts(ordered, labels, element)
     memory, offset = Memory.of(buffer), integer("offset_bytes", offset_bytes, least=0)
     start = memory.address + offset
@@ -225,8 +225,8 @@ def frombuffer(
     nbytes = layout.span * element.itemsize
     if offset + nbytes > memory.nbytes:
         raise BindingError(
-            f"buffer has {memory.nbytes} bytes; sizes={given} of {element} with row_pitch_bytes={row_pitch_bytes} need "
-            f"{nbytes} from offset_bytes={offset} on."
+            f"buffer has {memory.nbytes} bytes; sizes={stated} of {element} with row_pitch_bytes={row_pitch_bytes} "
+            f"need {nbytes} from offset_bytes={offset} on."
         )
     window = Memory(start, nbytes, owner=memory.owner, readonly=memory.readonly)
     return StridedTensor.over(Operand(window, layout, element), dims and canonical_axes(dims))
@@ -271,8 +271,8 @@ def from_pointer(
     memory = MemoryOptions(layout, row_pitch_bytes)
     dims, labels = _labelled(dims, len(sizes), layout)
     wanted, stored = memory.layouts(sizes, labels, element)
-    given = getattr(ptr, "value", ptr) or 0
-    (address,) = integers("ptr", (given,), least=0)
+    number = getattr(ptr, "value", ptr) or 0
+    (address,) = integers("ptr", (number,), least=0)
     if stored.span and (address == 0 or address % element.itemsize):
         raise BindingError(
             f"ptr={address:#x} is not the address of {element} elements: it must be a multiple of {element.itemsize}, "

@@ -97,9 +97,9 @@ class TensorProtocols(TensorFacts):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA Array Interface, version 3, on a CUDA device; absent elsewhere."""
-        found = cuda_array_interface(self.operand)
+        interface = cuda_array_interface(self.operand)
         self.buffer.is_lent = True  # the consumer refers to this tensor, not to the buffer
-        return found
+        return interface
 
     def release(self) -> None:
         """Release the memory, as `memoryview.release` does; `with tensor:` does so at the end of its block.

@@ -77,15 +77,17 @@ class DescribedArray:
         return buffer, self.layout.shifted(-self.layout.first_offset), self.element
 
 
-def _check_parts(producer: str, found: Any) -> None:
+def _check_parts(producer: str, interface: Any) -> None:
     """Raise `LayoutError` unless an interface has its parts, each of its type; numbers are checked where they count."""
-    if not isinstance(found, Mapping):
-        raise LayoutError(f"{producer}.__cuda_array_interface__ is a {type(found).__name__}, not a dict.")
-    data, steps = found.get("data"), found.get("strides")
+    if not isinstance(interface, Mapping):
+        raise LayoutError(f"{producer}.__cuda_array_interface__ is a {type(interface).__name__}, not a dict.")
+    data, steps = interface.get("data"), interface.get("strides")
     if not isinstance(data, tuple) or len(data) != 2 or not isinstance(data[0], (int, NoneType)):
         raise LayoutError(f"{producer} has the data {data!r}; it is (address, whether it is read-only).")
-    if "shape" not in found or "typestr" not in found:
-        raise LayoutError(f"{producer}.__cuda_array_interface__ has no {'shape' if 'typestr' in found else 'typestr'}.")
+    if "shape" not in interface or "typestr" not in interface:
+        raise LayoutError(
+            f"{producer}.__cuda_array_interface__ has no {'shape' if 'typestr' in interface else 'typestr'}."
+        )
     if steps is not None:
         integers("strides", steps)
 
@@ -96,21 +98,21 @@ def described_array(obj: Any) -> DescribedArray:
     Raises `LayoutError` for a mask, and for strides that are not whole elements; `ElementTypeError` for what NumPy has
     no type for; `BindingError` for elements outside the address space.
     """
-    found = obj.__cuda_array_interface__
-    _check_parts(type(obj).__name__, found)
-    if found.get("mask") is not None:
+    interface = obj.__cuda_array_interface__
+    _check_parts(type(obj).__name__, interface)
+    if interface.get("mask") is not None:
         raise LayoutError(f"{type(obj).__name__} has a mask, which a tensor cannot hold; fill it in first.")
     try:
-        dtype = np.dtype(found["typestr"])
+        dtype = np.dtype(interface["typestr"])
     except TypeError as problem:
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: {problem}") from None
     element = element_type(getattr(obj, "dtype", dtype) if dtype.kind == "V" else dtype)
-    address, readonly = found["data"]
-    steps = found.get("strides")
+    address, readonly = interface["data"]
+    steps = interface.get("strides")
     if steps is not None and any(step % element.itemsize for step in steps):
         raise LayoutError(f"strides={steps} bytes are not whole elements of {element.itemsize} bytes; copy it first.")
     strides = None if steps is None else tuple(step // element.itemsize for step in steps)
-    layout = Layout(found["shape"], strides)
-    array = DescribedArray(obj, address or 0, readonly, layout, element, found.get("stream"))
+    layout = Layout(interface["shape"], strides)
+    array = DescribedArray(obj, address or 0, readonly, layout, element, interface.get("stream"))
     check_range(type(obj).__name__, array.address, array.start, array.nbytes)
     return array

@@ -145,9 +145,9 @@ def device_named(device: object) -> Device:
     if isinstance(device, str):
         if device == "cpu":
             return CPU
-        found = _remote.get(device)  # as `remote_device_named` does, whose call would show in each launch on a GPU
-        if found is not None:
-            return found
+        remote = _remote.get(device)  # as `remote_device_named` does, whose call would show in each launch on a GPU
+        if remote is not None:
+            return remote
         if device == "auto" and default_device() == "cpu":
             return CPU
     return remote_device_named(device)
@@ -166,9 +166,9 @@ def planner_named(device: str) -> tuple[Planner, str | None]:
 
 def remote_device_named(device: object) -> RemoteDevice:
     """The CUDA device of that name, or the emulated one; raises as `device_named` does."""
-    found = _remote.get(device) if isinstance(device, str) else None
-    if found is not None:
-        return found
+    remote = _remote.get(device) if isinstance(device, str) else None
+    if remote is not None:
+        return remote
     name = device_name(device)
     if name == EMULATED:
         return _emulated()

@@ -86,10 +86,10 @@ def labelled(obj: object, operand: Operand, dims: str | None) -> tuple[Operand, 
     axes = named_axes(obj) if dims is None else dims
     if axes is None:
         return operand, None
-    found = with_canonical_axes(operand, axes)
+    ordered = with_canonical_axes(operand, axes)
     if dims is not None:
         check_named_axes(obj, dims)
-    return found
+    return ordered
 
 
 def with_canonical_axes(operand: Operand, dims: str) -> tuple[Operand, str]:
@@ -386,5 +386,5 @@ def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:
 
 def _is_of(obj: object, module: str, name: str) -> bool:
     """True if an object is of a library's class; a library that is not loaded has no objects."""
-    found = getattr(sys.modules.get(module), name, None)
-    return isinstance(found, type) and isinstance(obj, found)
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(obj, kind)

@@ -121,19 +121,19 @@ class _Taken:
             self._deleter(self._address)
 
 
-def _told_device(obj: Any) -> tuple[int, int]:
+def _stated_device(obj: Any) -> tuple[int, int]:
     """DLPack's type and number of the device that an object says it is on. Raises `LayoutError` for no such pair."""
     if not hasattr(obj, "__dlpack_device__"):
         raise LayoutError(f"{type(obj).__name__} has __dlpack__ and no __dlpack_device__, and so no DLPack.")
-    told = obj.__dlpack_device__()
-    if isinstance(told, tuple) and len(told) == 2 and isinstance(told[0], int) and isinstance(told[1], int):
-        return told
-    raise LayoutError(f"{type(obj).__name__}.__dlpack_device__() returned {told!r}; it is (device type, number).")
+    pair = obj.__dlpack_device__()
+    if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], int) and isinstance(pair[1], int):
+        return pair
+    raise LayoutError(f"{type(obj).__name__}.__dlpack_device__() returned {pair!r}; it is (device type, number).")
 
 
-def _device_of(obj: Any, told: tuple[int, int]) -> str:
+def _device_of(obj: Any, pair: tuple[int, int]) -> str:
     """The name of a device that an object is on: "cpu", "cuda:N" or "cuda-emulated"; `DeviceError` for others."""
-    kind, number = told
+    kind, number = pair
     if kind in _ON_HOST:
         return "cpu"
     if kind in (CUDA, _CUDA_MANAGED):
@@ -156,8 +156,8 @@ def dlpack_operand(obj: Any) -> Operand:
             f"{type(obj).__name__} is a view with its sign bit set, which DLPack drops: call resolve_neg()."
         )
     # PyTorch's `__dlpack_device__` takes as long as its export. Its `is_cpu` is enough; the export itself is checked.
-    told = None if getattr(obj, "is_cpu", False) is True else _told_device(obj)
-    device = "cpu" if told is None else _device_of(obj, told)
+    stated = None if getattr(obj, "is_cpu", False) is True else _stated_device(obj)
+    device = "cpu" if stated is None else _device_of(obj, stated)
     capsule = _requested(obj) if device == "cpu" else _requested_on(device, obj)
     name, structure = _structure(capsule)
     if name == _NAME:
@@ -176,10 +176,10 @@ def dlpack_operand(obj: Any) -> Operand:
         raise LayoutError(f"{producer} exports {rank} axes; 0 to {LARGEST_RANK} can be taken.")
     if rank and not shape:
         raise LayoutError(f"{producer} exports {rank} axes without sizes: the shape of its DLTensor is null.")
-    if (kind, number) != told and not (told is None and kind in _ON_HOST):
+    if (kind, number) != stated and not (stated is None and kind in _ON_HOST):
         raise DeviceError(
             f"{producer} exports memory on DLPack's device {(kind, number)}, and "
-            f"{'is_cpu' if told is None else '__dlpack_device__()'} says {told or 'the CPU'}; both must agree."
+            f"{'is_cpu' if stated is None else '__dlpack_device__()'} says {stated or 'the CPU'}; both must agree."
         )
     element = _ELEMENTS.get((code, bits, lanes))
     if element is None:

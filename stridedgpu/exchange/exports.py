@@ -47,8 +47,8 @@ def numpy_dtype(element: ElementType) -> np.dtype[Any]:
                 f"NumPy has no {element} of its own: pip install ml_dtypes, or see the bits as "
                 f"uint{8 * element.itemsize} with reinterpret."
             ) from None
-        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, element.name))
-        return found
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, element.name))
+        return dtype
     return np.dtype(element.name)
 
 

@@ -47,8 +47,8 @@ def named_axes(obj: object) -> str | None:
     if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
         return None
     letters = [_letter(name.lower()) for name in names]
-    found = axis_letters("".join(letter for letter in letters if letter is not None))
-    return found if len(found) == len(set(found)) == len(names) else None
+    axes = axis_letters("".join(letter for letter in letters if letter is not None))
+    return axes if len(axes) == len(set(axes)) == len(names) else None
 
 
 def check_named_axes(obj: object, dims: str) -> None:

@@ -333,7 +333,7 @@ def _offsets(
                 f"plane_offsets_bytes={offsets}: {samples.name} has {len(pitches)} planes; give one for each."
             )
         return offsets
-    found = [0]
+    starts = [0]
     for plane, pitch in zip(samples.planes[:-1], pitches[:-1], strict=True):
-        found.append(found[-1] + height // plane.rows * pitch)
-    return tuple(found)
+        starts.append(starts[-1] + height // plane.rows * pitch)
+    return tuple(starts)

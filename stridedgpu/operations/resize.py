@@ -81,13 +81,13 @@ def side_resized(size: ImageSize, boxes: Sequence[Box]) -> tuple[int, int]:
     if type(size) is tuple or not isinstance(size, Integral) or isinstance(size, bool):
         return resized_size(size)
     side, _ = resized_size(size)
-    found = {shorter_side(side, (bottom - top, right - left)) for top, left, bottom, right in boxes}
-    if len(found) > 1:
+    sizes = {shorter_side(side, (bottom - top, right - left)) for top, left, bottom, right in boxes}
+    if len(sizes) > 1:
         raise LayoutError(
-            f"size={side} is the shorter side, and these images would get the sizes {sorted(found)}; give height and "
+            f"size={side} is the shorter side, and these images would get the sizes {sorted(sizes)}; give height and "
             "width, or resize them one by one."
         )
-    return found.pop() if found else (side, side)
+    return sizes.pop() if sizes else (side, side)
 
 
 def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:

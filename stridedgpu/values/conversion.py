@@ -415,27 +415,27 @@ def _per_channel(of_which: str, numbers: tuple[float, ...] | None, count: int | 
     return numbers[:1] if len({repr(number) for number in numbers}) == 1 else numbers
 
 
-def _check_divided(made: Conversion) -> None:
+def _check_divided(conversion: Conversion) -> None:
     """Raise `LayoutError` for a division by other than finite numbers, and for arithmetic of float32 in float64."""
-    name, is_wide = made.arithmetic, made.compute.itemsize == 8
-    if made.matrix is not None:
+    name, is_wide = conversion.arithmetic, conversion.compute.itemsize == 8
+    if conversion.matrix is not None:
         raise LayoutError(f"arithmetic={name!r} is for a picture's own channels; leave matrix= out, or relayout twice.")
     if is_wide and name != "divide":
         raise LayoutError(
-            f"arithmetic={name!r} computes in float32, and {made.source} -> {made.target} in float64; take "
+            f"arithmetic={name!r} computes in float32, and {conversion.source} -> {conversion.target} in float64; take "
             "dtype='float32', and cast the result."
         )
-    for divisor in made.scale or ():
+    for divisor in conversion.scale or ():
         rounded = divisor if is_wide else as_float32(divisor)
         if rounded == 0 or not isfinite(rounded):
             raise LayoutError(
-                f"std={divisor} is {rounded} in {made.compute}; arithmetic={name!r} needs one to divide by."
+                f"std={divisor} is {rounded} in {conversion.compute}; arithmetic={name!r} needs one to divide by."
             )
 
 
-def _check_types(made: Conversion) -> None:
+def _check_types(conversion: Conversion) -> None:
     """Raise `ElementTypeError` for conversions that have no meaning."""
-    source, target = made.source, made.target
+    source, target = conversion.source, conversion.target
     if "o" in (source.kind, target.kind):
         raise ElementTypeError(
             f"{source} -> {target}: float8 moves as bits only; see it as uint8 with reinterpret(dtype='uint8')."
@@ -445,5 +445,5 @@ def _check_types(made: Conversion) -> None:
             f"{source} -> {target} would drop the imaginary part; "
             f"see the parts as {source.component} with reinterpret(dtype={source.component.name!r}) and pick one."
         )
-    if made.has_arithmetic and "c" in (source.kind, target.kind):
+    if conversion.has_arithmetic and "c" in (source.kind, target.kind):
         raise ElementTypeError(f"scale, bias and matrix are for real elements, not {source} -> {target}.")

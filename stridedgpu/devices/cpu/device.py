@@ -65,15 +65,15 @@ class CpuDevice(CachedLaunches):
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """Allocate bytes at a multiple of `alignment`. Raises `DeviceError` if the memory is unavailable."""
-        step, apart = max(alignment, _LEAST_ALIGNMENT), 0
+        step, place = max(alignment, _LEAST_ALIGNMENT), 0
         if nbytes >= _APART_BYTES and step <= _APART:
-            step, apart = _PAGE, _APART
+            step, place = _PAGE, _APART
         try:
             memory = self._new_bytes(nbytes + step, np.uint8)
         except (MemoryError, ValueError) as error:
             raise DeviceError(f"The CPU has no {nbytes} bytes of memory left to allocate.") from error
         base = address_of(memory)
-        start = base + (apart - base) % step
+        start = base + (place - base) % step
         return Buffer.trusted(start, nbytes, memory, alignment, "cpu", False, True)  # noqa: FBT003 - quicker
 
     def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> DirectCheck | None:

@@ -49,8 +49,8 @@ class Library(NamedTuple):
 @lru_cache(maxsize=1)
 def library() -> Library | None:
     """Find llvmlite, which is not imported; None where it is not installed."""
-    found = importlib.util.find_spec("llvmlite")
-    folders = None if found is None else found.submodule_search_locations
+    spec = importlib.util.find_spec("llvmlite")
+    folders = None if spec is None else spec.submodule_search_locations
     if not folders:
         return None
     folder = next(iter(folders))
@@ -106,14 +106,14 @@ class Compiler:
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the process, and wait until LLVM is loaded."""
-        found = library()
-        if found is None or not sys.executable or getattr(sys, "frozen", False):
-            missing = "llvmlite is not installed" if found is None else "no Python is known that could run it"
+        llvmlite = library()
+        if llvmlite is None or not sys.executable or getattr(sys, "frozen", False):
+            missing = "llvmlite is not installed" if llvmlite is None else "no Python is known that could run it"
             raise CompilerError(f"the compiler of loops cannot be started: {missing}", permanent=True)
         try:
             # A session of its own: an interrupt at the keyboard is for the caller alone.
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _SCRIPT, os.path.dirname(found.folder)],  # noqa: PTH120
+                [sys.executable, "-I", "-S", _SCRIPT, os.path.dirname(llvmlite.folder)],  # noqa: PTH120
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -146,8 +146,8 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
     processor that lacks what the module needs, or by an error of the compiler.
     """
     with COMPILING:
-        target, found = policy().target, library()
-        identity = None if found is None else found.identity
+        target, llvmlite = policy().target, library()
+        identity = None if llvmlite is None else llvmlite.identity
         digest = hashlib.sha256(f"{target.identity}\n{identity}\n{text}".encode()).hexdigest()[:32]
         addresses = _LOADED.get(digest)
         if addresses is None:
