@@ -228,8 +228,14 @@ class _Chain:
     def center_crop(self, name: str, transform: Any) -> None:
         """The middle window, half a pixel rounded to even."""
         self._reach("crop", name)
-        self._options["crop"] = tuple(_numbers(transform.size))
+        self._middle(transform.size)
+
+    def _middle(self, size: Any) -> None:
+        """The middle window of an image, with zeros around a smaller one, if no other fill and no mean change these."""
+        self._options["crop"] = tuple(_numbers(size))
         self._options["center"] = "round"
+        if self._figures is None and not any(_numbers(self._options.get("fill", 0))):
+            self._options["smaller"] = "pad"
 
     def random_crop(self, name: str, transform: Any) -> None:
         """A drawn window, of a padded image."""
@@ -313,8 +319,7 @@ class _Chain:
         if self._is_tensor:
             raise LayoutError(f"{name} resizes tensors as float32: give it PIL images.")
         self._options["resize"] = transform.resize_size[0]
-        self._options["crop"] = tuple(transform.crop_size)
-        self._options["center"] = "round"
+        self._middle(transform.crop_size)
         self._interpolate(name, transform)
         self._is_tensor, self._dtype, self._arithmetic = True, "float32", "divide"
         self.normalise(name, transform)

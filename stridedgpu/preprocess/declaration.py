@@ -55,6 +55,7 @@ _CHOICES: Final = {
     "box_format": ("xyxy", "xywh", "cxcywh", "tlbr"),
     "mode": (*MODES, None),
     "center": ("round", "floor"),
+    "smaller": ("refuse", "pad"),
     "random_crop": (True, False, None),
     "exif": (True, False),
 }
@@ -116,6 +117,7 @@ class Declaration:
     pad: Any = None
     crop: Any = None
     center: Center = "round"
+    smaller: Literal["refuse", "pad"] = "refuse"
     random_crop: bool | None = None
     random_resized_crop: Any = None
     letterbox: Any = None
@@ -185,6 +187,11 @@ class Declaration:
     def resizes(self) -> bool:
         """True if images are resized."""
         return self.resize is not None or self.random_resized_crop is not None or self.letterbox is not None
+
+    @property
+    def surrounds(self) -> bool:
+        """True if results may have pixels of no image."""
+        return self.pad is not None or self.letterbox is not None or self.smaller == "pad"
 
     @property
     def colours(self) -> bool:
@@ -450,8 +457,12 @@ def _of_geometry(step: Declaration) -> Iterator[str]:
         yield f"passes={step.passes!r} is the order of Pillow's filters: add resize= or random_resized_crop=."
     if options and step.passes is None:
         warn_of_other_passes(interpolation)
-    if step.fill is not None and step.pad is None and step.letterbox is None:
-        yield f"fill={step.fill} is what surrounds an image, for pad= and letterbox=."
+    if step.smaller != "refuse":
+        is_random = step.seed is not None and step.random_crop is not False
+        if step.crop is None or step.random_resized_crop is not None or is_random:
+            yield f"smaller={step.smaller!r} is for the middle window of crop=: give crop= alone, and no random window."
+    if step.fill is not None and not step.surrounds:
+        yield f"fill={step.fill} is what surrounds an image, for pad=, letterbox= and smaller='pad'."
 
 
 def _is_product(step: Declaration) -> bool:

@@ -190,15 +190,19 @@ def padded_sizes(step: Declaration, sizes: tuple[int, int]) -> tuple[int, int]:
 
 
 def middle(sizes: tuple[int, int], window: tuple[int, int], center: Center) -> tuple[int, int]:
-    """The origin of the middle window of an image.
+    """The origin of the middle window of an image; negative where the image is smaller.
 
     "round" is torchvision's CenterCrop, which rounds half a pixel to even; "floor" is `center_crop` of transformers.
+    Of an odd number of pixels around a smaller image, the one more is behind it, as by torchvision.
 
     >>> middle((225, 227), (224, 224), "round"), middle((225, 227), (224, 224), "floor")
     ((0, 2), (0, 1))
+    >>> middle((221, 223), (224, 224), "round")
+    (-1, 0)
     """
     half = round if center == "round" else floor
-    return half((sizes[0] - window[0]) / 2), half((sizes[1] - window[1]) / 2)
+    tall, wide = sizes[0] - window[0], sizes[1] - window[1]
+    return half(tall / 2) if tall > 0 else -(-tall // 2), half(wide / 2) if wide > 0 else -(-wide // 2)
 
 
 def _random_box(step: Declaration, sizes: tuple[int, int], chance: Chance | None) -> Box:

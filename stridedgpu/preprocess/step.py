@@ -105,7 +105,9 @@ class Preprocess(Declaration, Generic[Output]):
       the value that becomes 1 (an integer type's largest, 1 of floats, `maximum`, the upper end of `clip`, whose lower
       end is then 0). It is rounded for integers. 0 by default, and 114, YOLO's grey, with `letterbox`.
     - `crop`: height and width in pixels, or one number for a square, as torchvision's CenterCrop. Without `seed` the
-      middle window is taken, with one a random window, unless `random_crop=False`. A smaller image is a bad row.
+      middle window is taken, with one a random window, unless `random_crop=False`.
+    - `smaller`: what becomes of images that are smaller than `crop`: "refuse", bad rows, or "pad", with `fill` around
+      them, as torchvision's CenterCrop does.
     - `center`: where the middle window begins if half a pixel is left over: "round", to even, as in torchvision, or
       "floor", as in transformers.
     - `random_resized_crop`: the ranges of the share of the area and of width / height, or True for torchvision's own,
@@ -176,7 +178,7 @@ class Preprocess(Declaration, Generic[Output]):
         result. torchvision is not imported.
 
         Random transforms need `seed=`, and draw by this library's rule: a crop depends on the seed, the epoch and the
-        image's key, and is none that torchvision would draw. An image smaller than a CenterCrop is a bad row.
+        image's key, and is none that torchvision would draw.
         `passes` is the order of the installed Pillow where it is not among the options.
 
         Raises `LayoutError` for a transform that a step does not reproduce, with where it can go instead.

@@ -200,7 +200,7 @@ class Worker:
             if 0 in sizes:
                 raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
             arithmetic_of(self._rule.interpolation, element)
-        if step.crop is not None and step.random_resized_crop is None:
+        if step.crop is not None and step.random_resized_crop is None and step.smaller == "refuse":
             height, width = padded_sizes(step, (sizes[-2], sizes[-1]))
             if height < step.crop[0] or width < step.crop[1]:
                 how = " and ".join(word for word, option in (("resized", step.resize), ("padded", step.pad)) if option)
@@ -215,7 +215,7 @@ class Worker:
         """
         step = self._step
         converted = step_conversion(step, element, source_channels)
-        if step.pad is None and step.letterbox is None:
+        if not step.surrounds:
             return converted, bytes(element.itemsize * (source_channels or 1))
         return converted, fill_bytes(border_values(step, element), element, source_channels or 1)
 

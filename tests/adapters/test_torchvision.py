@@ -48,6 +48,9 @@ CHAINS = {
     "a pad of four": lambda t: [t.Resize((30, 31)), t.Pad([1, 2, 3, 4], fill=9), *floats(t), t.Normalize([0.5], [0.2])],
     "mirrored": lambda t: [t.CenterCrop(33), t.RandomHorizontalFlip(1.0), *floats(t)],
     "never mirrored": lambda t: [t.CenterCrop(33), t.RandomHorizontalFlip(0.0), *floats(t)],
+    "smaller than the window": lambda t: [t.CenterCrop((71, 92)), *floats(t), t.Normalize(MEAN, STD)],
+    "padded and smaller": lambda t: [t.Pad((1, 2), fill=0), t.CenterCrop((99, 76)), *floats(t)],
+    "a smaller tensor": lambda t: [*floats(t), t.CenterCrop(95), t.Normalize(MEAN, STD), t.RandomHorizontalFlip(1)],
     "grey": lambda t: [t.Grayscale(), t.Resize((40, 30)), *floats(t), t.Normalize([0.5], [0.25])],
     "grey three times": lambda t: [t.Grayscale(3), t.Resize((40, 30)), *floats(t), t.Normalize(MEAN, STD)],
     "nearest": lambda t: [t.Resize((64, 70), interpolation=MODES.NEAREST), t.PILToTensor()],
@@ -209,6 +212,22 @@ def test_random_transforms_are_torchvisions_with_the_choices_of_the_step(name, t
             else:
                 image = transform(image)
         assert result.tobytes() == np.asarray(image).tobytes()
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        [older.ToTensor(), older.Normalize(MEAN, STD), older.CenterCrop(50)],
+        [older.Pad(2, fill=3), older.CenterCrop(50), older.ToTensor()],
+    ],
+    ids=["behind Normalize", "beside another colour"],
+)
+def test_zeros_around_a_smaller_image_that_a_step_has_not_are_refused(transforms):
+    step = sg.Preprocess.from_torchvision(transforms, device="cpu")
+    rng = np.random.default_rng(0)
+    check(older.Compose(transforms), step, [photo(rng, 60, 50)])
+    with pytest.raises(sg.LayoutError, match="smaller than crop="):
+        step([photo(rng, 40, 60)])
 
 
 REFUSED = [

@@ -89,6 +89,28 @@ def test_a_limit_of_the_longer_side_is_beside_one_for_the_shorter(declared):
         sg.Preprocess(crop=3, passes="horizontal", **declared)
 
 
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("sizes", [(20, 30), (25, 20), (30, 21), (7, 8)], ids=str)
+def test_images_smaller_than_the_window_get_a_fill_around_them(sizes, flip):
+    step = sg.Preprocess(crop=(26, 25), smaller="pad", fill=9, dtype="uint8", layout="NHWC", flip=flip, device="cpu")
+    picture = photo(*sizes)
+    before = [max(most - size, 0) // 2 for size, most in zip(sizes, (26, 25), strict=True)]
+    behind = [max(most - size + 1, 0) // 2 for size, most in zip(sizes, (26, 25), strict=True)]
+    padded = np.pad(picture, [*zip(before, behind, strict=True), (0, 0)], constant_values=9)
+    top, left = (round((size - most) / 2) for size, most in zip(padded.shape, (26, 25), strict=False))
+    window = padded[top : top + 26, left : left + 25]
+    np.testing.assert_array_equal(step([picture])[0], window[:, ::-1] if flip else window)
+    np.testing.assert_array_equal(step(picture[None])[0], window[:, ::-1] if flip else window)
+
+
+@pytest.mark.parametrize(
+    "declared", [{}, {"crop": 8, "seed": 1}, {"crop": 8, "random_resized_crop": True}, {"letterbox": 8}], ids=str
+)
+def test_only_the_middle_window_of_a_smaller_image_is_padded(declared):
+    with pytest.raises(sg.LayoutError, match="smaller='pad' is for the middle window of crop="):
+        sg.Preprocess(smaller="pad", passes="horizontal", **declared)
+
+
 CENTRES = {"round": lambda excess: round(excess / 2), "floor": lambda excess: excess // 2}
 """torchvision's CenterCrop, and `center_crop` of transformers (image_transforms.py), without padding."""
 
