@@ -251,7 +251,7 @@ def test_accesses_are_as_wide_as_a_step(source_strides, target_strides, types, e
         for layout, element in zip(layouts, (made.source, made.target), strict=True)
     ]
     walk = plan_relayout(chosen_relayout(*sides, made).problem)
-    read, written = (width.nbytes for width in walk.widths)
+    read, written = walk.facts.load.nbytes, walk.facts.store.nbytes
     assert (read // made.source.itemsize, written // made.target.itemsize) == elements(walk.kernel)
 
 

@@ -25,7 +25,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
 from .ir import Code, Value, vector_type
-from .kernel_call import ONCE, KernelCall, LoopAxis, LoopMatch
+from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .shuffles import gathered, shuffled_bytes
 from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
 
@@ -70,22 +70,20 @@ class Blocks:
     family: ClassVar[str] = "blocks"
     streaming: ClassVar[bool] = False
 
-    def describe(self, row: LoopAxis) -> str:  # noqa: ARG002
-        """The kernel in plain words."""
-        return f"blocks of {prod(digit.size for digit in self.digits)} words, permuted in registers"
-
-    def widths(self, row: LoopAxis) -> tuple[Width, Width]:  # noqa: ARG002
-        """The widths of a load and of a store, and the reason they are not wider."""
-        return self._width([digit.source for digit in self.digits]), self._width([d.target for d in self.digits])
+    def facts(self, row: LoopAxis) -> KernelFacts:  # noqa: ARG002
+        """What `explain` says of the kernel."""
+        digits = self.digits
+        return KernelFacts(
+            f"blocks of {prod(digit.size for digit in digits)} words, permuted in registers",
+            self._width([digit.source for digit in digits]),
+            self._width([digit.target for digit in digits]),
+            (digits[0].size, digits[1].size),
+        )
 
     def _width(self, steps: Sequence[int]) -> Width:
         """The width of the accesses to runs along which the digits have some steps."""
         run, nbytes = prod(d.size for d, step in zip(self.digits, steps, strict=True) if step), self.elements.itemsize
         return Width(pieces_of(run, self.lanes)[0][1] * nbytes, f"a block's runs have {run * nbytes} bytes")
-
-    def steps(self, row: LoopAxis) -> tuple[int, int]:  # noqa: ARG002
-        """Elements of `a` and `b` in a step."""
-        return self.digits[0].size, self.digits[1].size
 
     def text(self, name: str) -> str:
         """The module."""

@@ -23,7 +23,7 @@ from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
 from .ir import LANE_BYTES, LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, vector_type
-from .kernel_call import KernelCall, LoopAxis, LoopMatch, power_of_two
+from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
 from .shuffles import gathered, joined, shuffled_bytes
 from .transpose import transposes
 from .work_grid import Constants, Elements, Grid, Item
@@ -57,23 +57,20 @@ class Channels:
     parts: int = 1
     family: ClassVar[str] = "channels"
 
-    def describe(self, row: LoopAxis) -> str:  # noqa: ARG002
-        """The kernel in plain words."""
+    def facts(self, row: LoopAxis) -> KernelFacts:
+        """What `explain` says of the kernel."""
         ways = ("pixels", "planes")
         ends = f"{ways[self.planar]} to {ways[not self.target_pixel]}"
-        return f"channels: {ends}, {self.pixels} pixels of {len(self.order)} elements a step"
-
-    def widths(self, row: LoopAxis) -> tuple[Width, Width]:
-        """The widths of a load and of a store, and the reason they are not wider."""
         limit, elements = f"a step takes {self.pixels} pixels of {row.size} in a row", self.elements
         loads = Width(self.pixels * elements.source_bytes, limit)
         if not self.source_pixel:
             loads = Width(elements.source_bytes, "one pixel is repeated")
-        return loads, Width(self.pixels * elements.target_bytes, limit)
-
-    def steps(self, row: LoopAxis) -> tuple[int, int]:  # noqa: ARG002
-        """Elements of `a` and `b` in a step."""
-        return 1, self.pixels
+        return KernelFacts(
+            f"channels: {ends}, {self.pixels} pixels of {len(self.order)} elements a step",
+            loads,
+            Width(self.pixels * elements.target_bytes, limit),
+            (1, self.pixels),
+        )
 
     def text(self, name: str) -> str:
         """The module."""

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 from stridedgpu.problems.device_plan import Width
 
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
-from .kernel_call import LoopAxis
+from .kernel_call import KernelFacts, LoopAxis
 from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
 
 __all__ = ["ENTRY_FIELDS", "LIST_FIELDS", "BorderedRows", "entries_text", "list_text"]
@@ -97,18 +97,10 @@ class BorderedRows:
     family: ClassVar[str] = "bordered_rows"
     streaming: ClassVar[bool] = False
 
-    def describe(self, row: LoopAxis) -> str:
-        """The kernel in plain words."""
-        return f"rows of {row.size} B with a border"
-
-    def widths(self, row: LoopAxis) -> tuple[Width, Width]:
-        """The widths of a load and of a store, and the reason they are not wider."""
+    def facts(self, row: LoopAxis) -> KernelFacts:
+        """What `explain` says of the kernel."""
         width = Width(self.lanes, f"rows are {row.size} B of a source")
-        return width, width
-
-    def steps(self, row: LoopAxis) -> tuple[int, int]:
-        """Elements of `a` and `b` in a step."""
-        return 1, row.size
+        return KernelFacts(f"rows of {row.size} B with a border", width, width, (1, row.size))
 
     def text(self, name: str) -> str:
         """The module."""

@@ -21,7 +21,7 @@ from .gather_indices import MOST_POSITIONS, IndexKind, lanes_of
 from .gather_loop import Gather
 from .gather_registers import Rows, RowsInRegisters, plan_rows
 from .ir import LINE_BYTES
-from .jit import compiled, moving_function, runs_alone
+from .jit import loop_of, moving_function, runs_alone
 from .kernel_call import power_of_two
 from .worker_pool import run_shared
 
@@ -114,7 +114,7 @@ def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
     if chosen is None:
         return None
     call: GatherCall = chosen.calls[0]
-    loop = compiled(call.kernel.text)
+    loop = loop_of(call.kernel)
     items, nbytes, gathers = call.items, plan.bytes_moved, not problem.scatters
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1 and SHARED.several
     brief = nbytes < policy().sharing.brief_bytes

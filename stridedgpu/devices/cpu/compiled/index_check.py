@@ -30,7 +30,7 @@ from stridedgpu.values.strides import round_up
 
 from .gather_indices import IndexKind, lanes_of, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
-from .jit import compiled, moving_function
+from .jit import loop_of, moving_function
 from .work_grid import places_of_items
 from .worker_pool import run_shared
 
@@ -249,7 +249,7 @@ def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
     call = plan_index_check(rule)
     if call is None:
         return None
-    loop = compiled(call.kernel.text)
+    loop = loop_of(call.kernel)
     items, offset, nbytes, count = call.items, call.offset, call.nbytes, call.count
     parameters = (ctypes.c_int64 * len(call.parameters))(*call.parameters)
     place = ctypes.addressof(parameters)

@@ -20,7 +20,17 @@ from .ir import LINE_BYTES
 from .jit import HasText
 from .work_grid import Constants, Elements
 
-__all__ = ["ONCE", "Kernel", "KernelCall", "LoopAxis", "LoopMatch", "Parameters", "kernel_call", "power_of_two"]
+__all__ = [
+    "ONCE",
+    "Kernel",
+    "KernelCall",
+    "KernelFacts",
+    "LoopAxis",
+    "LoopMatch",
+    "Parameters",
+    "kernel_call",
+    "power_of_two",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,15 @@ ONCE: Final = LoopAxis(1, 0, 0)
 """The placeholder for an absent loop."""
 
 
+class KernelFacts(NamedTuple):
+    """What `explain` says of a kernel. `step` is the elements of the loops `a` and `b` in one step."""
+
+    words: str
+    load: Width
+    store: Width
+    step: tuple[int, int]
+
+
 class Kernel(HasText, Protocol):
     """Loops of one shape as a value: it writes its module and describes itself. `row` is the loop `b` of a call."""
 
@@ -52,14 +71,8 @@ class Kernel(HasText, Protocol):
     def streaming(self) -> bool:
         """Whether stores are non-temporal."""
 
-    def describe(self, row: LoopAxis) -> str:
-        """The kernel in plain words."""
-
-    def widths(self, row: LoopAxis) -> tuple[Width, Width]:
-        """The widths of a load and of a store, and the reason they are not wider."""
-
-    def steps(self, row: LoopAxis) -> tuple[int, int]:
-        """Elements of the loops `a` and `b` in one step."""
+    def facts(self, row: LoopAxis) -> KernelFacts:
+        """What `explain` says of the kernel on such rows."""
 
 
 class Parameters(NamedTuple):
@@ -117,18 +130,15 @@ class KernelCall:
             fields += [loop.size, loop.source, loop.target, loop.constants, table]
         return Parameters(np.array([*fields, *self.more], np.int64), tuple(kept))
 
-    def describe(self) -> str:
-        """The kernel in plain words."""
-        return self.kernel.describe(self.inner[1]) + (", past the caches" if self.kernel.streaming else "")
-
     @property
-    def widths(self) -> tuple[Width, Width]:
-        """The widths of a load and of a store, and the reason they are not wider."""
-        return self.kernel.widths(self.inner[1])
+    def facts(self) -> KernelFacts:
+        """What `explain` says of the kernel."""
+        facts = self.kernel.facts(self.inner[1])
+        return facts._replace(words=facts.words + (", past the caches" if self.kernel.streaming else ""))
 
     def tile(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """The box of one step along the problem's loops; unrolled loops count whole."""
-        steps = zip(self.inner, self.kernel.steps(self.inner[1]), strict=True)
+        steps = zip(self.inner, self.facts.step, strict=True)
         walked = {loop.axis: 1 for loop in self.outer} | {loop.axis: step for loop, step in steps if loop.axis >= 0}
         return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
 

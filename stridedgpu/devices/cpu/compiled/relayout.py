@@ -18,7 +18,7 @@ from .blocks import match_blocks
 from .channels import Channels, match_channels, match_subsampled
 from .conversion import can_compile
 from .ir import LANE_BYTES, LINE_BYTES
-from .jit import compiled
+from .jit import loop_of
 from .kernel_call import KernelCall, LoopMatch
 from .rows import Rows, Step, match_rows
 from .shuffles import shuffled_bytes
@@ -110,10 +110,10 @@ def relayout_kernel(problem: RelayoutProblem) -> CpuKernel | None:
 def kernel_of(problem: RelayoutProblem, calls: tuple[KernelCall, ...]) -> CpuKernel:
     """Describe the first of the calls, which moves the elements: its name, widths and tile."""
     call, (source, target) = calls[0], (problem.source.element, problem.target.element)
-    loads, stores = call.widths
+    words, loads, stores, _ = call.facts
     return CpuKernel(
         f"{call.kernel.family}_{source}x{loads.nbytes}B_{target}x{stores.nbytes}B",
-        f"compiled {call.describe()}" + ("; then zeros behind each run" if len(calls) > 1 else ""),
+        f"compiled {words}" + ("; then zeros behind each run" if len(calls) > 1 else ""),
         loads,
         stores,
         call.tile(problem.sizes),
@@ -144,7 +144,7 @@ def compiled_relayout(plan: CpuPlan[RelayoutProblem]) -> DirectLaunch | None:
 def loop_call(call: KernelCall, owner: object = None) -> LoopCall:
     """A kernel's call with its loop compiled and its parameters packed; it keeps an `owner` of further memory alive."""
     parameters, offsets = call.packed(), (call.source_offset, call.target_offset)
-    return LoopCall(compiled(call.kernel.text), parameters.address, call.items, offsets, (parameters, owner))
+    return LoopCall(loop_of(call.kernel), parameters.address, call.items, offsets, (parameters, owner))
 
 
 def moving(call: KernelCall, nbytes: int, shared_bytes: int | None, owner: object = None) -> DirectLaunch:

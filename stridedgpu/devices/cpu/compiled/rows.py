@@ -19,7 +19,7 @@ from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
 from .ir import LANE_BYTES, LINE_BYTES, Code, Value, constant, vector_type
-from .kernel_call import ONCE, KernelCall, LoopAxis, LoopMatch, power_of_two
+from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
 from .work_grid import Constants, Elements, Grid
 
 __all__ = ["Rows", "Step", "match_rows"]
@@ -56,30 +56,20 @@ class Rows:
     streaming: bool = False
     family: ClassVar[str] = "rows"
 
-    def describe(self, row: LoopAxis) -> str:  # noqa: ARG002
-        """The kernel in plain words."""
-        return f"rows: {self.lanes} elements a step, read {self.source_step}, written {self.target_step}"
-
-    def widths(self, row: LoopAxis) -> tuple[Width, Width]:
-        """The widths of a load and of a store, and the reason they are not wider."""
-        is_short, lanes = 2 * self.lanes > row.size, self.lanes
+    def facts(self, row: LoopAxis) -> KernelFacts:
+        """What `explain` says of the kernel."""
+        is_short, lanes, elements = 2 * self.lanes > row.size, self.lanes, self.elements
         limit = f"rows have {row.size} elements" if is_short else "a step takes as many elements on both sides"
-        elements, reasons = (
-            self.elements,
-            {
-                Step.STRIDED: "the row's elements lie apart",
-                Step.REPEATED: "one element is repeated along each row",
-            },
-        )
+        reasons = {
+            Step.STRIDED: "the row's elements lie apart",
+            Step.REPEATED: "one element is repeated along each row",
+        }
         read, written = (
             Width(nbytes if step in reasons else lanes * nbytes, reasons.get(step, limit))
             for step, nbytes in ((self.source_step, elements.source_bytes), (self.target_step, elements.target_bytes))
         )
-        return read, written
-
-    def steps(self, row: LoopAxis) -> tuple[int, int]:  # noqa: ARG002
-        """Elements of `a` and `b` in a step."""
-        return 1, self.lanes
+        words = f"rows: {lanes} elements a step, read {self.source_step}, written {self.target_step}"
+        return KernelFacts(words, read, written, (1, lanes))
 
     def text(self, name: str) -> str:
         """The module."""

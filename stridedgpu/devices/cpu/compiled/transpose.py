@@ -19,7 +19,7 @@ from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
 from .ir import LANE_BYTES, LINE_BYTES, Code, Value, vector_type
-from .kernel_call import KernelCall, LoopAxis, LoopMatch, power_of_two
+from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
 from .shuffles import joined, transposed_lanes
 from .work_grid import Constants, Elements, Grid, Item
 
@@ -41,21 +41,15 @@ class Transpose:
     streaming: bool = False
     family: ClassVar[str] = "transpose"
 
-    def describe(self, row: LoopAxis) -> str:  # noqa: ARG002
-        """The kernel in plain words."""
-        return f"transpose: tiles of {self.rows} target by {self.columns} source elements"
-
-    def widths(self, row: LoopAxis) -> tuple[Width, Width]:  # noqa: ARG002
-        """The widths of a load and of a store, and the reason they are not wider."""
+    def facts(self, row: LoopAxis) -> KernelFacts:  # noqa: ARG002
+        """What `explain` says of the kernel."""
         source, target = self.elements.source_bytes, self.elements.target_bytes
-        return (
+        return KernelFacts(
+            f"transpose: tiles of {self.rows} target by {self.columns} source elements",
             Width(self.columns * source, f"tiles are {self.columns} elements of a source line wide"),
             Width(self.rows * target, f"tiles are {self.rows} elements of a target line wide"),
+            (self.columns, self.rows),
         )
-
-    def steps(self, row: LoopAxis) -> tuple[int, int]:  # noqa: ARG002
-        """Elements of `a` and `b` in a step."""
-        return self.columns, self.rows
 
     def text(self, name: str) -> str:
         """The LLVM module."""
