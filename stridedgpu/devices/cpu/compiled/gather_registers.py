@@ -44,9 +44,6 @@ _NARROW: Final = 128
 _MOST_REPEATED: Final = 1024
 """Indices of a group that are resolved once: at most 16 KB on the stack, with their positions."""
 
-_MOST_STEPS: Final = 4
-"""Vectors of a group of several rows: more pay off no better."""
-
 
 @dataclass(frozen=True, slots=True)
 class RowsInRegisters:
@@ -260,22 +257,18 @@ def plan_rows(
 
 
 def _group(rows: Rows) -> _Group | None:
-    """The group of the least cost whose elements fill a vector; None if there is none in the registers."""
-    lanes, step = LINE_BYTES // rows.run, rows.step or 0
-    least = -(-lanes // rows.width)
-    if least > (1 if rows.step is None else rows.count):
+    """The fewest rows whose elements fill a vector; None if there are too few, or the registers do not hold them."""
+    lanes = LINE_BYTES // rows.run
+    count = -(-lanes // rows.width)
+    if count > (1 if rows.step is None else rows.count):
         return None
-    most = least if least == 1 or rows.step is None else max(least, min(rows.count, _MOST_STEPS * lanes // rows.width))
-    groups = []
-    for count in range(least, most + 1):
-        registers = -(-((count - 1) * step + rows.size * rows.run) // LINE_BYTES)
-        if registers > policy().gather.row_registers:
-            break
-        elements, lookups = count * rows.width, -(-registers // 2)
-        # Every lookup but one is followed by a selection, by one of the upper bits of the positions.
-        one = 2 * lookups - 1 + (lookups - 1).bit_length()
-        groups.append(_Group(count, registers, (registers + -(-elements // lanes) * one) / elements))
-    return min(groups, key=lambda group: group.cost, default=None)
+    registers = -(-((count - 1) * (rows.step or 0) + rows.size * rows.run) // LINE_BYTES)
+    if registers > policy().gather.row_registers:
+        return None
+    elements, lookups = count * rows.width, -(-registers // 2)
+    # Every lookup but one is followed by a selection, by one of the upper bits of the positions.
+    one = 2 * lookups - 1 + (lookups - 1).bit_length()
+    return _Group(count, registers, (registers + -(-elements // lanes) * one) / elements)
 
 
 def _places(rows: Rows, count: int, step: int, nbytes: int) -> list[int]:
