@@ -132,14 +132,6 @@ def _padded_size(job: Job, windows: Sequence[Size]) -> Size:
     return wanted
 
 
-def _masks(windows: Sequence[Size], extent: Size, dtype: type = np.int64) -> np.ndarray[Any, np.dtype[Any]]:
-    """1 where a window is, and 0 around it."""
-    masks: np.ndarray[Any, np.dtype[Any]] = np.zeros((len(windows), *extent), dtype)
-    for mask, (height, width) in zip(masks, windows, strict=True):
-        mask[:height, :width] = 1
-    return masks
-
-
 def _images(job: Job, images: Images) -> Results:
     """A window of each image; with `do_pad` filled up to the largest."""
     flat = _flat(images)
@@ -178,7 +170,7 @@ def _detection(job: Job, images: Images) -> Results:
         extent = _padded_size(job, windows)
         batch = job.renderer.batch(flat, placements, extent)
         return {
-            "pixel_mask": Moved(_masks(windows, extent), not is_torch),
+            "pixel_mask": Moved(job.renderer.masks(windows, extent), not is_torch),
             "pixel_values": batch if is_torch else Listed(batch),
         }
     found = _batched(job, flat, placements)
@@ -197,7 +189,7 @@ def _segmentation(job: Job, images: Images) -> Results:
     extent = _padded_size(job, windows)
     return {
         "pixel_values": Listed(job.renderer.batch(flat, placements, extent)),
-        "pixel_mask": Moved(_masks(windows, extent), is_listed=True),
+        "pixel_mask": Moved(job.renderer.masks(windows, extent), is_listed=True),
     }
 
 
@@ -379,7 +371,6 @@ def _nested_images(job: Job, images: Images) -> Results:
         raise LayoutError("do_pad=True of bytes is not reproduced here: leave do_rescale or do_normalize on.")
     windows = [place.size for place in places]
     extent, most = _largest(windows), max(map(len, groups))
-    masks = np.zeros((len(groups), most, *extent), np.int64)
     channels = rows[0].layout.sizes[0]
     if all(len(group) == most for group in groups):
         batch = job.renderer.batch(rows, places, extent)
@@ -390,8 +381,11 @@ def _nested_images(job: Job, images: Images) -> Results:
             if pairs:
                 pixels = job.renderer.batch([image for image, _ in pairs], [place for _, place in pairs], extent)
                 stacked[row, : len(pairs)][...] = pixels
-    for row, pairs in enumerate(groups):
-        masks[row, : len(pairs)] = _masks([place.size for _, place in pairs], extent)
+    nothing = (0, 0)
+    shown = [
+        size for pairs in groups for size in [*(place.size for _, place in pairs), *[nothing] * (most - len(pairs))]
+    ]
+    masks = job.renderer.masks(shown, extent).reshape(len(groups), most, *extent)
     return {"pixel_values": stacked, "pixel_attention_mask": Moved(masks)}
 
 

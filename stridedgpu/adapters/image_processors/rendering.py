@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stridedgpu.api.creation import asarray
 from stridedgpu.api.gather import gather
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
+from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import MemoryOptions
@@ -21,7 +25,7 @@ from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.preprocess.windows import write_placed
 from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import interpolation_named
 from stridedgpu.values.layout import Layout
@@ -31,6 +35,7 @@ from .sizes import Size
 
 __all__ = ["Renderer", "resize_rule"]
 
+_INT64: Final = ELEMENT_TYPES["int64"]
 _RGBA: Final = 4
 _WEIGHED: Final = {f"pillow-{name}" for name in ("box", "bilinear", "hamming", "bicubic", "lanczos")}
 """The interpolations by which Pillow weighs the colours of mode RGBA by alpha."""
@@ -107,6 +112,16 @@ class Renderer:
         found = StridedTensor.over(self._empty(sizes, self.how.target))
         found[...] = 0
         return found
+
+    def masks(self, windows: Sequence[Size], extent: Size) -> NDArray[np.int64]:
+        """1 where each window is, and 0 around it; on the CPU."""
+        spec = MemoryOptions().allocation((len(windows), *extent), ("N", "H", "W"), _INT64)
+        masks: NDArray[np.int64] = array_of_operand(spec.allocate(self.memory))
+        for mask, (height, width) in zip(masks, windows, strict=True):
+            mask[:height, :width] = 1
+            mask[height:] = 0
+            mask[:height, width:] = 0
+        return masks
 
     def rows(self, sizes: tuple[int, ...], channels: int) -> StridedTensor:
         """New memory for `rearranged`, whose result `finished` gives."""
