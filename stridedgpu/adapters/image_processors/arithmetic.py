@@ -14,17 +14,16 @@ Source: transformers, image_processing_backends.py and image_transforms.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.exchange.array_like import operand_of_array
 from stridedgpu.operations.move import move_elements
-from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.conversion import Conversion, conversion, conversion_options
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import LayoutError
 
@@ -38,9 +37,6 @@ _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _BYTES: Final = np.arange(256, dtype=np.uint8)
 
 Figures = tuple[float, ...] | float
-
-_Constants = tuple[Sequence[float] | None, Sequence[float] | None, int | None]
-"""Scale, bias, and what is divided by first: x * scale, or ((x / unit) + bias) / scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +68,15 @@ class Normalising:
         Raises `LayoutError` if the mean or std is for another number of channels.
         """
         return _table(self, channels)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The options of every operation, and of `Preprocess`, that are nearest to this arithmetic."""
+        if self.target is _UINT8 or (self.factor is None and self.mean is None):
+            return {"dtype": self.target.name}
+        name = "transformers" if self.backend == "torchvision" else "transformers-pil"
+        factor = 1.0 if self.factor is None else self.factor
+        return {"dtype": "float32", "scale": factor, "mean": self.mean, "std": self.std, "arithmetic": name}
 
     def conversion(self, channels: int) -> Conversion | None:
         """The conversion with the table's bits; None where there is none, and pixels are looked up."""
@@ -125,38 +130,16 @@ def _of_channels(name: str, figures: Figures | None, channels: int) -> NDArray[n
 
 @lru_cache(maxsize=256)
 def _conversion(how: Normalising, channels: int) -> Conversion | None:
-    order = (2, 1, 0) if how.flips else None
     if how.flips and channels != 3:
         raise LayoutError(f"do_flip_channel_order=True reverses three channels, and an image has {channels}.")
-    if how.target is _UINT8:
-        return conversion(_UINT8, _UINT8, channels=order, source_channels=channels)
     wanted = how.table(channels)[:: -1 if how.flips else 1]
-    for scale, bias, unit in _candidates(how, channels):
-        found = conversion(_UINT8, _FLOAT32, scale=scale, bias=bias, channels=order, source_channels=channels)
-        found = found if unit is None else replace(found, arithmetic="divide", unit=unit)
-        if np.array_equal(_converted(found, channels).view(np.uint32), wanted.view(np.uint32)):
-            return found
-    return None
-
-
-def _candidates(how: Normalising, channels: int) -> list[_Constants]:
-    """The constants of conversions that may have the table's bits."""
-    mean, std = (_of_channels(name, getattr(how, name), channels) for name in ("mean", "std"))
-    factor = how.factor
-    nearest = 1 if factor is None else max(1, round(1 / factor))
-    if mean is None or std is None:
-        if factor is None:
-            return [(None, None, None)]
-        return [((float(np.float32(factor)),), None, None), ((1.0,), (0.0,), nearest)]
-    if factor is not None and how.backend == "torchvision":
-        mean, std = mean * np.float32(1.0 / factor), std * np.float32(1.0 / factor)
-        nearest = 1
-    return [(std[:, 0].tolist(), (-mean[:, 0]).tolist(), nearest)]
-
-
-def _converted(how: Conversion, channels: int) -> NDArray[np.float32]:
-    """What a conversion makes of each byte in each channel, by the loops of this machine."""
-    result = np.empty((channels, 256), np.float32)
+    try:
+        options = conversion_options(**how.keywords, channels=(2, 1, 0) if how.flips else None)
+        found = options.conversion(_UINT8, channels, _UINT8)
+    except LayoutError:  # for a mean above 1, say, which the operations take for one of bytes
+        return None
+    result = np.empty((channels, 256), found.target.name)
     rows = np.ascontiguousarray(np.broadcast_to(_BYTES, (channels, 256)))
-    move_elements(operand_of_array(rows), operand_of_array(result), how, 0)
-    return result
+    move_elements(operand_of_array(rows), operand_of_array(result), found, 0)
+    same = np.array_equal(result.astype(np.float32).view(np.uint32), wanted.view(np.uint32))
+    return found if same else None

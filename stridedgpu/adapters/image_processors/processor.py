@@ -239,21 +239,16 @@ def _step(declared: Declared, backend: Backend) -> Preprocess[Any] | None:
     if job.window is not None and any(side < wanted for side, wanted in zip(least, job.window, strict=True)):
         return None  # zeros surround what is resized
     passes = rule.passes if rule.interpolation.is_pillow else None
-    arithmetic: dict[str, Any] = {"scale": converted.scale}
-    if converted.unit is not None and converted.bias is not None:
-        mean = tuple(-value for value in converted.bias)
-        arithmetic = {"mean": mean, "std": converted.scale, "maximum": converted.unit, "arithmetic": "divide"}
     return Preprocess(
         mode="rgb",
         exif=False,
-        dtype=converted.target.name,
         channels=converted.channels,
         resize=resize,
         crop=job.window,
         center="round" if job.window is None else "floor",
         interpolation=rule.interpolation.name,
         passes=passes,
-        **arithmetic,
+        **how.keywords,
     )
 
 
