@@ -35,6 +35,9 @@ NumPy takes as long for one as decoding it: 27 of them were a tenth of the proce
 _TIMED_IMAGE_BYTES: Final = 1 << 28
 """And while the decoded images themselves stay below this."""
 
+_RESIZE_WEIGHT: Final = 4
+"""A window that NumPy resizes counts as so many: it takes as long as converting them."""
+
 
 @dataclass(frozen=True)
 class BatchJob:
@@ -101,7 +104,8 @@ def make_batch(
     `done` is called for each image. Raises `StridedGpuError` where a bit differs from NumPy's.
     """
     step, (count, _, height, width) = job.step, job.sizes
-    timed = min(count, max(1, _TIMED_WINDOW_BYTES // (3 * height * width)))
+    weight = _RESIZE_WEIGHT if step.resizes else 1
+    timed = min(count, max(1, _TIMED_WINDOW_BYTES // (3 * height * width * weight)))
     source = JobImages(
         [image.path for image in job.images],
         list(sample_keys(image.name for image in job.images)),
@@ -110,20 +114,21 @@ def make_batch(
         keeps=count if job.compares_all else timed,
         most_bytes=2**63 if job.compares_all else _TIMED_IMAGE_BYTES,
     )
-    first: list[Pixels] = []
-    compared = 0
+    first: list[tuple[StridedTensor, Pixels]] = []
     with silent_decoders():
         for _, images, rows in source.batches(job.written_together, _raised):
             target.add(images, ())
             for place, row in enumerate(rows):
                 pixels = source.kept.pop(row.number, None)
-                if pixels is not None and (job.compares_all or compared == row.number):
+                if pixels is not None and len(first) == row.number < timed:
+                    first.append((images[place], pixels))
+                if pixels is not None and job.compares_all:
                     by_numpy.check_bits(images[place], pixels, source.keys[row.number], row.number)
-                    compared += 1
-                    if len(first) == row.number < timed:
-                        first.append(pixels)
                 done()
-    return first, compared
+    if not job.compares_all:  # now that no other thread shares NumPy's loops
+        for number, (image, pixels) in enumerate(first):
+            by_numpy.check_bits(image, pixels, source.keys[number], number)
+    return [pixels for _, pixels in first], count if job.compares_all else len(first)
 
 
 def _raised(_number: int, _key: object, problem: StridedGpuError) -> None:
