@@ -173,6 +173,26 @@ FROZEN = {
 """Sizes of source and result, and the beginning of the SHA-256 of torch 2.13's bytes, by filter."""
 
 
+@pytest.mark.parametrize("name", TORCH)
+@settings(max_examples=examples(30))
+@given(case=resizes(60, boxes="whole"), frame=st.tuples(st.integers(1, 50), st.integers(1, 50)))
+def test_crops_and_letterboxes_by_torch(name: str, case: Resize, frame: tuple[int, int]) -> None:
+    """Boxes of a batch, mirrored or not, and letterboxes are `resize` of what they show."""
+    picture, rule = Resize(case.source, case.target, None, 3, case.seed).picture(), f"torch-{name}"
+    box = case.box or (0.0, 0.0, *map(float, case.source))
+    top, left, bottom, right = map(int, box)
+    crops = sg.gather_crops(
+        [picture] * 2, size=case.target, boxes=[box] * 2, flip=[False, True], dims="HWC", interpolation=rule
+    ).numpy()
+    cut = sg.resize(picture[top:bottom, left:right], case.target, dims="HWC", interpolation=rule).numpy()
+    np.testing.assert_array_equal(crops, [cut, cut[..., ::-1]])
+    [(top, left, height, width)] = sg.letterbox_placements([case.source], frame).tolist()
+    inner = np.full((3, *frame), 114, np.uint8)
+    resized = sg.resize(picture, (height, width), dims="HWC", interpolation=rule).numpy()
+    inner[:, top : top + height, left : left + width] = resized
+    np.testing.assert_array_equal(sg.letterbox(picture, frame, dims="HWC", interpolation=rule).numpy(), inner)
+
+
 @cpu_paths
 @pytest.mark.parametrize("name", TORCH)
 def test_torch_where_it_is_not_installed(name: str, path: str) -> None:

@@ -139,6 +139,10 @@ VALUES = {
         {"resize": (36,), "interpolation": "pillow-lanczos", "passes": "pillow-13"},
         "--resize 36 --interpolation pillow-lanczos --passes pillow-13",
     ),
+    "torch's filter and transformers' arithmetic": (
+        {"resize": (36,), "interpolation": "torch-bicubic", "arithmetic": "transformers", "normalize": "clip"},
+        "--resize 36 --interpolation torch-bicubic --arithmetic transformers --normalize clip",
+    ),
     "mean and std": ({"mean": 0.5, "std": (0.2, 0.3, 0.4)}, "--mean 0.5 --std 0.2,0.3,0.4"),
     "as it lies": ({"exif": False, "dtype": "uint8"}, "--no-exif --dtype uint8"),
 }

@@ -125,6 +125,35 @@ def test_half_a_pixel_beside_the_middle_goes_where_the_library_puts_it(center, s
     assert step.placements([sizes])[0].place[:2] == (-top, -left)
 
 
+@pytest.mark.interop
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_torchvisions_transforms_of_tensors(mode):
+    """A random box is cut out and resized as by v2 on tensors, which are then scaled and normalised."""
+    torchvision_transforms()
+    torch, v2 = pytest.importorskip("torch"), pytest.importorskip("torchvision.transforms.v2")
+    filters = v2.InterpolationMode(mode)
+    step = sg.Preprocess(
+        random_resized_crop=True,
+        crop=24,
+        flip=0.5,
+        seed=3,
+        mean=MEAN,
+        std=STD,
+        interpolation=f"torch-{mode}",
+        arithmetic="torchvision-v2",
+        device="cpu",
+    )
+    finish = v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)])
+    for key in range(20):
+        picture = np.random.default_rng(key).integers(0, 256, (40 + key, 70 - key, 3), np.uint8)
+        [placed] = step.placements([picture.shape[:2]], [key])
+        top, left, bottom, right = map(int, placed.box)
+        tensor = torch.from_numpy(picture).permute(2, 0, 1)
+        resized = v2.functional.resized_crop(tensor, top, left, bottom - top, right - left, [24, 24], filters)
+        expected = finish(resized.flip(-1) if placed.flip else resized).numpy()
+        np.testing.assert_array_equal(step([picture], keys=[key])[0], expected)
+
+
 @pytest.mark.parametrize("declared", [{}, {"crop": 8, "random_resized_crop": True}, {"letterbox": 8}], ids=str)
 def test_a_rule_for_the_middle_needs_a_window_in_it(declared):
     with pytest.raises(sg.LayoutError, match="center='floor' says where the middle window of crop= lies"):
