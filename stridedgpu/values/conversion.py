@@ -14,8 +14,8 @@ The rules, the same to the bit on every device:
 - With a matrix, `x` is the sum of a pixel's channels times one row of the matrix: each product is rounded, and the
   products are added from the first channel to the last, each sum rounded. Zeros of the matrix are multiplied too.
 
-NumPy, the compiled loops and CUDA each implement the same primitives. A new type or rounding adds one entry to each. A
-missing entry raises an error, or falls back to NumPy:
+NumPy, the compiled loops and CUDA each implement the same primitives; the first two take their order from `casts`. A
+new type or rounding adds one entry to each. A missing entry raises an error, or falls back to NumPy:
 
     primitive                             NumPy, compiled    CUDA (kernels/include)
                                           `conversion.py`    `conversion.cuh`
@@ -67,9 +67,11 @@ from .errors import ElementTypeError, LayoutError
 
 __all__ = [
     "AS_IT_IS",
+    "Cast",
     "Conversion",
     "ConversionOptions",
     "Rounding",
+    "casts",
     "channel_numbers",
     "checked_rounding",
     "conversion",
@@ -78,6 +80,10 @@ __all__ = [
 ]
 
 Rounding = Literal["nearest", "truncate"]
+
+Cast = Literal["test", "decode", "encode", "clamp", "round", "float", "complex"]
+"""A primitive of a cast: 1 unless an element is zero; the bits of a narrow float to float32; numbers to such bits; an
+integer to another; a float to an integer; a number to a float; a number to a complex one."""
 
 _ROUNDINGS: Final = get_args(Rounding)
 
@@ -90,6 +96,9 @@ _FIRST_STEPS: Final[dict[Operation, str]] = {
     "multiply in float64": "* {} in float64",
 }
 """How a first step is described, with its unit."""
+
+_UINT8: Final = ELEMENT_TYPES["uint8"]
+_FLOAT32: Final = ELEMENT_TYPES["float32"]
 
 _WIDE: Final = frozenset({"int32", "uint32", "int64", "uint64", "float64"})
 
@@ -308,6 +317,35 @@ def conversion(
     stated = {"scale": scale, "bias": bias, "channels": channels, "matrix": matrix, "rounding": rounding}
     options = ConversionOptions.of("conversion", stated)
     return _conversion(options, source, source_channels, target)
+
+
+@lru_cache(maxsize=1024)
+def casts(
+    source: ElementType, target: ElementType, *, decodes: bool, encodes: bool
+) -> tuple[tuple[Cast, ElementType], ...]:
+    """The primitives of one direct cast, each with the type that it gives. Only the last one rounds.
+
+    `decodes` and `encodes`: the source and the target are narrow floats, which the caller has as their bits alone.
+
+    >>> half, byte = ELEMENT_TYPES["bfloat16"], ELEMENT_TYPES["uint8"]
+    >>> [(primitive, result.name) for primitive, result in casts(half, byte, decodes=True, encodes=False)]
+    [('decode', 'float32'), ('round', 'uint8')]
+    """
+    if source == target:
+        return ()
+    if target.kind == "b":
+        return (("test", target),)
+    steps: list[tuple[Cast, ElementType]] = []
+    if decodes or source.kind == "b":
+        steps.append(("decode", _FLOAT32) if decodes else ("test", _UINT8))
+        source = steps[0][1]
+    number = target.component
+    if source != number and source.kind != "c":
+        to_integer: Cast = "clamp" if source.is_integer else "round"
+        steps.append((to_integer if number.is_integer else "encode" if encodes else "float", number))
+    if target.kind == "c":
+        steps.append(("complex", target))
+    return tuple(steps)
 
 
 def checked_rounding(rounding: object) -> Rounding:

@@ -108,6 +108,16 @@ class ElementType(NamedTuple):
         return self.kind in "ui"
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest number of an integer type.
+
+        >>> ELEMENT_TYPES["int8"].limits, ELEMENT_TYPES["uint8"].limits
+        ((-128, 127), (0, 255))
+        """
+        bits = 8 * self.itemsize
+        return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if self.kind == "i" else (0, (1 << bits) - 1)
+
+    @property
     def component(self) -> ElementType:
         """The type of the real and imaginary part of a complex type; the type itself otherwise."""
         return ELEMENT_TYPES[f"float{self.itemsize * 4}"] if self.kind == "c" else self
@@ -170,8 +180,7 @@ def check_fits(name: str, value: int, element: ElementType) -> None:
     """Raise `LayoutError` when a Python integer is outside an integer type's range."""
     if not element.is_integer:
         return
-    bits = 8 * element.itemsize
-    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if element.kind == "i" else (0, 2**bits - 1)
+    least, most = element.limits
     if not least <= value <= most:
         raise LayoutError(f"{name}={value} does not fit {element}, which holds {least} to {most}.")
 

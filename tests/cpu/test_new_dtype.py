@@ -97,7 +97,7 @@ def compiled(monkeypatch):
         sign = code.binary("and", code.binary("lshr", bits, 24), 0x80)
         return code.cast("trunc", code.binary("or", sign, rest), "i8")
 
-    monkeypatch.setitem(compiled_conversion._DECODED, NEW, (ELEMENT_TYPES["float32"], decoded))
+    monkeypatch.setitem(compiled_conversion._DECODED, NEW, decoded)
     monkeypatch.setitem(compiled_conversion._ENCODED, NEW, (encoded, 57344.0))
 
 

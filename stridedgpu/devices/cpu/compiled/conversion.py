@@ -3,8 +3,8 @@
 All casts, scales and biases between bool, integers and floats are compiled. Complex numbers, and every type that the
 tables here do not list, are left to NumPy. Types that the processor does not compute with go through another type:
 
-    decoded     bfloat16, float16 -> float32; bool -> uint8         exactly
-    encoded     float32 -> bfloat16, float16; any number -> bool     rounded once
+    decoded     bfloat16, float16 -> float32     exactly
+    encoded     float32 -> bfloat16, float16     rounded once
 
 Some numbers are not exact in float32. Their cast to a 16-bit float first rounds to float32 by round-to-odd, which
 preserves the result of the second rounding (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums:
@@ -21,7 +21,7 @@ from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.arithmetic import Operation, as_float32
-from stridedgpu.values.conversion import Conversion, Rounding
+from stridedgpu.values.conversion import Conversion, Rounding, casts
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
 from .ir import Code, Value, vector_type
@@ -29,10 +29,9 @@ from .ir import Code, Value, vector_type
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
 
 _FLOATS: Final = {"float32": "float", "float64": "double"}
-_WORDS: Final = frozenset({name for name, element in ELEMENT_TYPES.items() if element.is_integer}) | _FLOATS.keys()
-"""Types that the processor has arithmetic for."""
+_WORDS: Final = frozenset({name for name, element in ELEMENT_TYPES.items() if element.kind in "uib"}) | _FLOATS.keys()
+"""Types that the processor has arithmetic for, and bool."""
 
-_UINT8: Final = ELEMENT_TYPES["uint8"]
 _INT32: Final = ELEMENT_TYPES["int32"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
@@ -68,7 +67,7 @@ def can_compile(conversion: Conversion) -> bool:
     """Whether this module can generate the conversion."""
     source, target = conversion.source.name, conversion.target.name
     return conversion.is_bitwise_copy or (
-        (source in _WORDS or source in _DECODED) and (target in _WORDS or target in _ENCODED or target == "bool")
+        (source in _WORDS or source in _DECODED) and (target in _WORDS or target in _ENCODED)
     )
 
 
@@ -112,23 +111,28 @@ def _constant(number: float, compute: ElementType) -> str:
 
 def _cast(code: Code, vector: Value, source: ElementType, target: ElementType, rounding: Rounding) -> Value:
     """One direct conversion, rounded once."""
-    if source == target:
-        return vector
-    if target.name == "bool":
-        return _truth(code, vector, source)
-    if source.name in _DECODED:
-        wider, decode = _DECODED[source.name]
-        return _cast(code, decode(code, vector), wider, target, rounding)
-    if target.name in _ENCODED:
-        encode, largest = _ENCODED[target.name]
-        return encode(code, _float32(code, vector, source, largest))
-    if source.is_integer and target.is_integer:
-        return _saturated(code, vector, source, target)
-    if source.is_integer:
-        return _float_of_integer(code, vector, source, target)
-    if target.is_integer:
-        return _integer_of_float(code, vector, target, rounding)
-    return code.cast("fpext" if target.itemsize > source.itemsize else "fptrunc", vector, _FLOATS[target.name])
+    for primitive, result in casts(source, target, decodes=source.name in _DECODED, encodes=target.name in _ENCODED):
+        match primitive:
+            case "test":
+                vector = _truth(code, vector, source)
+            case "decode":
+                vector = _DECODED[source.name](code, vector)
+            case "encode":
+                encode, largest = _ENCODED[result.name]
+                vector = encode(code, _float32(code, vector, source, largest))
+            case "clamp":
+                vector = _saturated(code, vector, source, result)
+            case "round":
+                vector = _integer_of_float(code, vector, result, rounding)
+            case "float" if source.is_integer:
+                vector = _float_of_integer(code, vector, source, result)
+            case "float":
+                widens = result.itemsize > source.itemsize
+                vector = code.cast("fpext" if widens else "fptrunc", vector, _FLOATS[result.name])
+            case "complex":
+                raise AssertionError("can_compile refuses complex numbers")
+        source = result
+    return vector
 
 
 def _truth(code: Code, vector: Value, source: ElementType) -> Value:
@@ -206,7 +210,7 @@ def _float_of_integer(code: Code, vector: Value, source: ElementType, target: El
 
 def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: Rounding) -> Value:
     """Floats rounded, clamped to the target's range, NaN as 0."""
-    signed, word, (least, most) = target.kind == "i", f"i{8 * target.itemsize}", _limits(target)
+    signed, word, (least, most) = target.kind == "i", f"i{8 * target.itemsize}", target.limits
     lowest, highest = (code.full(vector.type, f"{limit}.0") for limit in (least, most))
     is_number = code.compare("fcmp ord", vector, "0.0")
     if most < 1 << (24 if vector.element == "float" else 53):
@@ -240,7 +244,7 @@ def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: 
 
 def _words(code: Code, vector: Value, target: ElementType, rounding: Rounding) -> Value:
     """The same for a type whose largest number the floats do not hold."""
-    signed, word, (least, most) = target.kind == "i", f"i{8 * target.itemsize}", _limits(target)
+    signed, word, (least, most) = target.kind == "i", f"i{8 * target.itemsize}", target.limits
     is_number = code.compare("fcmp ord", vector, "0.0")
     # llvm.fptosi.sat is scalarised. A plain conversion is undefined out of range, so those lanes are selected away.
     # Floats from `most` on are whole, and `most` + 1 is a power of two, exact in every float type.
@@ -302,7 +306,7 @@ def _whole(code: Code, vector: Value, word: str, rounding: Rounding) -> Value:
 
 def _saturated(code: Code, vector: Value, source: ElementType, target: ElementType) -> Value:
     """Integers clamped to the target's range."""
-    (own_least, own_most), (least, most) = _limits(source), _limits(target)
+    (own_least, own_most), (least, most) = source.limits, target.limits
     less, greater = ("icmp slt", "icmp sgt") if source.kind == "i" else ("icmp ult", "icmp ugt")
     if own_least < least:
         bound = code.full(vector.type, least)
@@ -315,12 +319,6 @@ def _saturated(code: Code, vector: Value, source: ElementType, target: ElementTy
     if source.itemsize > target.itemsize:
         return code.cast("trunc", vector, f"i{8 * target.itemsize}")
     return code.cast("sext" if source.kind == "i" else "zext", vector, f"i{8 * target.itemsize}")
-
-
-def _limits(element: ElementType) -> tuple[int, int]:
-    """The smallest and the largest value of an integer type."""
-    bits = 8 * element.itemsize
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if element.kind == "i" else (0, (1 << bits) - 1)
 
 
 def _float32_of_float16(code: Code, vector: Value) -> Value:
@@ -347,22 +345,16 @@ def _bfloat16_of_float32(code: Code, numbers: Value) -> Value:
     return code.cast("trunc", code.select(code.compare("fcmp uno", numbers, numbers), quiet, rounded), "i16")
 
 
-def _bool_as_uint8(code: Code, vector: Value) -> Value:
-    """Bool bytes as 0 or 1; any nonzero byte becomes 1."""
-    return code.cast("zext", code.compare("icmp ne", vector, 0), "i8")
-
-
 def _float16_of_float32(code: Code, numbers: Value) -> Value:
     """float32 rounded to nearest even, as float16 bits."""
     return code.cast("bitcast", code.cast("fptrunc", numbers, "half"), "i16")
 
 
-_DECODED: Final[dict[str, tuple[ElementType, Callable[[Code, Value], Value]]]] = {
-    "bool": (_UINT8, _bool_as_uint8),
-    "float16": (_FLOAT32, _float32_of_float16),
-    "bfloat16": (_FLOAT32, _float32_of_bfloat16),
+_DECODED: Final[dict[str, Callable[[Code, Value], Value]]] = {
+    "float16": _float32_of_float16,
+    "bfloat16": _float32_of_bfloat16,
 }
-"""Types that are first decoded, exactly, to another type."""
+"""Types that are first decoded, exactly, to float32."""
 
 _ENCODED: Final[dict[str, tuple[Callable[[Code, Value], Value], float]]] = {
     "float16": (_float16_of_float32, 65504.0),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.values.arithmetic import Operation
-from stridedgpu.values.conversion import Conversion, Rounding
+from stridedgpu.values.conversion import Conversion, Rounding, casts
 from stridedgpu.values.dtypes import ElementType
 
 __all__ = ["Array", "constants", "convert_block", "storage_dtype"]
@@ -71,28 +71,25 @@ def convert_block(block: Array, conversion: Conversion, scale: Array | None = No
 
 def _cast(block: Array, source: ElementType, target: ElementType, rounding: Rounding) -> Array:
     """One direct conversion, rounded once."""
-    if source == target:
-        return block
-    if source.name in _DECODED:
-        return _cast(_DECODED[source.name](block), _FLOAT32, target, rounding)
-    if target.kind == "b":
-        truth: Array = block != 0
-        return truth.view(np.uint8)
-    if source.kind == "b":
-        block, source = (block != 0).view(np.uint8), _UINT8
-    if source.kind == target.kind == "c":
-        return block.astype(target.name)
-    if target.kind == "c":
-        return _cast(block, source, target.component, rounding).astype(target.name)
-    if target.is_integer:
-        if source.is_integer:
-            return _saturated_integers(block, target)
-        return _integers_of_floats(block, target, rounding)
-    if target.name in _ENCODED:
-        return _ENCODED[target.name](_float32_to_round(block))
-    if source.is_integer:
-        return block.astype(target.name)
-    return _floats(block, target)
+    for primitive, result in casts(source, target, decodes=source.name in _DECODED, encodes=target.name in _ENCODED):
+        match primitive:
+            case "test":
+                block = _DECODED[source.name](block) if source.name in _DECODED else block
+                block = (block != 0).view(np.uint8)
+            case "decode":
+                block = _DECODED[source.name](block)
+            case "encode":
+                block = _ENCODED[result.name](_float32_to_round(block))
+            case "clamp":
+                block = _saturated_integers(block, result)
+            case "round":
+                block = _integers_of_floats(block, result, rounding)
+            case "float" if source.kind == "f":
+                block = _floats(block, result)
+            case "float" | "complex":
+                block = block.astype(result.name)
+        source = result
+    return block
 
 
 def _saturated_integers(block: Array, target: ElementType) -> Array:
@@ -211,7 +208,6 @@ def _integers_to_odd(block: Array) -> Array:
     return np.where(large, odd, block)
 
 
-_UINT8: Final = ElementType("uint8", "u", 1)
 _FLOAT32: Final = ElementType("float32", "f", 4)
 
 _OPERATIONS: Final[dict[Operation, Callable[..., Array]]] = {
