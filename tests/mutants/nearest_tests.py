@@ -80,6 +80,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("exchange/*", ("exchange/test_{module}.py", "exchange/test_dlpack.py", "exchange/test_foreign_memory.py")),
     ("exchange/*", ("api/test_creation.py", "operations/test_labelled_axes.py")),
     ("iobinding.py", ("exchange/test_iobinding.py",)),
+    ("picture.py", ("drawing/test_picture_text.py",)),
     ("drawing/svg.py", ("drawing/test_picture_frame.py",)),
     ("drawing/*", ("drawing/test_picture_text.py", "drawing/test_picture_svg.py", "commands/test_show.py")),
     # operations, and what they are called by
@@ -138,6 +139,18 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("preprocess/samples.py", ("preprocess/test_loader.py", "preprocess/test_one_declaration.py")),
     ("preprocess/*", ("preprocess/test_step.py", "preprocess/test_step_out.py", "preprocess/test_resized_step.py")),
     ("preprocess/*", ("preprocess/test_frames_of_a_step.py", "preprocess/test_traps.py")),
+    # other libraries
+    ("adapters/torch.py", ("adapters/test_torch_operators.py",)),
+    ("adapters/torchvision.py", ("adapters/test_torchvision.py",)),
+    ("adapters/transformers.py", ("adapters/test_register.py",)),
+    (
+        "adapters/image_processors/*",
+        (
+            "adapters/test_image_processor_digests.py",
+            "adapters/test_image_processor_arguments.py",
+            "adapters/test_image_processors.py",
+        ),
+    ),
     # the command line
     ("commands/folder*.py", ("commands/test_folder_job.py", "preprocess/test_hostile_files.py")),
     ("commands/comparison.py", ("preprocess/test_one_declaration.py",)),
