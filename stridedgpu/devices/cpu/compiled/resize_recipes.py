@@ -213,12 +213,28 @@ def _windows(columns: AxisTaps, rows: TapRows) -> int:
 # Bands
 
 
-def _band_call(problem: ResizeProblem, rows: int, width: int, step: int, pitch: int) -> LoopCall:
-    """What moves finished rows to the target, to its lowest element.
+def _band_fields(
+    problem: ResizeProblem, height: int, width: int, step: int, pitch: int
+) -> tuple[dict[str, int], list[LoopCall]]:
+    """The moves of a whole band of finished rows and of the remaining rows of `height`, with what they refer to.
 
-    Their pixels are `step` elements apart, or they are planes if that is 0.
+    Pixels of rows are `step` elements apart, or rows are planes if that is 0.
     """
-    band = _band_problem(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
+    fields, calls = dict.fromkeys(BAND_MOVES, 0), []
+    for kind, rows in (("whole", BAND_ROWS if height >= BAND_ROWS else 0), ("rest", height % BAND_ROWS)):
+        if rows:
+            call = _band_call(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
+            calls.append(call)
+            source, target = call.offsets
+            first = _placed(problem, rows, width).first_offset * problem.conversion.target.itemsize
+            numbers = call.loop.address, call.parameters, call.items, source, first + target
+            fields |= {f"{kind}_{name}": number for name, number in zip(MOVE, numbers, strict=True)}
+    return fields, calls
+
+
+def _band_call(problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int]) -> LoopCall:
+    """What moves finished rows with these strides along C, H, W to the target's lowest element."""
+    band = _band_problem(problem, rows, width, strides)
     if isinstance(band, ChannelMatrixProblem):
         kernel = mixing_kernel(band)
         assert not isinstance(kernel, str), "bands that no compiled loop mixes are left to NumPy"
@@ -274,7 +290,7 @@ class Recipes:
         """Store the problem."""
         self._problem = problem
         self.of = lru_cache(MOST_GEOMETRIES)(self._of)
-        self._band_call = lru_cache(MOST_GEOMETRIES)(partial(_band_call, problem))
+        self._band_fields = lru_cache(MOST_GEOMETRIES)(partial(_band_fields, problem))
 
     def _of(self, window: ResizeWindow) -> Recipe | None:
         """The recipe of a window; None if NumPy resizes it."""
@@ -321,20 +337,6 @@ class Recipes:
         source = (window.layout.offset - window.layout.first_offset + start) * itemsize
         kept, work = (packed, tables, moved), taps.products * problem.channels
         return Recipe(loop, ctypes.addressof(packed), place, source, work, rows, kept)
-
-    def _band_fields(self, height: int, width: int, step: int, pitch: int) -> tuple[dict[str, int], list[LoopCall]]:
-        """The fields of the moves of a whole band and of the remaining rows of `height`, with what they refer to."""
-        fields, calls = dict.fromkeys(BAND_MOVES, 0), list[LoopCall]()
-        for kind, rows in (("whole", min(height, BAND_ROWS)), ("rest", height % BAND_ROWS)):
-            if rows == 0 or (kind == "whole" and rows < BAND_ROWS):
-                continue
-            call = self._band_call(rows, width, step, pitch)
-            calls.append(call)
-            source, target = call.offsets
-            first = _placed(self._problem, rows, width).first_offset * self._problem.conversion.target.itemsize
-            numbers = call.loop.address, call.parameters, call.items, source, first + target
-            fields |= {f"{kind}_{name}": number for name, number in zip(MOVE, numbers, strict=True)}
-        return fields, calls
 
 
 @cache

@@ -16,15 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.problems.resize_taps import (
-    Array,
-    AxisTaps,
-    FilterSteps,
-    WindowTaps,
-    filter_steps,
-    fraction_bits,
-    pillow_columns_first,
-)
+from stridedgpu.problems.resize_taps import Array, AxisTaps, FilterSteps, WindowTaps, filter_steps, pillow_columns_first
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Arithmetic, Interpolation, arithmetic_of
 
@@ -396,8 +388,8 @@ class _Maths(NamedTuple):
 
 
 def _has_narrow_weights(interpolation: Interpolation) -> bool:
-    """Whether the fractional bits of an axis's weights depend on the largest of them."""
-    return fraction_bits(interpolation, 1.0) < _BITS
+    """Whether a weight of 1 has no room for all fractional bits: the largest weight of an axis decides how many."""
+    return interpolation.weight_bits <= _BITS + 1
 
 
 @dataclass(frozen=True, slots=True)
