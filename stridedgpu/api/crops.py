@@ -11,8 +11,8 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.named_axes import named_axes
+from stridedgpu.operations.batches import BATCH
 from stridedgpu.operations.crops import (
-    CROP_LABELS,
     PlannedCrops,
     crop_operands,
     crop_request,
@@ -201,7 +201,7 @@ def plan_gather_crops(
         values = values._replace(dtype=target.spec.element)
     request = crop_request(counts, element, size, values, fill)
     if target is None:
-        spec = memory.allocation(request.sizes, CROP_LABELS, request.conversion.target)
+        spec = memory.allocation(request.sizes, BATCH, request.conversion.target)
         if spec.layout.sizes != request.sizes or not spec.owns_padding:
             raise LayoutError(
                 f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
@@ -211,7 +211,7 @@ def plan_gather_crops(
     tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, (StridedTensor, Frame)))
     where = next((tensor.device for tensor in tensors), "cpu") if device is None else device_name(device)
     if frames is not None:
-        return planned_frame_crops(frames.frames, request, target, where)
+        return planned_frame_crops(frames, request, target, where)
     return planned_crops(request, images, target, where)
 
 

@@ -18,16 +18,14 @@ from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.resize import (
     PlannedResize,
     ReadImages,
+    ResizeOptions,
     box_of,
-    checked_rule,
     placement,
     planned_resize,
     resize_operands,
     resized_size,
     side_resized,
-    whole_images_resized,
 )
-from stridedgpu.problems.resize_problem import Box, Place, ResizeWindow
 from stridedgpu.typing import (
     ConversionKeywords,
     DeviceLike,
@@ -110,38 +108,18 @@ def resize(
     """
     written, weighs = output_tensor(out), truth("premultiply", premultiply)
     values, memory = result_options("resize", options, device)
-    sources: CropSources
-    if is_frames(src):
-        resized_size(size)  # raises for a bad size before anything is converted
-        sources, labels = frame_images(src)
+    sources, labels = _images("src", src, dims)
+    boxes = None
+    if type(size) is tuple and box is None:
+        pair = resized_size(size)
     else:
-        operand, labels = _image_operand("src", src, dims)
-        if box is None and written is None:
-            height, width = operand.layout.sizes[-2:]
-            pair = resized_size(size) if type(size) is tuple else side_resized(size, [box_of(None, (height, width))])
-            rules = interpolation, passes
-            images = whole_images_resized(
-                operand, labels, pair, rules, values, memory, premultiply=weighs, stream=stream
-            )
-            if images is not None:
-                return StridedTensor.over(images, labels)
-        sources = CropSources.of_batch(_batched(operand, labels), "src")
-    rule = checked_rule(interpolation, passes, premultiply=weighs, element=sources.element, channels=sources.channels)
-    whole = box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
-    boxes = [box_of(box, (image.sizes[1], image.sizes[2])) for image in sources.layouts]
-    window = side_resized(size, boxes or [whole])
-    windows = [ResizeWindow(image, part, (0, 0, *window)) for image, part in zip(sources.layouts, boxes, strict=True)]
-    result = resize_operands(
-        sources,
-        windows,
-        window,
-        rule,
-        values,
-        memory,
-        labels=labels,
-        out=None if written is None else written.operand,
-        stream=stream,
-    )
+        whole = box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
+        boxes = [box_of(box, (image.sizes[1], image.sizes[2])) for image in sources.layouts]
+        pair = side_resized(size, boxes or [whole])
+    asked = ResizeOptions(labels, pair, interpolation, passes, weighs)
+    target = None if written is None else written.operand
+    boxes = None if box is None else boxes
+    result = resize_operands(sources, asked, values, memory, boxes=boxes, out=target, stream=stream)
     return result_tensor(result, labels, written)
 
 
@@ -183,24 +161,10 @@ def letterbox(
     frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
     surrounding, named = border(value, fill)
     sources, labels = _listed_images(images, dims)
-    rule = checked_rule(interpolation, passes, premultiply=False, element=sources.element, channels=sources.channels)
-    windows = []
-    for image in sources.layouts:
-        _, height, width = image.sizes
-        inside = placement((height, width), frame, scale_up=enlarges)
-        windows.append(ResizeWindow(image, box_of(None, (height, width)), inside))
-    result = resize_operands(
-        sources,
-        windows,
-        frame,
-        rule,
-        *result_options("letterbox", options, device),
-        labels=labels,
-        fill=surrounding,
-        fill_name=named,
-        out=None if written is None else written.operand,
-        stream=stream,
-    )
+    asked = ResizeOptions(labels, frame, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named)
+    conversion, memory = result_options("letterbox", options, device)
+    target = None if written is None else written.operand
+    result = resize_operands(sources, asked, conversion, memory, out=target, stream=stream)
     return result_tensor(result, labels, written)
 
 
@@ -234,13 +198,18 @@ def letterbox_placements(
         raise LayoutError(f"size={size!r} has placements beyond 64 bits.") from None
 
 
-def _listed_images(images: object, dims: str | None) -> tuple[CropSources, str]:
-    """Images given one by one, as a batch or alone, or frames, and the labels of their result."""
+def _images(name: str, images: object, dims: str | None) -> tuple[CropSources, str]:
+    """An image or a batch, or frames, and the labels of their result."""
     if is_frames(images):
         return frame_images(images)
-    if not isinstance(images, (list, tuple)):
-        operand, labels = _image_operand("images", images, dims)
-        return CropSources.of_batch(_batched(operand, labels), "images"), labels
+    operand, labels = _image_operand(name, images, dims)
+    return CropSources.of_batch(_batched(operand, labels), name), labels
+
+
+def _listed_images(images: object, dims: str | None) -> tuple[CropSources, str]:
+    """The same, or images one by one in a list."""
+    if not isinstance(images, (list, tuple)) or is_frames(images):
+        return _images("images", images, dims)
     if not images:
         raise LayoutError("images is empty: a batch of no pictures has no type and no channels.")
     operands = []
@@ -313,19 +282,9 @@ def plan_resize(
     """
     written = given("dst", dst, is_written=True)
     images, labels, where = _planned_images("src", src, written, dst, device)
-    values = ConversionOptions.of("plan_resize", options)
-    rule = checked_rule(
-        interpolation,
-        passes,
-        premultiply=truth("premultiply", premultiply),
-        element=images.element,
-        channels=1 if images.channels is None else images.channels,
-    )
-
-    def place(size: tuple[int, int], whole: tuple[int, int]) -> tuple[Box, Place]:
-        return box_of(box, size), (0, 0, *whole)
-
-    return planned_resize(images, written, labels, place, rule, values, where)
+    values, size = ConversionOptions.of("plan_resize", options), _size_of(written, labels)
+    asked = ResizeOptions(labels, size, interpolation, passes, truth("premultiply", premultiply))
+    return planned_resize(images, written, box, asked, values, where)
 
 
 def plan_letterbox(
@@ -355,16 +314,17 @@ def plan_letterbox(
     '1: yuyv frames, chroma repeated: rows 0 to 4 and columns 0 to 8 of 4 x 8 become 8 x 16 pixels at row 4, column 0'
     """
     written, enlarges = given("dst", dst, is_written=True), truth("scale_up", scale_up)
-    surrounding = border(value, fill)
+    surrounding, named = border(value, fill)
     read, labels, where = _planned_images("images", images, written, dst, device)
-    values = ConversionOptions.of("plan_letterbox", options)
-    count = 1 if read.channels is None else read.channels
-    rule = checked_rule(interpolation, passes, premultiply=False, element=read.element, channels=count)
+    values, size = ConversionOptions.of("plan_letterbox", options), _size_of(written, labels)
+    asked = ResizeOptions(labels, size, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named)
+    return planned_resize(read, written, None, asked, values, where)
 
-    def place(size: tuple[int, int], whole: tuple[int, int]) -> tuple[Box, Place]:
-        return box_of(None, size), placement(size, whole, scale_up=enlarges)
 
-    return planned_resize(read, written, labels, place, rule, values, where, *surrounding)
+def _size_of(written: PlanOperand, labels: str) -> tuple[int, int]:
+    """The height and width of a target."""
+    _, _, height, width = as_batch(written.spec.layout, labels).sizes
+    return height, width
 
 
 def _planned_images(

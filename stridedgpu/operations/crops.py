@@ -8,7 +8,7 @@ fewer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Complex, Integral, Real
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.interface import CropsLaunch, Device, DirectCrops, Located
+from stridedgpu.devices.interface import Device, DirectCrops, Launch, Located
 from stridedgpu.devices.launch_cache import cached_launches, settings
-from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import CPU, chosen_device, device_named, planner_named
+from stridedgpu.devices.operand import AllocationSpec, Operand
+from stridedgpu.devices.selection import CPU, device_named, planner_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
@@ -35,25 +35,21 @@ from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import integer, integers, listed, round_up
+from stridedgpu.values.strides import integer, integers, listed
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .channel_blocks import ChannelOrder, of_channels, parse_order
-from .channel_mixing import run_steps, unmixed_step, write_mixed
-from .images import CropSources, FrameSources, FramesRequirement, as_batch
-from .move import move_elements, zero_bytes
+from .batches import BATCH, batch_result, run_steps, steps_of
+from .images import CropSources, FrameSources, FramesRequirement, ImagesRequirement, checked_target
+from .move import move_elements
 from .options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
-from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output, check_output_layout, has_operand, no_tensor
+from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output_layout, has_operand
 from .relayout import assign_operand
 
 __all__ = [
-    "CROP_LABELS",
     "CropRequest",
     "PlannedCrops",
     "PlannedFrameCrops",
     "batch_image",
-    "batch_result",
-    "checked_frames",
     "crop_operands",
     "crop_request",
     "fill_bytes",
@@ -70,9 +66,7 @@ __all__ = [
     "write_frame_window",
 ]
 
-CROP_LABELS: Labels = ("N", "C", "H", "W")
-
-_LABELS: Final[dict[int, Labels]] = {2: CROP_LABELS, 3: ("N", "C", "D", "H", "W")}
+_LABELS: Final[dict[int, Labels]] = {2: BATCH, 3: ("N", "C", "D", "H", "W")}
 """The labels of a batch of windows with so many axes."""
 
 _SIZES: Final = {2: "height and width", 3: "depth, height and width"}
@@ -140,55 +134,6 @@ def crop_operands(
     return batch_result(sources, (request.sizes, _LABELS[axes]), request.conversion, memory, out, write, stream)
 
 
-def batch_result(
-    sources: CropSources,
-    shape: tuple[tuple[int, ...], Labels],
-    conversion: Conversion,
-    memory: MemoryOptions,
-    out: Operand | None,
-    write: Callable[[Operand, Conversion], None],
-    stream: object,
-) -> Operand:
-    """The result of an operation on images, of a `shape` (sizes and labels), in `out` or in new memory.
-
-    `write` fills a batch with axes N, C, H, W (of volumes N, C, D, H, W) by a conversion; a channel-blocked order has a
-    batch for each block. For another device the result is written beside the images and moved.
-    """
-    (sizes, labels), here = shape, sources.device
-    there = here if memory.device is None else chosen_device(memory.device)
-    if out is None:
-        room = memory.allocation(sizes, labels, conversion.target)
-        target = room.allocate(CPU if here == "cpu" else device_named(here), stream)
-    else:
-        check_output(out, sizes, conversion.target, here, sources.near(out))
-        target = out
-    batch = _batched(target, labels)
-    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
-    if order is None or order.multiple == 1:
-        write(batch, conversion)
-    else:
-        for into, part in _batch_parts(batch, conversion, sources.channels, order, stream):
-            write(into, part)
-    if there == here:
-        return target
-    arrived = room.allocate(device_named(there), stream)
-    assign_operand(target, arrived, stream)
-    if order is not None and order.multiple > 1 and not order.is_blocked:  # these fillers are no elements, and stay
-        count, after = sizes[labels.index("C")], None if there == "cpu" else stream
-        _clear_filler(_batched(arrived, labels), order, count, after)
-    return arrived
-
-
-def _batched(target: Operand, labels: Labels) -> Operand:
-    """A result with the axes N, C, H, W; an axis that `labels` lack has size 1."""
-    if len(labels) >= len(CROP_LABELS):
-        return target
-    layout = target.layout
-    is_blocked = layout.ndim > len(labels)
-    whole = layout.unsqueezed(0) if is_blocked else as_batch(layout, "".join(map(str, labels)))
-    return target.with_layout(whole, owns_padding=target.owns_padding)
-
-
 def write_crops(
     sources: CropSources,
     origins: NDArray[np.int64],
@@ -211,29 +156,29 @@ def write_crops(
             write_crops(planes, places, mirrored, conversion, fill, part, stream)
         return
     device = CPU if target.buffer.device == "cpu" else device_named(target.buffer.device)
-    if conversion.matrix is not None and not device.mixes_windows:
-
-        def cropped(unchanged: Conversion, unmixed: Operand) -> None:
-            write_crops(sources, origins, flips, unchanged, fill, unmixed, stream)
-
-        write_mixed(cropped, conversion, target, stream)
-        return
-    steps = source_steps(sources.layouts)
-    launch = _launch(target.spec, steps, conversion, fill, device, settings())
-    launch(Crops(sources.layouts, origins, flips), sources.places, (target.buffer, target.start_bytes), stream)
+    launches, room = _launches(target.spec, source_steps(sources.layouts), conversion, fill, device, settings())
+    run_steps(launches, room, Crops(sources.layouts, origins, flips), sources.places, target, stream)
 
 
 @cached_launches
-def _launch(
+def _launches(
     target: TensorSpec,
-    steps: tuple[int, int],
+    strides: tuple[int, int],
     conversion: Conversion,
     fill: bytes,
     device: Device,
     key: Hashable,  # noqa: ARG001 - of the cache: the settings
-) -> CropsLaunch:
+) -> tuple[list[Launch], AllocationSpec | None]:
     """Crops into targets of this spec, ready to run; cached, since to make a problem takes a small call a tenth."""
-    return device.launch_for(CropProblem(target, steps, conversion, fill))
+    problems, room = _steps(target, strides, conversion, fill, device.name)
+    return [device.launch_for(problem) for problem in problems], room
+
+
+def _steps(
+    target: TensorSpec, strides: tuple[int, int], conversion: Conversion, fill: bytes, device: str
+) -> tuple[tuple[CropProblem, ...], AllocationSpec | None]:
+    """The steps of crops from images with these channel and column strides, and the memory between them."""
+    return steps_of(lambda spec, part: CropProblem(spec, strides, part, fill), target, conversion, device)
 
 
 def window_size(size: ImageSize) -> tuple[int, int]:
@@ -366,42 +311,6 @@ def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: s
     return colour.with_layout(Layout((channels, *window), (1, 0, 0)))
 
 
-def _batch_parts(
-    target: Operand, conversion: Conversion, source_channels: int, order: ChannelOrder, stream: object
-) -> Iterator[tuple[Operand, Conversion]]:
-    """The targets, axes N, C, H, W, of a batch with filled channels, and their conversions; fillers are zeroed here.
-
-    There is one target, except in a channel-blocked order, which has one for each block.
-    """
-    if conversion.matrix is not None:
-        raise LayoutError("matrix= does not fill channels up: relayout with matrix= first, then into a filled layout.")
-    layout = target.layout
-    chosen = conversion.channels or tuple(range(source_channels))
-    count, multiple = len(chosen), order.multiple
-    if not order.is_blocked:
-        yield target, conversion
-    else:
-        by_channel = replace(conversion, channels=chosen)
-        for block in range(layout.sizes[1]):
-            first, last = block * multiple, min((block + 1) * multiple, count)
-            place = layout.sliced((slice(None), block, slice(0, last - first)))
-            yield target.with_layout(place), of_channels(by_channel, first, last)
-    _clear_filler(target, order, count, stream)
-
-
-def _clear_filler(batch: Operand, order: ChannelOrder, count: int, stream: object) -> None:
-    """Make the fillers after the `count` channels of a batch zero."""
-    layout, unused = batch.layout, round_up(count, order.multiple) - count
-    if order.is_blocked:
-        filler = layout.sliced((slice(None), layout.sizes[1] - 1, slice(order.multiple - unused, None)))
-    else:
-        sizes = (layout.sizes[0], unused, *layout.sizes[2:])
-        filler = Layout(sizes, layout.strides, layout.offset + count * layout.strides[1])
-    if filler.element_count:
-        zeros = Operand(zero_bytes(batch.buffer.device), Layout(()).broadcast_to(filler.sizes), batch.element)
-        assign_operand(zeros, batch.with_layout(filler), stream)
-
-
 def write_frame_crops(
     frames: Sequence[FrameOperand],
     origins: NDArray[np.int64],
@@ -462,21 +371,6 @@ def launches_of_frames(plan: Plan) -> list[str]:
     return [words + (f", of {kinds} kinds" if kinds > 1 else "")]
 
 
-def checked_frames(plan: Plan, frames: object, out: HasOperand) -> tuple[list[FrameOperand], Operand]:
-    """The operands of a call that fit a plan, whose sides are the target and the frames."""
-    plan.check_runnable()
-    for_out, for_frames = plan.sides
-    read = for_frames.check(frames)
-    if not has_operand(out):
-        raise no_tensor(out=out)
-    target = out.operand
-    for_out.check("out", target)
-    for number, frame in enumerate(read):
-        if any(share_memory(plane, target) for plane in frame.planes):
-            raise BindingError(f"out shares memory with {'the frame' if len(read) == 1 else f'frames[{number}]'}.")
-    return read, target
-
-
 class PlannedCrops(Plan):
     """Crops that `plan_gather_crops` planned once, to be run many times: `plan(sources, origins, out)`.
 
@@ -491,7 +385,7 @@ class PlannedCrops(Plan):
     @property
     def heading(self) -> list[str]:
         """The steps, or the launches of frames."""
-        return launches_of_frames(self) if len(self.sides) > 1 else super().heading
+        return launches_of_frames(self) if isinstance(self.sides[1], FramesRequirement) else super().heading
 
     def __call__(
         self,
@@ -511,36 +405,16 @@ class PlannedCrops(Plan):
         self.check_runnable()
         if self.direct is not None and flip is None is stream and self._ran(sources, origins, out):
             return
-        for_out, *frames = self.sides
-        room, request = self.options
-        if frames:
-            # One frame in place of a list of one, as `gather_crops` takes it.
-            given = sources if isinstance(sources, Sequence) else [sources]
-            read, target = checked_frames(self, given, out)
-            starts, flips = origins_of(origins, len(read)), flips_of(flip, len(read))
-            write_frame_crops(read, starts, flips, request.conversion, request.fill, target, stream)
+        (for_out, for_sources), (room, request) = self.sides, self.options
+        images: CropSources = for_sources.images(sources)
+        target = checked_target(for_out, images, out)
+        count = len(images.layouts)
+        starts, flips = origins_of(origins, count), flips_of(flip, count)
+        if isinstance(images, FrameSources):
+            write_crops(images, starts, flips, request.conversion, request.fill, target, stream)
             return
-        problem = self.plan.problem
-        assert isinstance(problem, CropProblem), "plans of crops have no other"
-        images = _planned_images(sources)
-        count = problem.target.layout.sizes[0]
-        if len(images.places) != count:
-            raise LayoutError(f"sources are {len(images.places)} images; the plan is for {count}.")
-        if not has_operand(out):
-            raise no_tensor(out=out)
-        element, target = problem.conversion.source, out.operand
-        images.check(problem.source_channels, element, self.device, "the plan")
-        for_out.check("out", target)
-        for name, operand in images.near(target).items():
-            if share_memory(operand, target):
-                raise BindingError(f"out shares memory with {name}.")
-        steps = source_steps(images.layouts)
-        if count and not problem.takes(steps):
-            raise BindingError(
-                f"sources have channel and column strides {steps}; the plan is for {problem.source_steps}."
-            )
-        crops = Crops(images.layouts, origins_of(origins, count), flips_of(flip, count))
-        direct = run_steps(self.launches, room, (crops, images.places), target, stream)
+        crops = Crops(images.layouts, starts, flips)
+        direct = run_steps(self.launches, room, crops, images.places, target, stream)
         if direct is not None and images.begins_lowest:
             self.keep((PlanOperand(images.operands[0].spec).required(self.device), direct))
 
@@ -573,11 +447,10 @@ def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Plan
     check_output_layout(out.spec.layout, out.spec.element, request.sizes, request.conversion.target)
     planner, _ = planner_named(device)
     target = out.within(planner.widest_access)
-    steps = source_steps([side.layout for side in sources])
-    required = target.required(device, is_written=True)
-    room, spec, conversion, mixing = unmixed_step(target.spec, request.conversion, device)
-    problem = CropProblem(spec, steps, conversion, request.fill)
-    return PlannedCrops.of(device, (problem, *mixing), (required,), (room, request))
+    strides = source_steps([side.layout for side in sources])
+    problems, room = _steps(target.spec, strides, request.conversion, request.fill, device)
+    sides = target.required(device, is_written=True), ImagesRequirement(problems[0], device)
+    return PlannedCrops.of(device, problems, sides, (room, request))
 
 
 def batch_image(batch: TensorSpec, number: int) -> TensorSpec:
@@ -600,36 +473,14 @@ def window_problem(frame: FrameOperand, target: TensorSpec, conversion: Conversi
     return moving_problem(read.spec, target, conversion, 0)
 
 
-def planned_frame_crops(
-    frames: Sequence[FrameOperand], request: CropRequest, target: PlanOperand, device: str
-) -> PlannedCrops:
+def planned_frame_crops(sources: FrameSources, request: CropRequest, target: PlanOperand, device: str) -> PlannedCrops:
     """The plan for a window of each frame into a target with axes N, C, H, W; raises as `planned_crops`."""
     spec, conversion = target.spec, request.conversion
     check_output_layout(spec.layout, spec.element, request.sizes, conversion.target)
-    problems = [window_problem(frame, batch_image(spec, number), conversion) for number, frame in enumerate(frames)]
-    sides = target.required(device, is_written=True), FramesRequirement.of(frames, device, is_batch=True)
+    frames = enumerate(sources.frames)
+    problems = [window_problem(frame, batch_image(spec, number), conversion) for number, frame in frames]
+    sides = target.required(device, is_written=True), FramesRequirement.of(sources, device, is_batch=True)
     return PlannedCrops.of(device, problems, sides, (None, request))
-
-
-def _planned_images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:
-    """The images of a batch or a list. Raises `LayoutError` for objects with other axes."""
-    if not isinstance(sources, Sequence):
-        if not has_operand(sources):
-            raise no_tensor(sources=sources)
-        batch = sources.operand
-        if batch.layout.ndim != 4:
-            raise LayoutError(f"sources has sizes {batch.layout.sizes}; a batch has the axes N, C, H, W.")
-        return CropSources.of_batch(batch)
-    if not sources:
-        raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
-    for number, source in enumerate(sources):
-        if not isinstance(getattr(source, "operand", None), Operand):
-            raise no_tensor(**{f"sources[{number}]": source})
-    images = [image.operand for image in sources]
-    for number, image in enumerate(images):
-        if image.layout.ndim != 3:
-            raise LayoutError(f"sources[{number}] has sizes {image.layout.sizes}; an image has the axes C, H, W.")
-    return CropSources.of_images(images)
 
 
 Planes = tuple[CropSources, NDArray[np.int64], list[bool], Operand]

@@ -17,15 +17,9 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.strides import integers
 
-from .crops import (
-    batch_image,
-    batch_result,
-    checked_frames,
-    launches_of_frames,
-    window_problem,
-    write_frame_window,
-)
-from .images import FrameSources, FramesRequirement
+from .batches import batch_result
+from .crops import batch_image, launches_of_frames, window_problem, write_frame_window
+from .images import FrameSources, FramesRequirement, checked_target
 from .move import move_elements
 from .options import MemoryOptions
 from .plans import HasOperand, Plan, PlanOperand
@@ -111,10 +105,12 @@ class PlannedFrames(Plan):
         one that shares memory with a frame; `LayoutError` for another number of frames; `DeviceError` if the plan's
         device is unavailable.
         """
-        read, target = checked_frames(self, frames, out)
-        is_batch = self.sides[1].is_batch
-        for number, (frame, launch) in enumerate(zip(read, self.launches, strict=True)):
-            image = target.with_layout(target.layout.sliced(number)) if is_batch else target
+        self.check_runnable()
+        for_out, for_frames = self.sides
+        sources: FrameSources = for_frames.sources(frames)
+        target = checked_target(for_out, sources, out)
+        for number, (frame, launch) in enumerate(zip(sources.frames, self.launches, strict=True)):
+            image = target.with_layout(target.layout.sliced(number)) if for_frames.is_batch else target
             colours = frame.colours
             if not image.layout.element_count:
                 continue
@@ -142,7 +138,7 @@ def planned_frames(
         raise LayoutError(f"dst repeats or overlaps its own elements: {spec.layout}.")
     images = [batch_image(spec, number) if is_batch else spec for number in range(len(frames))]
     problems = tuple(window_problem(frame, image, conversion) for frame, image in zip(frames, images, strict=True))
-    sides = target.required(device, is_written=True), FramesRequirement.of(frames, device, is_batch=is_batch)
+    sides = target.required(device, is_written=True), FramesRequirement.of(sources, device, is_batch=is_batch)
     return PlannedFrames.of(device, problems, sides)
 
 

@@ -13,20 +13,24 @@ from typing import Final
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
-from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.problems.crop_windows import CropProblem, source_steps
 from stridedgpu.problems.frame_problem import FrameSurface, packed_pixels
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-from .plans import PlanOperand, Requirement
+from .plans import PlanOperand, Requirement, has_operand, no_tensor
 
 __all__ = [
     "MOST_IMAGES",
     "CropSources",
     "FrameSources",
     "FramesRequirement",
+    "ImagesRequirement",
     "as_batch",
+    "checked_target",
+    "first_image",
 ]
 
 MOST_IMAGES: Final = 1 << 28
@@ -42,9 +46,11 @@ def as_batch(layout: Layout, labels: str) -> Layout:
     return Layout(sizes, strides, layout.offset)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class CropSources:
     """Images with axes C, H, W: their layouts from the lowest element, and where that element is.
+
+    A value that nothing changes; every call makes one, and a frozen dataclass would take twice as long.
 
     Volumes have the axes C, D, H, W; `axes` is the number of a window's axes, 2 or 3.
 
@@ -94,16 +100,15 @@ class CropSources:
     def of_batch(cls, batch: Operand, argument: str = "sources") -> CropSources:
         """The images of an operand with axes N, C, H, W, or its volumes: one layout, at even steps."""
         layout, itemsize = batch.layout, batch.element.itemsize
-        count, step = layout.sizes[0], layout.strides[0] * itemsize
-        axes = len(layout.sizes) - 2
+        sizes = layout.sizes
+        count, axes = sizes[0], len(sizes) - 2
         if not count:
-            return cls((), (), (batch,), is_batch=True, argument=argument, axes=axes)
+            return cls((), (), (batch,), True, argument, axes)  # noqa: FBT003 - names would cost a small call
         if count > MOST_IMAGES:
             raise LayoutError(f"{argument} has {count} images, more than there is memory to list them.")
-        image, lowest = _first_image(layout)
-        start = lowest * itemsize
-        places = EvenlyLocated(batch.buffer, start, step, count)
-        return cls((image,) * count, places, (batch,), is_batch=True, argument=argument, axes=axes)
+        image, lowest = first_image(layout)
+        places = EvenlyLocated(batch.buffer, lowest * itemsize, layout.strides[0] * itemsize, count)
+        return cls((image,) * count, places, (batch,), True, argument, axes)  # noqa: FBT003 - names would cost a small call
 
     def images(self) -> Sequence[Operand]:
         """Each image as a separate operand."""
@@ -116,6 +121,11 @@ class CropSources:
     def resized(self) -> Sequence[ResizeSource]:
         """What a resize reads of each image: its memory."""
         return self.places
+
+    @property
+    def surfaces(self) -> Sequence[FrameSurface | None] | None:
+        """The surface of each luma-chroma frame, None for other frames; or None where there are no frames."""
+        return None
 
     def repeated(self, count: int) -> CropSources:
         """The same images `count` times."""
@@ -190,13 +200,13 @@ class CropSources:
 
 
 @lru_cache(maxsize=256)
-def _first_image(batch: Layout) -> tuple[Layout, int]:
+def first_image(batch: Layout) -> tuple[Layout, int]:
     """The layout of a batch's first image from its lowest element, and the elements before that in the buffer."""
     image = batch.sliced(0)
     return image.shifted(-image.first_offset), image.first_offset
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class FrameSources(CropSources):
     """Frames of any sizes, and of formats with one sample depth; `operands` are all their planes.
 
@@ -247,6 +257,11 @@ class FrameSources(CropSources):
     def resized(self) -> Sequence[ResizeSource]:
         """Each luma-chroma frame, or the memory of an RGB or gray frame."""
         return [_source(frame) for frame in self.frames]
+
+    @property
+    def surfaces(self) -> Sequence[FrameSurface | None]:
+        """The surface of each luma-chroma frame, None for the others."""
+        return [frame.surface if frame.colours is None else None for frame in self.frames]
 
     def repeated(self, count: int) -> FrameSources:
         """The same frames `count` times."""
@@ -311,11 +326,13 @@ class FramesRequirement:
 
     required: tuple[FrameRequirement, ...]
     is_batch: bool
+    layouts: tuple[Layout, ...]
 
     @classmethod
-    def of(cls, frames: Sequence[FrameOperand], device: str, *, is_batch: bool) -> FramesRequirement:
+    def of(cls, sources: FrameSources, device: str, *, is_batch: bool) -> FramesRequirement:
         """What frames like these are, on a device."""
-        return cls(tuple(FrameRequirement.of(frame, device) for frame in frames), is_batch)
+        required = tuple(FrameRequirement.of(frame, device) for frame in sources.frames)
+        return cls(required, is_batch, tuple(sources.layouts))
 
     def check(self, frames: object) -> list[FrameOperand]:
         """The operands. Raises `LayoutError` for another number of frames, and `BindingError` for others."""
@@ -327,7 +344,79 @@ class FramesRequirement:
         pairs = enumerate(zip(self.required, frames, strict=True))
         return [required.check(f"frames[{number}]", frame) for number, (required, frame) in pairs]
 
+    def sources(self, frames: object) -> FrameSources:
+        """The frames as images; raises as `check`."""
+        checked = self.check(frames)
+        planes = [plane for frame in checked for plane in frame.planes]
+        return FrameSources(self.layouts, (), planes, is_batch=False, argument="frames", frames=checked)
+
     def located(self, frames: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
         """Each frame, or its memory, and all planes; raises as `check`."""
-        sources = FrameSources.of_frames(self.check(frames))
+        sources = self.sources(frames)
         return sources.resized, sources.operands
+
+    def images(self, frames: object) -> FrameSources:
+        """The frames of a list, or one frame in place of a list of one; raises as `check`."""
+        return self.sources(frames if isinstance(frames, Sequence) else [frames])
+
+
+@dataclass(frozen=True, slots=True)
+class ImagesRequirement:
+    """What images must be for a plan of their windows: as many, of one type, channels, and channel and column strides.
+
+    Heights, widths and row pitches may differ.
+    """
+
+    problem: CropProblem
+    device: str
+
+    def images(self, sources: object) -> CropSources:
+        """The images of a batch or of a list.
+
+        Raises `LayoutError` for objects with other axes and for another number of images, `BindingError` and
+        `ElementTypeError` for images of other types, strides and devices.
+        """
+        problem, images = self.problem, _images_of(sources)
+        count = problem.target.layout.sizes[0]
+        if len(images.places) != count:
+            raise LayoutError(f"sources are {len(images.places)} images; the plan is for {count}.")
+        images.check(problem.source_channels, problem.conversion.source, self.device, "the plan")
+        steps = source_steps(images.layouts)
+        if count and not problem.takes(steps):
+            raise BindingError(
+                f"sources have channel and column strides {steps}; the plan is for {problem.source_steps}."
+            )
+        return images
+
+
+def _images_of(sources: object) -> CropSources:
+    """The images of a batch or a list. Raises `LayoutError` for objects with other axes."""
+    if not isinstance(sources, Sequence):
+        if not has_operand(sources):
+            raise no_tensor(sources=sources)
+        batch = sources.operand
+        if batch.layout.ndim != 4:
+            raise LayoutError(f"sources has sizes {batch.layout.sizes}; a batch has the axes N, C, H, W.")
+        return CropSources.of_batch(batch)
+    if not sources:
+        raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
+    for number, source in enumerate(sources):
+        if not isinstance(getattr(source, "operand", None), Operand):
+            raise no_tensor(**{f"sources[{number}]": source})
+    images = [image.operand for image in sources]
+    for number, image in enumerate(images):
+        if image.layout.ndim != 3:
+            raise LayoutError(f"sources[{number}] has sizes {image.layout.sizes}; an image has the axes C, H, W.")
+    return CropSources.of_images(images)
+
+
+def checked_target(required: Requirement, images: CropSources, out: object) -> Operand:
+    """The operand of `out`, for a plan. Raises unless it meets the requirement and shares no memory with the images."""
+    if not has_operand(out):
+        raise no_tensor(out=out)
+    target = out.operand
+    required.check("out", target)
+    for name, operand in images.near(target).items():
+        if share_memory(operand, target):
+            raise BindingError(f"out shares memory with {name}.")
+    return target

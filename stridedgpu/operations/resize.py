@@ -4,45 +4,58 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import isfinite
 from numbers import Integral
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.interface import EvenlyLocated, ResizeSource
+from stridedgpu.devices.interface import Device, EvenlyLocated, Launch, ResizeSource
+from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.problems.crop_windows import source_steps
+from stridedgpu.problems.crop_windows import are_alike, source_steps
 from stridedgpu.problems.frame_problem import FrameSurface
-from stridedgpu.problems.resize_problem import Box, Place, ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.problems.resize_problem import Box, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.typing import ImageSize
+from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.constants import real
 from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.interpolation import PASSES, Interpolation, Passes, arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.memoized import interned
 from stridedgpu.values.strides import is_one_of
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .batches import batch_result, run_steps, steps_of
 from .channel_blocks import parse_order
-from .channel_mixing import run_steps, unmixed_step, write_mixed
-from .crops import batch_result, fill_bytes, flips_of, window_size
-from .images import MOST_IMAGES, CropSources, FrameSources, FramesRequirement, as_batch
+from .crops import fill_bytes, flips_of, window_size
+from .images import CropSources, FrameSources, FramesRequirement, as_batch, first_image
 from .options import MemoryOptions
-from .plans import HasOperand, Plan, PlanOperand, Requirement, has_operand, no_tensor
+from .plans import (
+    HasOperand,
+    Plan,
+    PlanOperand,
+    Requirement,
+    check_output_layout,
+    check_output_memory,
+    has_operand,
+    no_tensor,
+)
 
 __all__ = [
     "DEFAULT_PASSES",
     "PlannedResize",
     "ReadImages",
+    "ResizeOptions",
     "box_of",
     "checked_rule",
     "installed_passes",
@@ -54,7 +67,6 @@ __all__ = [
     "shorter_side",
     "side_resized",
     "warn_of_other_passes",
-    "whole_images_resized",
     "write_resized",
 ]
 
@@ -242,6 +254,230 @@ def _boxes_of(operand: Operand, sizes: Sequence[tuple[int, int]]) -> list[Box]:
     return [box_of(box, size, f"boxes[{number}]") for number, (box, size) in enumerate(zip(listed, sizes, strict=True))]
 
 
+class ResizeOptions(NamedTuple):
+    """What a resize or letterbox is asked for besides conversion and memory: a hashable value.
+
+    `labels` are the axes of the result, and `size` its height and width. `scale_up` is None where boxes fill the
+    result; of a letterbox it says whether smaller images are enlarged.
+    """
+
+    labels: str
+    size: tuple[int, int]
+    interpolation: object
+    passes: object
+    premultiply: bool = False
+    scale_up: bool | None = None
+    fill: object = 0
+    fill_name: str = "fill"
+
+    @property
+    def recur(self) -> bool:
+        """Whether these options may be the key of a cache: 0 and -0.0 are equal, too, and fill with other bits."""
+        return type(self.interpolation) is str and type(self.passes) in _WORDS and type(self.fill) is int
+
+    def rule(self, element: ElementType, channels: int) -> ResizeRule:
+        """The rule for images of a type. Raises what `checked_rule` raises."""
+        weighs = self.premultiply
+        return checked_rule(self.interpolation, self.passes, premultiply=weighs, element=element, channels=channels)
+
+    def window(self, image: Layout, box: Box | None, *, flip: bool = False) -> ResizeWindow:
+        """The window of a box, or of all, of an image with axes C, H, W."""
+        _, height, width = image.sizes
+        box = box or box_of(None, (height, width))
+        if self.scale_up is None:
+            return ResizeWindow(image, box, (0, 0, *self.size), flip)
+        return ResizeWindow(image, box, placement((height, width), self.size, scale_up=self.scale_up), flip)
+
+
+_WORDS: Final = (str, type(None))
+"""Types of a checked or missing word."""
+
+
+class _Resizing(NamedTuple):
+    """A resize of images whose memory is not known.
+
+    `shape` is the sizes and labels of the result, `fill` one element for each channel of an image, as bytes. `launches`
+    write the result in its memory on the images' device, with `room` between two of them; they are None for a result in
+    blocks of channels or on another device. `allocation` is that of a new result.
+    """
+
+    windows: Sequence[ResizeWindow]
+    rule: ResizeRule
+    fill: bytes
+    conversion: Conversion
+    shape: tuple[tuple[int, ...], Labels]
+    launches: tuple[Launch, ...] | None
+    room: AllocationSpec | None = None
+    allocation: AllocationSpec | None = None
+
+
+def resize_operands(
+    sources: CropSources,
+    options: ResizeOptions,
+    values: ConversionOptions,
+    memory: MemoryOptions,
+    *,
+    boxes: Sequence[Box] | None = None,
+    flips: Sequence[bool] | None = None,
+    out: Operand | None = None,
+    stream: object = None,
+) -> Operand:
+    """Resize a box of each image, by default all of it, into a batch: one source for each box."""
+    first, written = sources.operands[0], None if out is None else out.spec
+    here = first.buffer.device
+    device = CPU if here == "cpu" else device_named(here)
+    if out is not None:
+        memory.check_beside_out()
+        values = values if values.dtype is not None else values._replace(dtype=out.element)
+    if boxes is None and sources.is_batch and memory.device is None and options.recur:
+        whole, name, key = first.layout, first.element.name, settings()
+        resizing = _resizing_of_batch(whole.sizes, whole.strides, name, options, values, memory, written, device, key)
+    else:
+        element, channels = sources.element, sources.channels
+        windows = with_surfaces(_windows(sources.layouts, options, boxes, flips), sources)
+        resizing = _resizing(windows, element, channels, options, values, memory, written, device)
+    if resizing.launches is None:
+
+        def write(target: Operand, part: Conversion) -> None:
+            write_resized(sources, resizing.windows, resizing.rule, part, resizing.fill, target, stream)
+
+        return batch_result(sources, resizing.shape, resizing.conversion, memory, out, write, stream)
+    if resizing.allocation is not None:
+        target = resizing.allocation.allocate(device, stream)
+    else:
+        assert out is not None, "a result without memory of its own is in out"
+        check_output_memory(out, here, **sources.near(out))
+        target = out
+    if resizing.launches:
+        run_steps(resizing.launches, resizing.room, resizing.windows, sources.resized, target, stream)
+    return target
+
+
+def _windows(
+    layouts: Sequence[Layout], options: ResizeOptions, boxes: Sequence[Box | None] | None, flips: Sequence[bool] | None
+) -> Sequence[ResizeWindow]:
+    """The window of each box, or of each whole image."""
+    if boxes is None:
+        if are_alike(layouts):
+            return [options.window(layouts[0], None)] * len(layouts)
+        boxes = [None] * len(layouts)
+    mirrored = flips or [False] * len(boxes)
+    cut = zip(layouts, boxes, mirrored, strict=True)
+    return [options.window(layout, box, flip=flip) for layout, box, flip in cut]
+
+
+def with_surfaces(windows: Sequence[ResizeWindow], sources: CropSources) -> Sequence[ResizeWindow]:
+    """The windows, with the surface of each image that is a frame of luma and chroma."""
+    surfaces = sources.surfaces
+    if surfaces is None:
+        return windows
+    return [window._replace(surface=surface) for window, surface in zip(windows, surfaces, strict=True)]
+
+
+@cached_launches
+def _resizing_of_batch(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    element_name: str,
+    options: ResizeOptions,
+    values: ConversionOptions,
+    memory: MemoryOptions,
+    out: TensorSpec | None,
+    device: Device,
+    key: Hashable,  # noqa: ARG001 - of the cache: the settings
+) -> _Resizing:
+    """The resize of whole images of a batch with axes N, C, H, W; cached. Other boxes and lists seldom recur."""
+    image, _ = first_image(Layout(sizes, strides)) if sizes[0] else (Layout(sizes), 0)
+    windows = interned((options.window(image, None),) * sizes[0]) if sizes[0] else ()  # devices go by identity
+    return _resizing(windows, ELEMENT_TYPES[element_name], sizes[1], options, values, memory, out, device)
+
+
+def _resizing(
+    windows: Sequence[ResizeWindow],
+    element: ElementType,
+    channels: int,
+    options: ResizeOptions,
+    values: ConversionOptions,
+    memory: MemoryOptions,
+    out: TensorSpec | None,
+    device: Device,
+) -> _Resizing:
+    """The resize of windows of images with this type and as many channels, into new memory or `out`."""
+    rule, labels = options.rule(element, channels), options.labels
+    conversion = values.conversion(element, channels if "C" in labels else None, element)
+    fill = fill_bytes(options.fill, element, channels, options.fill_name)
+    extents = dict(zip("NCHW", (len(windows), conversion.output_channels(channels), *options.size), strict=True))
+    sizes = tuple(extents[axis] for axis in labels)
+    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
+    if order is not None and order.is_blocked and labels != "NCHW":
+        raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
+    shape = sizes, tuple(labels)
+    if memory.device is not None or (order is not None and order.multiple > 1):
+        return _Resizing(windows, rule, fill, conversion, shape, None)
+    allocation, target = None, out
+    if target is None:
+        allocation = memory.allocation(*shape, conversion.target)
+        target = allocation.spec
+    else:
+        check_output_layout(target.layout, target.element, sizes, conversion.target)
+    if not target.layout.element_count:
+        return _Resizing(windows, rule, fill, conversion, shape, (), None, allocation)
+    batch = target if labels == "NCHW" else replace(target, layout=as_batch(target.layout, labels))
+    problems, room = _steps(windows, rule, fill, _shared_window(windows), batch, conversion, device.name)
+    launches = tuple(device.launch_for(problem) for problem in problems)
+    return _Resizing(windows, rule, fill, conversion, shape, launches, room, allocation)
+
+
+def _shared_window(windows: Sequence[ResizeWindow]) -> ResizeWindow | None:
+    """The window of all images, a part of the plan; None if they differ.
+
+    It is None, too, for a single image whose box is not the whole image: random boxes never recur, and each would add
+    a plan to the cache.
+    """
+    if not windows or any(window != windows[0] for window in windows):
+        return None
+    (_, height, width), box = windows[0].layout.sizes, windows[0].box
+    return windows[0] if len(windows) > 1 or box == (0, 0, height, width) else None
+
+
+def _steps(
+    windows: Sequence[ResizeWindow],
+    rule: ResizeRule,
+    fill: bytes,
+    shared: ResizeWindow | None,
+    target: TensorSpec,
+    conversion: Conversion,
+    device: str,
+) -> tuple[tuple[Any, ...], AllocationSpec | None]:
+    """The problems that write the windows into a target with axes N, C, H, W, and the memory between two of them."""
+    strides = source_steps([window.layout for window in windows])
+    reads_frames = any(window.surface is not None for window in windows)
+    channels = len(fill) // conversion.source.itemsize
+
+    def problem(spec: TensorSpec, part: Conversion) -> ResizeProblem:
+        return ResizeProblem(spec, part, rule, channels, strides, fill, shared, reads_frames)
+
+    return steps_of(problem, target, conversion, device)
+
+
+def write_resized(
+    sources: CropSources,
+    windows: Sequence[ResizeWindow],
+    rule: ResizeRule,
+    conversion: Conversion,
+    fill: bytes,
+    target: Operand,
+    stream: object,
+) -> None:
+    """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments."""
+    if not target.layout.element_count:  # no channels, say
+        return
+    device, windows = device_named(target.buffer.device), with_surfaces(windows, sources)
+    problems, room = _steps(windows, rule, fill, _shared_window(windows), target.spec, conversion, device.name)
+    launches = tuple(device.launch_for(problem) for problem in problems)
+    run_steps(launches, room, windows, sources.resized, target, stream)
+
+
 def resized_boxes(
     sources: CropSources,
     boxes: object,
@@ -259,104 +495,15 @@ def resized_boxes(
 
     `rule` is the interpolation and the first pass.
     """
-    window = resized_size(size)
+    options = ResizeOptions("NCHW", resized_size(size), *rule, fill=fill)
     sources.check(sources.channels, sources.element, sources.device)
     listed = _box_operand(boxes)
     count = listed.layout.sizes[0] if listed.layout.sizes else 0
     if len(sources.layouts) == 1 != count:
         sources = sources.repeated(count)
-    sizes = [(layout.sizes[1], layout.sizes[2]) for layout in sources.layouts]
-    taken = _boxes_of(listed, sizes)
-    checked = checked_rule(*rule, premultiply=False, element=sources.element, channels=sources.channels)
-    windows = [
-        ResizeWindow(layout, box, (0, 0, *window), mirrored)
-        for layout, box, mirrored in zip(sources.layouts, taken, flips_of(flip, count), strict=True)
-    ]
-    return resize_operands(sources, windows, window, checked, values, memory, fill=fill, out=out, stream=stream)
-
-
-def write_resized(
-    sources: CropSources,
-    windows: Sequence[ResizeWindow],
-    rule: ResizeRule,
-    conversion: Conversion,
-    fill: bytes,
-    target: Operand,
-    stream: object,
-) -> None:
-    """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments.
-
-    A matrix mixes the channels of the resized batch, in a second step where the device does not mix windows.
-    """
-    if not target.layout.element_count:  # no channels, say
-        return
-    if conversion.matrix is not None and not device_named(target.buffer.device).mixes_windows:
-
-        def resized(unchanged: Conversion, unmixed: Operand) -> None:
-            write_resized(sources, windows, rule, unchanged, fill, unmixed, stream)
-
-        write_mixed(resized, conversion, target, stream)
-        return
-    read, reads_frames = sources.resized, False
-    if isinstance(sources, FrameSources):
-        windows = [
-            window._replace(surface=source.surface) if isinstance(source, FrameOperand) else window
-            for window, source in zip(windows, read, strict=True)
-        ]
-        reads_frames = any(window.surface is not None for window in windows)
-    steps = source_steps([window.layout for window in windows])
-    shared = _shared_window(windows)
-    channels = len(fill) // conversion.source.itemsize
-    problem = ResizeProblem(target.spec, conversion, rule, channels, steps, fill, shared, reads_frames)
-    device = device_named(target.buffer.device)
-    launch = device.launch_for(problem)
-    launch(windows, read, (target.buffer, target.start_bytes), stream)
-
-
-def _shared_window(windows: Sequence[ResizeWindow]) -> ResizeWindow | None:
-    """The window of all images, a part of the plan; None if they differ.
-
-    It is None, too, for a single image whose box is not the whole image: random boxes never recur, and each would add
-    a plan to the cache.
-    """
-    if not windows or any(window != windows[0] for window in windows):
-        return None
-    (_, height, width), box = windows[0].layout.sizes, windows[0].box
-    return windows[0] if len(windows) > 1 or box == (0, 0, height, width) else None
-
-
-def resize_operands(
-    sources: CropSources,
-    windows: Sequence[ResizeWindow],
-    size: tuple[int, int],
-    rule: ResizeRule,
-    values: ConversionOptions,
-    memory: MemoryOptions,
-    *,
-    labels: str = "NCHW",
-    fill: object = 0,
-    fill_name: str = "fill",
-    out: Operand | None = None,
-    stream: object = None,
-) -> Operand:
-    """Resize every window into a batch with the axes `labels`, from images of `size`; one source for each window."""
-    channel_count, element = sources.channels, sources.element
-    if out is not None:
-        memory.check_beside_out()
-        values = values if values.dtype is not None else values._replace(dtype=out.element)
-    conversion = values.conversion(element, channel_count if "C" in labels else None, element)
-    color = fill_bytes(fill, element, channel_count, fill_name)
-    channels = conversion.output_channels(channel_count)
-    extents = dict(zip("NCHW", (len(windows), channels, *size), strict=True))
-    sizes = tuple(extents[axis] for axis in labels)
-    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
-    if order is not None and order.is_blocked and labels != "NCHW":
-        raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
-
-    def write(target: Operand, part: Conversion) -> None:
-        write_resized(sources, windows, rule, part, color, target, stream)
-
-    return batch_result(sources, (sizes, tuple(labels)), conversion, memory, out, write, stream)
+    taken = _boxes_of(listed, [(layout.sizes[1], layout.sizes[2]) for layout in sources.layouts])
+    flips = flips_of(flip, count)
+    return resize_operands(sources, options, values, memory, boxes=taken, flips=flips, out=out, stream=stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,37 +531,29 @@ class ReadBatch:
 
 
 class ReadImages(NamedTuple):
-    """The images of a plan: their layouts and surfaces, type and channels, and what a run is given in their place.
-
-    `channels` is None for images without a channel axis.
-    """
+    """The images of a plan: their layouts and surfaces, type and channels, and the requirement on those of a call."""
 
     layouts: Sequence[Layout]
     surfaces: Sequence[FrameSurface | None]
     element: ElementType
-    channels: int | None
-    given: ReadBatch | FramesRequirement
+    channels: int
+    required: ReadBatch | FramesRequirement
 
     @classmethod
     def of_batch(cls, source: PlanOperand, labels: str, device: str) -> ReadImages:
         """The images of a tensor with the axes `labels`, or of a descriptor."""
-        batch = as_batch(source.spec.layout, labels)
-        layouts, first, itemsize = [], 0, source.spec.element.itemsize
-        if batch.sizes[0]:
-            image = batch.sliced(0)
-            first = image.first_offset
-            layouts = [image.shifted(-first)] * batch.sizes[0]
-        channels = batch.sizes[1] if "C" in labels else None
-        given = ReadBatch(source.required(device), len(layouts), first * itemsize, batch.strides[0] * itemsize)
-        return cls(layouts, [None] * len(layouts), source.spec.element, channels, given)
+        batch, itemsize = as_batch(source.spec.layout, labels), source.spec.element.itemsize
+        count = batch.sizes[0]
+        image, first = first_image(batch) if count else (batch, 0)
+        required = ReadBatch(source.required(device), count, first * itemsize, batch.strides[0] * itemsize)
+        return cls([image] * count, [None] * count, source.spec.element, batch.sizes[1], required)
 
     @classmethod
     def of_frames(cls, frames: Sequence[FrameOperand], device: str, *, is_batch: bool) -> ReadImages:
         """Frames of any sizes and formats. Raises what `FrameSources.of_frames` raises."""
         sources = FrameSources.of_frames(frames)
-        surfaces = [frame.surface if frame.colours is None else None for frame in frames]
-        required = FramesRequirement.of(frames, device, is_batch=is_batch)
-        return cls(sources.layouts, surfaces, sources.element, CHANNELS, required)
+        required = FramesRequirement.of(sources, device, is_batch=is_batch)
+        return cls(sources.layouts, sources.surfaces, sources.element, CHANNELS, required)
 
 
 class PlannedResize(Plan):
@@ -453,29 +592,26 @@ class PlannedResize(Plan):
         if any(share_memory(operand, target) for operand in operands):
             raise BindingError("out shares memory with src.")
         if windows:
-            run_steps(self.launches, room, (windows, places), target, stream)
+            run_steps(self.launches, room, windows, places, target, stream)
 
 
 def planned_resize(
     read: ReadImages,
     target: PlanOperand,
-    labels: str,
-    place: Callable[[tuple[int, int], tuple[int, int]], tuple[Box, Place]],
-    rule: ResizeRule,
+    box: Sequence[float] | None,
+    options: ResizeOptions,
     values: ConversionOptions,
     device: str,
-    fill: object = 0,
-    fill_name: str = "fill",
 ) -> PlannedResize:
-    """The plan of a resize into a target with the axes `labels`.
+    """The plan of a resize of one box of each image, by default all of it, into a target.
 
-    `place` is the box of an image, and where it goes, of the image's height and width and those of the target. Raises
-    `LayoutError` if the target does not fit.
+    Raises `LayoutError` if the target does not fit.
     """
+    labels, channels = options.labels, read.channels
+    rule = options.rule(read.element, channels)
     written = as_batch(target.spec.layout, labels)
-    channels = 1 if read.channels is None else read.channels
-    wanted_conversion = values.conversion(read.element, read.channels, target.spec.element)
-    wanted = len(read.layouts), wanted_conversion.output_channels(channels)
+    conversion = values.conversion(read.element, channels if "C" in labels else None, target.spec.element)
+    wanted = len(read.layouts), conversion.output_channels(channels)
     if written.sizes[:2] != wanted or 0 in written.sizes[2:]:
         raise LayoutError(
             f"dst has sizes {target.spec.layout.sizes}; this resize makes {wanted[0]} pictures of {wanted[1]} "
@@ -483,18 +619,16 @@ def planned_resize(
         )
     if written.has_overlap:
         raise LayoutError(f"dst repeats or overlaps its own elements: {target.spec.layout}.")
-    size = written.sizes[2], written.sizes[3]
     windows = tuple(
-        ResizeWindow(image, *place((image.sizes[1], image.sizes[2]), size), surface=surface)
+        options.window(image, box_of(box, (image.sizes[1], image.sizes[2])))._replace(surface=surface)
         for image, surface in zip(read.layouts, read.surfaces, strict=True)
     )
     shared = windows[0] if len(set(windows)) == 1 else None
-    fills = fill_bytes(fill, read.element, channels, fill_name)
-    room, spec, conversion, mixing = unmixed_step(replace(target.spec, layout=written), wanted_conversion, device)
-    steps, reads_frames = source_steps(read.layouts), any(window.surface is not None for window in windows)
-    problem = ResizeProblem(spec, conversion, rule, channels, steps, fills, shared, reads_frames)
-    sides = read.given, target.required(device, is_written=True)
-    return PlannedResize.of(device, (problem, *mixing), sides, (windows, room))
+    fill = fill_bytes(options.fill, read.element, channels, options.fill_name)
+    batch = replace(target.spec, layout=written)
+    problems, room = _steps(windows, rule, fill, shared, batch, conversion, device)
+    sides = read.required, target.required(device, is_written=True)
+    return PlannedResize.of(device, problems, sides, (windows, room))
 
 
 def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool) -> tuple[int, int, int, int]:
@@ -515,84 +649,3 @@ def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool
     inner = max(round(height * ratio), 1), max(round(width * ratio), 1)
     top, left = ((outer - size) / 2 for outer, size in zip(frame, inner, strict=True))
     return max(round(top - 0.1), 0), max(round(left - 0.1), 0), *inner
-
-
-_WORDS: Final = (str, type(None))
-"""Types of `layout` and `passes` that are part of a cache key."""
-
-
-def whole_images_resized(
-    source: Operand,
-    labels: str,
-    size: tuple[int, int],
-    rule: tuple[object, object],
-    values: ConversionOptions,
-    memory: MemoryOptions,
-    *,
-    premultiply: bool,
-    stream: object,
-) -> Operand | None:
-    """The images of a tensor with the axes `labels`, resized to `size` in new memory on their device.
-
-    `rule` is the interpolation and the first pass. The result is None for options that are not cached: an exact layout,
-    an order that fills channels up, another device, a matrix, and an empty batch.
-    """
-    interpolation, passes = rule
-    layout, row_pitch_bytes, alignment, there = memory
-    plain = row_pitch_bytes is None and alignment is None and there is None and values.matrix is None
-    words = type(interpolation) is str and type(passes) in _WORDS
-    if not plain or not words or type(layout) not in _WORDS:
-        return None
-    here = source.buffer.device
-    device = CPU if here == "cpu" else device_named(here)
-    read = source.layout
-    key = read.sizes, read.strides, source.element.name, labels, size, interpolation, passes, premultiply
-    planned = _planned_whole(*key, values, layout, here)
-    if planned is None:
-        return None
-    allocation, plan = planned
-    target = allocation.allocate(device, stream)
-    (images, _), (windows, _) = plan.sides, plan.options
-    problem = plan.plan.problem
-    assert isinstance(problem, ResizeProblem), "plans of resizes have no other"
-    launch = device.launch_for(problem)
-    launch(windows, images.places_in(source), (target.buffer, target.start_bytes), stream)
-    return target
-
-
-@lru_cache(maxsize=512, typed=True)
-def _planned_whole(
-    sizes: tuple[int, ...],
-    strides: tuple[int, ...],
-    element_name: str,
-    labels: str,
-    size: tuple[int, int],
-    interpolation: str,
-    passes: str | None,
-    premultiply: bool,
-    values: ConversionOptions,
-    layout: str | None,
-    device: str,
-) -> tuple[AllocationSpec, PlannedResize] | None:
-    """The memory of a result and the plan; None for an order that fills channels up and an empty batch."""
-    element, whole = ELEMENT_TYPES[element_name], Layout(sizes, strides)
-    count, channel_count, height, width = as_batch(whole, labels).sizes
-    if not count or count > MOST_IMAGES or (layout is not None and parse_order(layout).multiple != 1):
-        return None
-    rule = checked_rule(interpolation, passes, premultiply=premultiply, element=element, channels=channel_count)
-    box = box_of(None, (height, width))
-    conversion = values.conversion(element, channel_count if "C" in labels else None, element)
-    extents = dict(zip("NCHW", (count, conversion.output_channels(channel_count), *size), strict=True))
-    wanted = tuple(extents[axis] for axis in labels)
-    allocation = MemoryOptions(layout).allocation(wanted, tuple(labels), conversion.target)
-    source = PlanOperand(TensorSpec.of(whole.shifted(-whole.first_offset), element, base_alignment=element.itemsize))
-    plan = planned_resize(
-        ReadImages.of_batch(source, labels, device),
-        PlanOperand(allocation.spec),
-        labels,
-        lambda _, pixels: (box, (0, 0, *pixels)),
-        rule,
-        values,
-        device,
-    )
-    return allocation, plan

@@ -48,7 +48,7 @@ def test_the_second_call_plans_nothing(monkeypatch):
     planned = []
     plain = resize.checked_rule
     monkeypatch.setattr(resize, "checked_rule", lambda *args, **named: planned.append(args) or plain(*args, **named))
-    resize._planned_whole.cache_clear()
+    resize._resizing_of_batch.cache_clear()
     pictures = [sg.full((3, 19, 23), value, "uint8", dims="CHW") for value in range(3)]
     for picture in pictures:
         sg.resize(picture, (7, 5), layout="HWC")
