@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 
@@ -50,7 +50,7 @@ _LIBRARY: Final = library.Library("stridedgpu", "DEF")
 _WHERE: Final = frozenset(("column", "row_pitch_bytes", "alignment", "device", "output"))
 """The fields of a step that say where images come from and where results lie, which PyTorch decides."""
 
-Images = torch.Tensor | Sequence[torch.Tensor]
+Images: TypeAlias = "torch.Tensor | Sequence[torch.Tensor]"
 
 
 def declared(step: Preprocess[Any]) -> str:
