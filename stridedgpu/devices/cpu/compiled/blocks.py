@@ -96,9 +96,9 @@ class Blocks:
         loads = self._accesses(code, [digit.source for digit in self.digits], reads)
         stores = self._accesses(code, [digit.target for digit in self.digits], writes)
         a_step, b_step = self.digits[0].size, self.digits[1].size
-        with grid.items(a_step, b_step) as item, grid.steps(item.a, a_step) as a:
+        with grid.items(a_step, b_step) as item, code.steps(*item.a, a_step) as a:
             row = grid.addresses(grid.a, a, item.source, item.target)
-            with grid.steps(item.b, b_step) as b:
+            with code.steps(*item.b, b_step) as b:
                 source, target = grid.addresses(grid.b, b, *row)
                 vectors = [self._loaded(code, code.at(source, load.offset), load.words) for load in loads]
                 wanted = [store.words for store in stores]

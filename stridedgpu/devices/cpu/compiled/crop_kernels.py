@@ -127,7 +127,7 @@ class BorderedRows:
                 with code.loop(0, behind, self.fill_lanes) as b:
                     code.store(fill, code.at(row, _larger(code, code.binary("sub", last, b), constant(0))), 1)
                 source, middle = code.at(item.source, code.multiply(a, grid.a.source)), code.at(row, before)
-                with grid.steps(item.b, self.lanes) as b:
+                with code.steps(*item.b, self.lanes) as b:
                     here = code.at(source, b)
                     code.store(code.load(vector_type(self.lanes, "i8"), here, 1), code.at(middle, b), 1)
         return code.text(name)

@@ -89,8 +89,7 @@ class GatherElements:
         with items_of(code, index, [blocks], (_ELEMENTS_FIELDS, self.rank), scatters=self.scatters) as item:
             (number,), (dense, indexed, indices) = item
             axis = _Axis(size, code.cast("trunc", stride, "i32"))
-            start = code.multiply(number, block)
-            end = code.smaller(code.add(start, block), total)
+            start, end = code.block(number, block, total)
             whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
             with steps.over(start, whole) as (at, base):
                 first = code.at(indices, code.multiply(at, nbytes))
@@ -158,14 +157,8 @@ class GatherLongRows:
         )
         step, along = constant(run) if self.adjacent else stride, run if self.columns else 0
         with items_of(code, index, [blocks, parts], (_ROWS_FIELDS, self.rank)) as ((b, a), sides):
-            start, first = code.multiply(b, block), code.multiply(a, many)
-            end = code.smaller(code.add(start, block), width)
-            latest = code.add(end, -self.lanes)
-            with (
-                code.loop(first, code.smaller(code.add(first, many), rows)) as row,
-                code.loop(code.smaller(start, latest), end, self.lanes) as place,
-            ):
-                at = code.smaller(place, latest)
+            columns = code.block(b, block, width)
+            with code.loop(*code.block(a, many, rows)) as row, code.steps(*columns, self.lanes) as at:
                 dense, indexed, indices = (
                     code.at(code.at(side, code.multiply(row, pitch)), code.multiply(at, each))
                     for side, pitch, each in zip(sides, pitches, (run, along, nbytes), strict=True)

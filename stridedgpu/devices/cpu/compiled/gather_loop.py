@@ -86,11 +86,6 @@ class _Loop:
         size, *strides, block, blocks = (code.parameter(first + field) for field in range(_A - _B))
         return cls(size, strides, block, blocks)
 
-    def block_of(self, code: Code, number: Value) -> _Block:
-        """The block with the given number."""
-        start = code.multiply(number, self.block)
-        return start, code.smaller(code.add(start, self.block), self.size)
-
     def along(self, code: Code, sides: _Sides, steps: Value) -> _Sides:
         """The addresses some steps further."""
         return [code.at(side, code.multiply(steps, stride)) for side, stride in zip(sides, self.strides, strict=True)]
@@ -173,7 +168,10 @@ class _Body:
             # The last block of a long run overlaps the one before it, so that all have the same length.
             offset = code.smaller(code.multiply(part, self._run_block), code.binary("sub", self._run, self._run_block))
             sides = code.at(dense, offset), code.at(indexed, offset), index
-            yield sides, self.m.block_of(code, m), self.b.block_of(code, b), self.a.block_of(code, a)
+            m_block, b_block, a_block = (
+                code.block(number, loop.block, loop.size) for loop, number in ((self.m, m), (self.b, b), (self.a, a))
+            )
+            yield sides, m_block, b_block, a_block
 
     @contextmanager
     def chunks(self, block: _Block) -> Iterator[_Block]:
@@ -186,9 +184,7 @@ class _Body:
         """Store the offset of every step of a chunk on the stack, including the stride of `b` itself."""
         code, kernel = self._code, self._kernel
         (start, end), lanes = chunk, kernel.lanes
-        latest = code.add(end, -lanes)
-        with code.loop(start, end, lanes) as step:
-            at = code.smaller(step, latest)
+        with code.steps(start, end, lanes) as at:
             total = code.add(self._along, code.splat(code.multiply(at, self.b.strides[1]), lanes))
             first = code.at(sides[2], code.multiply(at, self._stride))
             # Indices are read in bursts, one chunk at a time, which defeats the hardware prefetcher.
@@ -243,9 +239,7 @@ class _Body:
         if not kernel.long:
             self._copy_step(source, target, streaming=streaming)
             return
-        latest = code.add(self._run_block, -kernel.run)
-        with code.loop(0, self._run_block, kernel.run) as step:
-            at = code.smaller(step, latest)
+        with code.steps(0, self._run_block, kernel.run) as at:
             self._copy_step(code.at(source, at), code.at(target, at), streaming=streaming)
 
     def _copy_step(self, source: Value, target: Value, *, streaming: bool) -> None:

@@ -93,17 +93,14 @@ class RowsInRegisters:
         groups = code.add(code.binary("udiv", code.add(last, code.add(step, -1)), step), 1)
         with items_of(code, index, [blocks, parts], (_FIELDS, self.rank)) as ((b, a), (*sides, indices)):
             sides.append(indices if resolve is None else resolve(indices, count))
-            start, first = code.multiply(b, block), code.multiply(a, many)
-            end = code.smaller(code.add(start, block), count)
-            latest = code.add(end, -self.lanes)
-            with code.loop(first, code.smaller(code.add(first, many), groups)) as group:
+            elements_of_item = code.block(b, block, count)
+            with code.loop(*code.block(a, many, groups)) as group:
                 row = code.smaller(code.multiply(group, step), last)
                 dense, indexed, numbers_of_row = (
                     code.at(side, code.multiply(row, stride)) for side, stride in zip(sides, strides, strict=True)
                 )
                 table = self._table(code, indexed, inside)
-                with code.loop(start, end, self.lanes) as place:
-                    at = code.smaller(place, latest)
+                with code.steps(*elements_of_item, self.lanes) as at:
                     if self.repeated:
                         known = code.at(numbers_of_row, code.multiply(at, self.position_bytes))
                         positions = code.load(vector_type(self.lanes, f"i{8 * self.position_bytes}"), known, 1)
@@ -132,9 +129,7 @@ class RowsInRegisters:
                 column = code.binary("udiv", code.binary("urem", place, width), self.parts)
                 number = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(column, nbytes)), 1)
                 code.store(number, code.at(numbers, code.multiply(place, nbytes)), 1)
-            latest = code.add(count, -self.lanes)
-            with code.loop(0, count, self.lanes) as place:
-                at = code.smaller(place, latest)
+            with code.steps(0, count, self.lanes) as at:
                 positions = self._positions(code, numbers, at, size)
                 code.store(positions, code.at(known, code.multiply(at, self.position_bytes)), 1)
             return known

@@ -82,7 +82,9 @@ class IndexCheck:
             for place, (_, step, ids) in zip(places, outer, strict=True):
                 address = code.at(address, code.multiply(place, step))
                 first = code.add(first, code.multiply(place, ids))
-            (a_start, a_end), (start, end) = _block(code, a_place, a), _block(code, b_place, b)
+            (a_start, a_end), (start, end) = (
+                code.block(number, loop[3], loop[0]) for number, loop in ((a_place, a), (b_place, b))
+            )
             latest = code.add(end, -lanes)
             steps = code.binary("udiv", code.add(code.binary("sub", end, start), lanes - 1), lanes)
             rows = code.binary("sub", a_end, a_start)
@@ -144,13 +146,6 @@ class IndexCheck:
                 bits = code.binary("shl", bits, code.binary("sub", constant(_WORD * end), size))
             count = code.add(count, code.call("llvm.ctpop.i64", "i64", bits))
         return count
-
-
-def _block(code: Code, place: Value, loop: list[Value]) -> tuple[Value, Value]:
-    """The first position of a loop's block, and the one behind its last."""
-    size, _, _, block, _ = loop
-    start = code.multiply(place, block)
-    return start, code.smaller(code.add(start, block), size)
 
 
 @dataclass(frozen=True, slots=True)

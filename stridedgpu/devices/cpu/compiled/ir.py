@@ -234,6 +234,11 @@ class Code:
         """The smaller of two indices."""
         return self.select(self.compare("icmp slt", left, right), left, right)
 
+    def block(self, number: Value, length: Value, size: Value) -> tuple[Value, Value]:
+        """The first index of the block with a number, of blocks of some length, and the index behind its last one."""
+        start = self.multiply(number, length)
+        return start, self.smaller(self.add(start, length), size)
+
     def at(self, base: Value, nbytes: Value | int) -> Value:
         """The address `nbytes` after `base`."""
         offset = constant(nbytes) if isinstance(nbytes, int) else nbytes

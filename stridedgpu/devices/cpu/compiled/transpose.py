@@ -55,7 +55,7 @@ class Transpose:
         """The LLVM module."""
         code, elements, columns = Code(), self.elements, self.columns
         grid = Grid(code, elements, self.rank)
-        with grid.items(columns, self.rows) as item, grid.steps(item.b, self.rows) as b:
+        with grid.items(columns, self.rows) as item, code.steps(*item.b, self.rows) as b:
             affines = [grid.affine(item.place, self.rows, along=False)] * columns
             if elements.constants == Constants.B:
                 of_lines, all_lines = grid.affine(b, self.rows, along=True), range(self.rows)
@@ -89,7 +89,7 @@ class Transpose:
         """Move a strip, whose source `lines` begin at these addresses, and its target lines at `target`."""
         elements, columns = self.elements, self.columns
         type_ = vector_type(columns, elements.source_type)
-        with grid.steps(item.a, columns) as a:
+        with code.steps(*item.a, columns) as a:
             if elements.constants == Constants.A:
                 along = grid.affine(a, columns, along=True)
                 affines = [along.shuffled(code, [*range(columns)] * (self.rows // columns))] * columns

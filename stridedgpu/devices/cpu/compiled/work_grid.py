@@ -192,15 +192,8 @@ class Grid:
     def _block(self, place: Value, axis: Axis, step: int) -> tuple[Value, Value]:
         """The block of an axis with the given number."""
         code = self._code
-        index = code.multiply(place, axis.block)
-        end = code.smaller(code.add(index, axis.block), axis.size)
+        index, end = code.block(place, axis.block, axis.size)
         return code.smaller(index, code.add(axis.size, -step)), end
-
-    @contextmanager
-    def steps(self, block: tuple[Value, Value], step: int) -> Iterator[Value]:
-        """The places of a block's vectors; the last one is moved back to end with the block."""
-        with self._code.steps(*block, step) as place:
-            yield place
 
     @contextmanager
     def places(
@@ -213,7 +206,7 @@ class Grid:
         allowed if no other vector of the block writes to the same lines; otherwise they would be read again.
         """
         if start is None:
-            with self.steps(block, step) as place:
+            with self._code.steps(*block, step) as place:
                 yield place, None
             return
         code = self._code
