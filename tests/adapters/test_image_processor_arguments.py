@@ -104,6 +104,8 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         ("Qwen2VLImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
         ("Qwen2VLImageProcessor", {"do_resize": False}, "no whole number of patches"),
         ("Siglip2ImageProcessor", {"do_resize": False}, "no whole number of patches"),
+        ("Glm4vImageProcessor", {"size": 100}, "of another kind"),
+        ("GotOcr2ImageProcessor", {"crop_to_patches": True, "do_resize": False}, "needs do_resize=True and a size"),
         ("Idefics2ImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
         ("Idefics2ImageProcessor", {"do_rescale": False, "do_normalize": False}, "do_pad=True of bytes"),
         ("LlavaNextImageProcessor", {"image_grid_pinpoints": []}, "for which no resolution keeps any"),
@@ -160,6 +162,17 @@ def test_results_have_attributes_and_are_written_once():
     assert not np.array_equal(others, kept)
     with pytest.raises(AttributeError, match="there are pixel_values"):
         _ = clip(photos).pixels
+
+
+def test_lists_of_images_of_one_size_are_one_tensor():
+    nested = processor("Idefics2ImageProcessor", size={"height": 20, "width": 24}, do_pad=False)
+    photos = images((30, 40), (50, 31), (33, 32), (40, 44))
+    lists = nested([photos[:2], photos[2:]])["pixel_values"]
+    stacked = nested([photos[:2], photos[2:]], return_tensors="np")["pixel_values"]
+    assert stacked.shape == (2, 2, 3, 20, 24)
+    assert all(np.array_equal(stacked[row][place], lists[row][place]) for row in (0, 1) for place in (0, 1))
+    with pytest.raises(sg.LayoutError, match=r"pixel_values has lists of \[1, 2\] images, which are no tensor"):
+        nested([photos[:2], photos[2:3]], return_tensors="np")
 
 
 def test_images_on_another_device_give_tensors_there():

@@ -23,6 +23,7 @@ OPTIONS = {
         "pan_and_scan_max_num_crops": 3,
         "pan_and_scan_min_ratio_to_activate": 1.2,
     },
+    "GotOcr2ImageProcessor": {"crop_to_patches": True, "size": {"height": 60, "width": 64}},
     "Idefics2ImageProcessor": {"do_image_splitting": True, "size": {"shortest_edge": 60, "longest_edge": 90}},
     "SamImageProcessor": {"size": {"longest_edge": 200}, "pad_size": {"height": 210, "width": 200}},
     "DetrImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
@@ -34,12 +35,16 @@ SIZES = [(90, 160, 3), (70, 75, 3)]
 IMAGES = [np.random.default_rng(number).integers(0, 256, size, np.uint8) for number, size in enumerate(SIZES)]
 """Two images whose resizes have the same pixels by either order of Pillow's passes."""
 
+TRANSPARENT = np.random.default_rng(2).integers(0, 256, (80, 90, 4), np.uint8)
+"""One more for the processors that make RGB of it."""
+
 
 def digest(name: str, backend: str) -> str:
     """A digest of a processor's keys, shapes, types and bits."""
     processor = sg.image_processor({"image_processor_type": name, **OPTIONS.get(name, {})}, backend=backend)
     found = hashlib.sha256()
-    for key, value in processor(IMAGES, return_tensors="np").items():
+    converts = KINDS[name].defaults["do_convert_rgb"]
+    for key, value in processor(IMAGES + [TRANSPARENT] * bool(converts), return_tensors="np").items():
         found.update(f"{key} {value.dtype.str} {value.shape}".encode())
         found.update(np.ascontiguousarray(value).tobytes())
     return found.hexdigest()[:24]

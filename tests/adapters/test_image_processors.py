@@ -78,6 +78,16 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"max_num_patches": 64},
         {"patch_size": 14, "max_num_patches": 729, "do_normalize": False},
     ],
+    "Glm4vImageProcessor": [
+        {"size": {"shortest_edge": 28 * 28 * 400, "longest_edge": 28 * 28 * 500}},
+        {"size": {"shortest_edge": 28 * 28 * 4, "longest_edge": 28 * 28 * 60}, "temporal_patch_size": 3},
+        {"patch_size": 32},
+    ],
+    "GotOcr2ImageProcessor": [
+        {"crop_to_patches": True, "size": {"height": 60, "width": 80}},
+        {"crop_to_patches": True, "size": 90, "min_patches": 3, "max_patches": 6},
+        {"do_resize": False},
+    ],
     "LlavaNextImageProcessor": [
         {"size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}},
         {"size": {"height": 60, "width": 60}, "crop_size": 60, "image_grid_pinpoints": [[60, 120], [150, 60]]},

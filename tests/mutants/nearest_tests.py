@@ -112,12 +112,12 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         "operations/*",
         ("operations/test_refusals.py", "operations/test_relayout_plan.py", "operations/test_transfer.py"),
     ),
-    # steps and loaders
     # adapters
     (
         "adapters/image_processors/*",
         ("adapters/test_image_processor_arguments.py", "adapters/test_image_processor_digests.py"),
     ),
+    # steps and loaders
     ("preprocess/*", ("preprocess/test_{module}.py", "preprocess/test_outcomes.py")),
     ("preprocess/[dlps]*.py", ("interface/test_error_texts.py", "interface/test_signatures.py")),
     ("preprocess/decoding.py", ("commands/test_command_line.py",)),

@@ -22,11 +22,24 @@ __all__ = ["BACKENDS", "KINDS", "Declared", "Kind", "declared_by"]
 
 BACKENDS: Final[tuple[Backend, ...]] = ("torchvision", "pil")
 
-Form = Literal["images", "detection", "segmentation", "sizes", "patches", "packed_patches", "tiles", "crops", "nested"]
+Form = Literal[
+    "images", "detection", "segmentation", "sizes", "patches", "packed_patches", "tiles", "grid", "crops", "nested"
+]
 """What a processor returns; `outputs.py` has a function for each."""
 
 Resizes = Literal[
-    "size", "crop_pct", "convnext", "levit", "dpt", "detection", "longest_edge", "tokens", "pixels", "patches", "within"
+    "size",
+    "crop_pct",
+    "convnext",
+    "levit",
+    "dpt",
+    "detection",
+    "longest_edge",
+    "tokens",
+    "pixels",
+    "volume",
+    "patches",
+    "within",
 ]
 """The rule of the new size; `windows.py` computes each."""
 
@@ -111,6 +124,20 @@ _SEGMENTATION: Final = _kind(
     resizes="detection",
     form="segmentation",
     crops=False,
+)
+
+_VOLUME: Final = _kind(
+    _CLIP,
+    {"shortest_edge": 112 * 112, "longest_edge": 28 * 28 * 15000},
+    default_to_square=False,
+    do_convert_rgb=True,
+    patch_size=14,
+    temporal_patch_size=2,
+    merge_size=2,
+    resizes="volume",
+    form="patches",
+    crops=False,
+    pads=False,
 )
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -245,6 +272,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         crops=False,
         pads=False,
     ),
+    "Glm4vImageProcessor": _VOLUME,
     "Siglip2ImageProcessor": _kind(
         _HALF,
         None,
@@ -266,6 +294,17 @@ KINDS: Final[Mapping[str, Kind]] = {
         do_pad=True,
         image_grid_pinpoints=((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
         form="tiles",
+    ),
+    "GotOcr2ImageProcessor": _kind(
+        _CLIP,
+        _square(384),
+        do_convert_rgb=True,
+        crop_to_patches=False,
+        min_patches=1,
+        max_patches=12,
+        form="grid",
+        crops=False,
+        pads=False,
     ),
     "Idefics2ImageProcessor": _kind(
         _HALF,

@@ -24,7 +24,16 @@ from .arithmetic import Backend
 from .declaration import Declared, Form
 from .rendering import Renderer, resize_rule
 from .sizes import Size
-from .windows import convnext_window, crop_places, middle_place, middle_window, new_size, placed, size_named
+from .windows import (
+    convnext_window,
+    crop_places,
+    grid_places,
+    middle_place,
+    middle_window,
+    new_size,
+    placed,
+    size_named,
+)
 
 __all__ = ["Job", "Listed", "Moved", "results"]
 
@@ -331,6 +340,26 @@ def _nested(layout: Layout, inner: int) -> Layout:
     return Layout((count // inner, inner, *rest), (step * inner, step, *steps), layout.offset)
 
 
+def _grid(job: Job, images: Images) -> Results:
+    """InternVL and GOT-OCR 2: with `crop_to_patches` the tiles of each image, and the whole behind several of them."""
+    flat, values = _flat(images), job.values
+    rows, places, counts = [], [], []
+    for image, size in zip(flat, _sizes_of(flat), strict=True):
+        tiles: list[Placement] = []
+        whole = job.placed(size)
+        if values["crop_to_patches"]:
+            named = size_named("size", values["size"], is_square=bool(values["default_to_square"]))
+            if set(named) != {"height", "width"} or not values["do_resize"]:
+                raise LayoutError("crop_to_patches=True needs do_resize=True and a size of height and width.")
+            grid = sizes.tile_grid(size, whole.size, values["min_patches"], values["max_patches"])
+            tiles = grid_places(size, grid, whole.size)
+        found = [*tiles, whole] if len(tiles) != 1 else tiles
+        rows += [image] * len(found)
+        places += found
+        counts.append(len(found))
+    return {"pixel_values": _batched(job, rows, places), "num_patches": counts}
+
+
 def _crops(job: Job, images: Images) -> Results:
     """Gemma 3: each image, with `do_pan_and_scan` the crops of long ones behind it, and how many these are."""
     values, flat = job.values, _flat(images)
@@ -414,6 +443,7 @@ _FORMS: Final[Mapping[Form, Callable[[Job, Images], Results]]] = {
     "patches": _patches,
     "packed_patches": _packed_patches,
     "tiles": _tiles,
+    "grid": _grid,
     "crops": _crops,
     "nested": _nested_images,
 }

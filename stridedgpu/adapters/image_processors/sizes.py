@@ -24,7 +24,9 @@ __all__ = [
     "scan_crops",
     "shortest_edge",
     "splittable",
+    "tile_grid",
     "tokens_limited",
+    "volume_limited",
     "within",
 ]
 
@@ -110,10 +112,7 @@ def pixels_limited(size: Size, factor: int, least: int, most: int) -> Size:
     (476, 644)
     """
     height, width = size
-    if max(size) / min(size) > 200:
-        raise LayoutError(
-            f"An image has {height} x {width} pixels; the longer side may be at most 200 times the shorter one."
-        )
+    _check_shape(size)
     rows, columns = round(height / factor) * factor, round(width / factor) * factor
     if rows * columns > most:
         shrink = sqrt((height * width) / most)
@@ -123,6 +122,31 @@ def pixels_limited(size: Size, factor: int, least: int, most: int) -> Size:
         grow = sqrt(least / (height * width))
         rows, columns = ceil(height * grow / factor) * factor, ceil(width * grow / factor) * factor
     return rows, columns
+
+
+def volume_limited(size: Size, factor: int, times: int, least: int, most: int) -> Size:
+    """Sides of whole factors of a still that counts `times` over, `least` to `most` pixels in all, as in GLM-4V."""
+    height, width = size
+    if min(size) < factor:
+        scale = max(factor / height, factor / width)
+        height, width = int(height * scale), int(width * scale)
+    _check_shape((height, width))
+    rows, columns = round(height / factor) * factor, round(width / factor) * factor
+    if times * rows * columns > most:
+        shrink = sqrt((times * height * width) / most)
+        rows = max(factor, floor(height / shrink / factor) * factor)
+        columns = max(factor, floor(width / shrink / factor) * factor)
+    elif times * rows * columns < least:
+        grow = sqrt(least / (times * height * width))
+        rows, columns = ceil(height * grow / factor) * factor, ceil(width * grow / factor) * factor
+    return rows, columns
+
+
+def _check_shape(size: Size) -> None:
+    if max(size) / min(size) > 200:
+        raise LayoutError(
+            f"An image has {size[0]} x {size[1]} pixels; the longer side may be at most 200 times the shorter one."
+        )
 
 
 def patches_limited(size: Size, patch: int, most: int) -> Size:
@@ -175,6 +199,24 @@ def splittable(size: Size, resolution: Size) -> Size:
     if across < down:
         return min(ceil(height * across), resolution[0]), resolution[1]
     return resolution[0], min(ceil(width * down), resolution[1])
+
+
+def tile_grid(size: Size, tile: Size, least: int, most: int) -> tuple[int, int]:
+    """Rows and columns of the grid of `least` to `most` tiles whose shape is nearest to an image's, as in InternVL.
+
+    Of grids that are equally near, more tiles are taken while these have less than twice the image's pixels.
+    """
+    height, width = size
+    grids = [(rows, columns) for columns in range(1, most + 1) for rows in range(1, most + 1)]
+    fitting = sorted((grid for grid in grids if least <= grid[0] * grid[1] <= most), key=lambda grid: grid[0] * grid[1])
+    nearest, best = float("inf"), (1, 1)
+    for rows, columns in fitting:
+        difference = abs(width / height - columns / rows)
+        if difference < nearest:
+            nearest, best = difference, (rows, columns)
+        elif difference == nearest and width * height > 0.5 * tile[0] * tile[1] * columns * rows:
+            best = rows, columns
+    return best
 
 
 def scan_crops(size: Size, least: int, most: int, ratio: float) -> list[tuple[int, int, int, int]]:

@@ -19,7 +19,7 @@ from .arithmetic import Backend
 from .declaration import Resizes
 from .sizes import Size
 
-__all__ = ["crop_places", "middle_place", "middle_window", "new_size", "placed", "size_named"]
+__all__ = ["crop_places", "grid_places", "middle_place", "middle_window", "new_size", "placed", "size_named"]
 
 _SIZES: Final = (
     {"height", "width"},
@@ -89,6 +89,17 @@ def crop_places(size: Size, crops: list[tuple[int, int, int, int]], resized: Cal
         box = (float(top), float(left), float(top + height), float(left + width))
         found.append(Placement(size, box, (0, 0, *made), made))
     return found
+
+
+def grid_places(size: Size, grid: tuple[int, int], tile: Size) -> list[Placement]:
+    """An image that fills a grid of tiles, tile by tile, row by row."""
+    (rows, columns), (height, width) = grid, tile
+    whole = (0.0, 0.0, float(size[0]), float(size[1]))
+    return [
+        Placement(size, whole, (-row * height, -column * width, rows * height, columns * width), tile)
+        for row in range(rows)
+        for column in range(columns)
+    ]
 
 
 def middle_place(size: Size, resolution: Size) -> Placement:
@@ -218,6 +229,15 @@ def _pixels(values: Values, size: Size) -> Size:
     return sizes.pixels_limited(size, factor, wanted["shortest_edge"], wanted["longest_edge"])
 
 
+def _volume(values: Values, size: Size) -> Size:
+    wanted = _wanted(values)
+    if set(wanted) != {"shortest_edge", "longest_edge"}:
+        raise _other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
+    factor = values["patch_size"] * values["merge_size"]
+    least, most = wanted["shortest_edge"], wanted["longest_edge"]
+    return sizes.volume_limited(size, factor, values["temporal_patch_size"], least, most)
+
+
 def _within(values: Values, size: Size) -> Size:
     wanted = _wanted(values)
     if set(wanted) == {"shortest_edge", "longest_edge"}:
@@ -237,6 +257,7 @@ _RULES: Final[Mapping[Resizes, Callable[[Values, Size], Size]]] = {
     "longest_edge": _longest,
     "tokens": _tokens,
     "pixels": _pixels,
+    "volume": _volume,
     "patches": lambda values, size: sizes.patches_limited(size, values["patch_size"], values["max_num_patches"]),
     "within": _within,
 }
