@@ -211,7 +211,7 @@ def normalisation(
     if {len(means), len(deviations)} - {1, count}:
         raise LayoutError(f"mean has {len(means)} values and std has {len(deviations)}; give one, or one a channel.")
     means, deviations = (values * (count // len(values)) for values in (means, deviations))
-    largest = 2 ** (8 * source.itemsize - (source.kind == "i")) - 1 if source.is_integer else 1
+    largest = source.limits[1] if source.is_integer else 1
     most = 1.0 / factor if factor is not None else largest if maximum is None else maximum
     if most > 1 and max(means) > 1:
         raise LayoutError(

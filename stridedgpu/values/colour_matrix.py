@@ -109,7 +109,7 @@ def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> Col
     >>> colour_matrix("bt709", PIXEL_FORMATS["nv12"], full_range=True).luma == 1 << 20
     True
     """
-    most = 2 ** (8 * samples.element.itemsize) - 1
+    most = samples.element.limits[1]
     top = 2 ** (8 * samples.element.itemsize - 8 - samples.shift)  # an 8-bit code of 1, as it stands in an element
     if matrix == "bt601" and not full_range and samples.bits == 8:
         return ColourMatrix(16, 128, 1220542, 1673527, -409993, -852492, 2116026, most)
