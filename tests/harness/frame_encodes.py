@@ -12,7 +12,8 @@ from harness.frame_cases import surface
 
 from stridedgpu.api.creation import asarray
 from stridedgpu.devices.cpu.numpy_loops.frames import write_samples
-from stridedgpu.devices.cuda.frames import FrameEncodeChoice, choose_frame_encode, frame_encode_launch, sample_addresses
+from stridedgpu.devices.cuda.choice import NamedChoice
+from stridedgpu.devices.cuda.frames import choose_frame_encode, frame_encode_launch, sample_addresses
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.problems.frame_problem import SamplesProblem
@@ -55,7 +56,7 @@ class FrameEncodeCase:
         return SamplesProblem(frame.samples, frame.sizes, strides, matrix, colours)
 
     @functools.cached_property
-    def choice(self) -> FrameEncodeChoice:
+    def choice(self) -> NamedChoice:
         choice = choose_frame_encode(self.problem)
         return choice if self.index_bits is None else dataclasses.replace(choice, index_bits=self.index_bits)
 

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.problems.device_plan import Width, index_bits
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import DeviceError
 
-from .choice import KernelChoice, check_alignment
+from .choice import NamedChoice, check_alignment
 from .gpu import THREADS, KernelLaunch
 from .parameters import ParameterBlock, index_argument, instantiation, matrix_encoding, number_argument
 from .policy import policy
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelMatrixChoice(KernelChoice[ChannelMatrixProblem]):
-    """The kernel of a problem, with scalar loads and stores: one for each channel of a pixel."""
+def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> NamedChoice[ChannelMatrixProblem]:  # noqa: ARG001
+    """The kernel on any GPU, with scalar loads and stores.
 
-    @property
-    def kernel(self) -> str:
-        """The kernel's name: the sizes of the matrix, then the source type and the target type."""
-        conversion, matrix = self.problem.conversion, self.problem.matrix
-        return f"channel_matrix_{len(matrix)}x{len(matrix[0])}_{conversion.source}_{conversion.target}"
-
-    @property
-    def summary(self) -> str:
-        """What a thread does."""
-        return "a thread makes one pixel"
-
-
-def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> ChannelMatrixChoice:  # noqa: ARG001
-    """The kernel on any GPU. Raises `DeviceError` for too many channels, `LayoutError` for unaligned elements."""
-    rows, columns, most = len(problem.matrix), len(problem.matrix[0]), policy().channel_matrix.most_channels
+    Raises `DeviceError` for too many channels, `LayoutError` for unaligned elements.
+    """
+    conversion, rows, columns = problem.conversion, len(problem.matrix), len(problem.matrix[0])
+    most = policy().channel_matrix.most_channels
     if max(rows, columns) > most:
         raise DeviceError(
             f"A matrix of {rows} x {columns}: a GPU mixes up to {most} channels; bring the operands to the CPU with "
@@ -43,16 +29,18 @@ def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> Ch
         check_alignment(name, side.element, side.alignment)
     why = "a thread has the channels of one pixel"
     spans = (problem.source.layout.span, problem.target.layout.span)
-    return ChannelMatrixChoice(
+    return NamedChoice(
         problem,
         Width(problem.source.element.itemsize, why),
         Width(problem.target.element.itemsize, why),
         index_bits(max(*spans, problem.pixel_count)),
         "pixels",
+        f"channel_matrix_{rows}x{columns}_{conversion.source}_{conversion.target}",
+        "a thread makes one pixel",
     )
 
 
-def channel_matrix_launch(choice: ChannelMatrixChoice) -> KernelLaunch:
+def channel_matrix_launch(choice: NamedChoice[ChannelMatrixProblem]) -> KernelLaunch:
     """The kernel, grid and parameters that carry out a choice."""
     problem, bits = choice.problem, choice.index_bits
     conversion, matrix = problem.conversion, problem.matrix

@@ -38,9 +38,10 @@ class KernelChoice(ABC, Generic[P_co]):
         """The kernel's name: family, element types and the bytes of an access."""
 
     @property
-    @abstractmethod
     def summary(self) -> str:
         """What a thread does, or the family, in one line."""
+        assert isinstance(self.family, KernelFamily), "other choices have words of their own"
+        return self.family.description
 
     @property
     def accesses(self) -> list[str]:
@@ -50,6 +51,24 @@ class KernelChoice(ABC, Generic[P_co]):
     def describe(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
         return [self.summary, *self.problem.describe(), *self.accesses, f"{self.index_bits}-bit offsets"]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedChoice(KernelChoice[P_co]):
+    """The kernel of an operation that has one: its `name`, and `words` for what a thread does."""
+
+    name: str
+    words: str
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.name
+
+    @property
+    def summary(self) -> str:
+        """What a thread does."""
+        return self.words
 
 
 class KernelFamily(StrEnum):

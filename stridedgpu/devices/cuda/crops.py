@@ -60,11 +60,6 @@ class CropChoice(KernelChoice[CropProblem]):
         return f"crops_{self.family}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
 
     @property
-    def summary(self) -> str:
-        """The family in plain words."""
-        return self.family.description
-
-    @property
     def accesses(self) -> list[str]:
         """The lines about widths and their limits."""
         return [describe_access("loads", self.load), describe_access("stores", self.store)]

@@ -24,7 +24,7 @@ from stridedgpu.values.errors import DeviceError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 
-from .choice import Bound, KernelChoice, backwards_bound, row_width
+from .choice import Bound, KernelChoice, NamedChoice, backwards_bound, row_width
 from .gpu import LONGEST_ROW, THREADS, KernelLaunch
 from .parameters import (
     ParameterBlock,
@@ -54,20 +54,8 @@ class SampleStrides:
 
 
 @dataclass(frozen=True, slots=True)
-class FramePixelsChoice(KernelChoice[FrameProblem]):
+class FramePixelsChoice(NamedChoice[FrameProblem]):
     """The kernel of frames whose samples lie anywhere, with scalar loads and stores."""
-
-    @property
-    def kernel(self) -> str:
-        """The kernel's name: format and chroma, the rows of the matrix if there is one, source type and target type."""
-        problem, conversion = self.problem, self.problem.conversion
-        reads = f"{problem.samples.name}_{problem.chroma}{_mixed(conversion)}"
-        return f"frames_single_{reads}_{conversion.source}_{conversion.target}"
-
-    @property
-    def summary(self) -> str:
-        """What a thread does."""
-        return "a thread makes the two pixels of a chroma sample, one by one"
 
 
 def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
@@ -75,12 +63,16 @@ def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
     sample_strides(problem.samples, problem.plane_strides)
     layout, why = problem.target.layout, "a thread has the samples of two pixels, wherever they are"
     _, height, width = layout.sizes
+    conversion = problem.conversion
+    reads = f"{problem.samples.name}_{problem.chroma}{_mixed(conversion)}"
     return FramePixelsChoice(
         problem,
         Width(problem.samples.element.itemsize, why),
         Width(problem.target.element.itemsize, why),
         index_bits(max(layout.span, height * (width // 2 + 1))),
         "single",
+        f"frames_single_{reads}_{conversion.source}_{conversion.target}",
+        "a thread makes the two pixels of a chroma sample, one by one",
     )
 
 
@@ -364,34 +356,21 @@ def window_place(
     return luma, PLACE.pack(*chroma, *origin)
 
 
-@dataclass(frozen=True, slots=True)
-class FrameEncodeChoice(KernelChoice[SamplesProblem]):
-    """The kernel of a problem, with scalar loads and stores."""
-
-    @property
-    def kernel(self) -> str:
-        """The kernel's name: the format and its element type."""
-        return f"frame_encode_{self.problem.samples.name}_{self.problem.samples.element}"
-
-    @property
-    def summary(self) -> str:
-        """What a thread does."""
-        return "a thread makes a pair of pixels"
-
-
-def choose_frame_encode(problem: SamplesProblem, widest: int = 16) -> FrameEncodeChoice:  # noqa: ARG001
+def choose_frame_encode(problem: SamplesProblem, widest: int = 16) -> NamedChoice[SamplesProblem]:  # noqa: ARG001
     """The kernel on any GPU. Raises `DeviceError` for packed planes whose samples have no common step."""
     sample_strides(problem.samples, problem.plane_strides)
     height, width = problem.sizes
     access = Width(problem.samples.element.itemsize, "a thread has a pair of pixels")
-    return FrameEncodeChoice(problem, access, access, index_bits(height * width), "pairs")
+    name = f"frame_encode_{problem.samples.name}_{problem.samples.element}"
+    bits = index_bits(height * width)
+    return NamedChoice(problem, access, access, bits, "pairs", name, "a thread makes a pair of pixels")
 
 
 PLACES: Final = struct.Struct("<4Q")
 """Behind red and luma: the addresses of green, blue, and of both kinds of chroma, 0 without chroma."""
 
 
-def frame_encode_launch(choice: FrameEncodeChoice) -> KernelLaunch:
+def frame_encode_launch(choice: NamedChoice[SamplesProblem]) -> KernelLaunch:
     """The kernel, grid and parameters that carry out a choice. Raises `LayoutError` for rows that are too long."""
     problem, bits = choice.problem, choice.index_bits
     (height, width), (down, right) = problem.sizes, problem.samples.chroma_step

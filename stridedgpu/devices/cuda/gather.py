@@ -83,11 +83,6 @@ class GatherChoice(KernelChoice[GatherProblem]):
         return f"{verb}_{self.family}_{problem.dense.element}x{self.dense.nbytes}B_{problem.index.element}"
 
     @property
-    def summary(self) -> str:
-        """The family in plain words."""
-        return self.family.description
-
-    @property
     def accesses(self) -> list[str]:
         """The line about widths and their limits."""
         widths = {"loads": self.load, "stores": self.store, "indices": self.index}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stridedgpu.problems.device_plan import Width, index_bits
 from stridedgpu.problems.raw_problem import RawProblem
 
 from .choice import (
     Bound,
-    KernelChoice,
+    NamedChoice,
     alignment_bound,
     backwards_bound,
     bounded_width,
@@ -20,30 +18,12 @@ from .gpu import THREADS, KernelLaunch
 from .parameters import ParameterBlock, index_argument, instantiation
 
 
-@dataclass(frozen=True, slots=True)
-class RawChoice(KernelChoice[RawProblem]):
-    """The kernel of a problem: byte loads, and stores of a group's samples, as one vector or one by one."""
+def choose_raw(problem: RawProblem, widest: int = 16) -> NamedChoice[RawProblem]:
+    """The kernel on a GPU with accesses of up to `widest` bytes: byte loads, and stores of a group or of one sample.
 
-    @property
-    def of_vectors(self) -> bool:
-        """True if a group's samples are one store."""
-        return self.store.nbytes == self.problem.samples.count * self.problem.target.element.itemsize
-
-    @property
-    def kernel(self) -> str:
-        """The kernel's name: the format, and the bytes of a store."""
-        return f"raw_{self.problem.samples.name}_uint16x{self.store.nbytes}B"
-
-    @property
-    def summary(self) -> str:
-        """What a thread does."""
-        samples = self.problem.samples
-        return f"a thread unpacks one group: {samples.count} samples in {samples.nbytes} bytes"
-
-
-def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
-    """The kernel on a GPU with accesses of up to `widest` bytes. Raises `LayoutError` for unaligned samples."""
-    target, count = problem.target, problem.samples.count
+    Raises `LayoutError` for unaligned samples.
+    """
+    samples, target, count = problem.samples, problem.target, problem.samples.count
     itemsize, (height, _), (down, right) = target.element.itemsize, target.layout.sizes, target.layout.strides
     check_alignment("target", target.element, target.alignment, advice="")
     store = Width(itemsize, "the target's columns do not lie side by side")
@@ -55,11 +35,19 @@ def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
         store = bounded_width(bounds, itemsize, widest)
         if store.nbytes < count * itemsize:
             store = Width(itemsize, store.limit)
-    span = max(target.layout.span, (height - 1) * problem.pitch + problem.groups * problem.samples.nbytes)
-    return RawChoice(problem, Width(1, "groups lie at any address"), store, index_bits(span), "groups")
+    span = max(target.layout.span, (height - 1) * problem.pitch + problem.groups * samples.nbytes)
+    return NamedChoice(
+        problem,
+        Width(1, "groups lie at any address"),
+        store,
+        index_bits(span),
+        "groups",
+        f"raw_{samples.name}_uint16x{store.nbytes}B",
+        f"a thread unpacks one group: {count} samples in {samples.nbytes} bytes",
+    )
 
 
-def raw_launch(choice: RawChoice) -> KernelLaunch:
+def raw_launch(choice: NamedChoice[RawProblem]) -> KernelLaunch:
     """The kernel, grid and parameters that carry out a choice."""
     problem, bits = choice.problem, choice.index_bits
     samples, layout = problem.samples, problem.target.layout
@@ -77,6 +65,6 @@ def raw_launch(choice: RawChoice) -> KernelLaunch:
         "RawPolicy",
         bytes=samples.nbytes,
         count=samples.count,
-        of_vectors=choice.of_vectors,
+        of_vectors=choice.store.nbytes == samples.count * problem.target.element.itemsize,
     )
     return block.launch("raw.cu", name, -(-items // THREADS))

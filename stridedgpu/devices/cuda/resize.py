@@ -283,11 +283,6 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
             store = Width(itemsize, "wider tiles reach more of the source than shared memory holds")
         return replace(self, store=store, tiles=tiles)
 
-    @property
-    def summary(self) -> str:
-        """The family in plain words."""
-        return self.family.description
-
     def describe(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
         return [

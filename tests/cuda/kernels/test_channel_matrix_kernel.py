@@ -14,7 +14,8 @@ from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Recor
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels
-from stridedgpu.devices.cuda.channel_matrix import ChannelMatrixChoice, channel_matrix_launch, choose_channel_matrix
+from stridedgpu.devices.cuda.channel_matrix import channel_matrix_launch, choose_channel_matrix
+from stridedgpu.devices.cuda.choice import NamedChoice
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.values.constants import matrix_rows
@@ -71,7 +72,7 @@ class Case:
         return problem
 
     @functools.cached_property
-    def choice(self) -> ChannelMatrixChoice:
+    def choice(self) -> NamedChoice:
         choice = choose_channel_matrix(self.problem)
         return choice if self.index_bits is None else dataclasses.replace(choice, index_bits=self.index_bits)
 

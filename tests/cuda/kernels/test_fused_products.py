@@ -42,7 +42,7 @@ def argument(source: str, target: str, scale: float | tuple[float, ...] | None, 
 
 
 def is_fused(*conversion: object) -> bool:
-    return argument(*conversion).endswith(", 0ull, true>")
+    return argument(*conversion).endswith(", sg::Arithmetic::fused>")
 
 
 def constants() -> list[tuple[float, float | None]]:
@@ -115,7 +115,7 @@ def test_products_are_fused_where_their_bits_are_the_same(name):
 @inspected
 def test_an_element_takes_one_instruction_less():
     fused = f"convert_vectors<{argument('uint8', 'float32', 0.5, 1.0)}>"
-    plain = fused.replace(", 0ull, true>", ">")
+    plain = fused.replace(", sg::Arithmetic::fused>", ">")
     source = joined_source("conversion.cuh") + KERNEL
     code = machine_code.disassembled(source, [fused, plain], DEFAULT_ARCHITECTURE)
     counts = {name: code[name].text.count(" FFMA ") for name in (fused, plain)}

@@ -14,8 +14,9 @@ from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Recor
 import stridedgpu as sg
 from stridedgpu.devices.buffer import Buffer as Memory
 from stridedgpu.devices.cpu.numpy_loops.raw import unpack_samples
+from stridedgpu.devices.cuda.choice import NamedChoice
 from stridedgpu.devices.cuda.plan import GpuPlanner
-from stridedgpu.devices.cuda.raw import RawChoice, choose_raw, raw_launch
+from stridedgpu.devices.cuda.raw import choose_raw, raw_launch
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RAW_FORMATS
@@ -52,7 +53,7 @@ class Case:
         return RawProblem(samples, pitch, 1, dataclasses.replace(self.target.operand.spec, alignment=16))
 
     @functools.cached_property
-    def choice(self) -> RawChoice:
+    def choice(self) -> NamedChoice:
         choice = choose_raw(self.problem)
         return choice if self.index_bits is None else dataclasses.replace(choice, index_bits=self.index_bits)
 

@@ -74,11 +74,6 @@ class RelayoutChoice(KernelChoice[RelayoutProblem]):
         source, target = itemsizes_of(self.problem)
         return self.load.nbytes // source, self.store.nbytes // target
 
-    @property
-    def summary(self) -> str:
-        """The family in plain words."""
-        return self.family.description
-
     def describe(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
         shifts = ["rows begin anywhere in their vectors: words are shifted into place"] if self.shifts else []
