@@ -8,7 +8,7 @@ Arguments are those of the function of the same name; PyTorch's schemas have no 
 `std`, `size` and `fill` are always lists, and `matrix`, `origins`, `boxes`, `flip` and `keys` tensors on the CPU.
 Results have the axes in canonical order, N C D H W, and `layout` orders their memory: `layout="NHWC"` is PyTorch's
 `channels_last`. PyTorch allocates every result. On a GPU the work is ordered on PyTorch's current stream of the device.
-There are no derivatives: a result needs no gradient.
+There are no derivatives: results need no gradient.
 
 >>> frames = torch.arange(24, dtype=torch.uint8).reshape(1, 2, 4, 3)
 >>> planes = torch.ops.stridedgpu.relayout(frames, dims="NHWC", layout="NCHW", dtype=torch.float32, scale=[1 / 255])
@@ -272,6 +272,13 @@ def _on_current_stream(tensor: torch.Tensor) -> AbstractContextManager[object]:
     return current_on(tensor.device.index, torch.cuda.current_stream(tensor.device).cuda_stream)
 
 
+def _without_gradient(value: Any) -> Any:
+    """An argument whose tensors can be exported: PyTorch exports none that needs a gradient."""
+    if isinstance(value, torch.Tensor):
+        return value.detach() if value.requires_grad else value
+    return [_without_gradient(one) for one in value] if isinstance(value, list) else value
+
+
 def _define(
     name: str,
     arguments: str,
@@ -293,7 +300,7 @@ def _define(
 
     def out_kernel(*values: Any, out: torch.Tensor, **options: Any) -> None:
         with _on_current_stream(out):
-            write(out, *values, **options)
+            write(out, *map(_without_gradient, values), **options)
 
     def fake_out(*_values: object, **_options: object) -> None:
         pass
@@ -305,6 +312,8 @@ def _define(
     for key in ("CPU", "CUDA"):
         _LIBRARY.impl(functional, kernel, key)
         _LIBRARY.impl(into, out_kernel, key)
+    for operator in (functional, into):  # without derivatives: results need no gradient
+        _LIBRARY.impl(operator, library.fallthrough_kernel, "Autograd")
     library.register_fake(f"stridedgpu::{functional}", empty, lib=_LIBRARY)
     library.register_fake(f"stridedgpu::{into}", fake_out, lib=_LIBRARY)
 

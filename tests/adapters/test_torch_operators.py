@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
+from stridedgpu.typing import ConversionKeywords, ResultKeywords
 
 torch = pytest.importorskip("torch", reason="the operators are PyTorch's")
 library = pytest.importorskip("torch.library")
@@ -138,6 +140,16 @@ def test_an_operator_is_the_function_and_the_fake_has_its_sizes_strides_and_type
     assert (fake.shape, fake.stride(), fake.dtype) == (result.shape, result.stride(), result.dtype)
 
 
+@pytest.mark.parametrize("name, function", [(one.__name__, one) for one in (sg.relayout, sg.resize, sg.gather_crops)])
+def test_an_operator_has_the_arguments_of_the_function(name, function):
+    """All but those that PyTorch decides: devices, streams, pitches and alignments."""
+    own = [one for one in inspect.signature(function).parameters if one not in ("device", "out", "stream", "options")]
+    own += [one for one in ResultKeywords.__annotations__ if one not in ("row_pitch_bytes", "alignment")]
+    own += ConversionKeywords.__annotations__
+    schema = getattr(ops, name).default._schema
+    assert {argument.name for argument in schema.arguments} == set(own)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_an_operator_writes_into_out(case):
     operator, arguments, options, _ = CASES[case]
@@ -158,6 +170,16 @@ def test_pytorchs_own_check_of_operators_passes(case):
     out = torch.empty_like(operator(*arguments, **options))
     options = {name: value for name, value in options.items() if name != "layout"}
     assert set(library.opcheck(into(operator), arguments, {**options, "out": out}).values()) == {"SUCCESS"}
+
+
+def test_tensors_that_need_a_gradient_are_read_and_results_need_none():
+    batch = torch.rand(2, 3, 9, 9, requires_grad=True)
+    text = adapter.declared(sg.Preprocess(dims="NCHW", crop=4, device="cpu"))
+    assert set(library.opcheck(ops.preprocess.default, (batch, text)).values()) == {"SUCCESS"}
+    for images in (batch, list(batch)):
+        result = ops.preprocess(images, text)
+        assert not result.requires_grad
+        assert torch.equal(result, ops.preprocess(batch.detach(), text))
 
 
 def network_input(batch):
