@@ -35,7 +35,7 @@ from .ir import Code, Value, vector_type
 from .jit import CompiledFunction, loop_of
 from .worker_pool import run_shared
 
-__all__ = ["FrameKernel", "FrameParameters", "RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop"]
+__all__ = ["FrameKernel", "RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop"]
 
 _FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
 """Parameters between the planes' addresses and row strides and the constants, in bytes and pixels.
@@ -392,7 +392,7 @@ def compiled_frames(plan: CpuPlan[FrameProblem]) -> FrameMove | None:
     chosen, problem, limits = plan.compiled, plan.problem, policy().pixels
     if chosen is None:
         return None
-    loops, pack = [loop_of(kernel) for kernel in chosen.calls], FrameParameters(problem)
+    loops, pack = [loop_of(kernel) for kernel in chosen.calls], _FrameParameters(problem)
     work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
 
     def write(planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
@@ -415,7 +415,7 @@ class RowLoop:
     loop: CompiledFunction
     left: int
     pitch: int
-    pack: FrameParameters
+    pack: _FrameParameters
 
     def parameters(self, planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
         """The parameters of the loop for a frame; the caller keeps them alive while it runs."""
@@ -430,10 +430,10 @@ def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
     if isinstance(kernel, str):
         return None
     pitch = problem.target.layout.strides[1] * surface.samples.element.itemsize
-    return RowLoop(loop_of(kernel), left, pitch, FrameParameters(problem))
+    return RowLoop(loop_of(kernel), left, pitch, _FrameParameters(problem))
 
 
-class FrameParameters:
+class _FrameParameters:
     """The parameters of a problem's loops for a window: those that all windows share are computed once."""
 
     def __init__(self, problem: FrameProblem) -> None:
