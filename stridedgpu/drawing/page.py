@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from importlib import resources
+from typing import Any
 
 from .cells import Coordinates, Gap, LabelKind, Place, joined
 from .subject import Side, sides_of, tile_words
@@ -30,7 +31,7 @@ def html(
     '<title>&lt;rows&gt;</title>'
     """
     title = title or "Memory layout"
-    body = fragment(thing, dims=dims, dtype=dtype, buffer_elements=buffer_elements, labels=labels, title=title)
+    body = fragment(thing, title, labels=labels, dims=dims, dtype=dtype, buffer_elements=buffer_elements)
     lines = (
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -48,17 +49,12 @@ def words(text: str) -> str:
     return f"<pre>{escape(text)}</pre>"
 
 
-def fragment(
-    thing: object,
-    *,
-    dims: str | None = None,
-    dtype: object = None,
-    buffer_elements: int | None = None,
-    labels: LabelKind | None = None,
-    title: str | None = None,
-) -> str:
-    """The body of `html` as one element for a notebook or another page, with its style and script inside."""
-    sides, plan = sides_of(thing, labels, dims, dtype, buffer_elements)
+def fragment(thing: object, title: str | None = None, **options: Any) -> str:
+    """The body of `html`, whose arguments it takes, as one element for a notebook or another page.
+
+    Style and script are inside.
+    """
+    sides, plan = sides_of(thing, **options)
     after = ""
     if plan is not None:
         after = f"<p>Bars on top: {escape(tile_words(plan))}.</p><pre>{escape(plan.explain())}</pre>"

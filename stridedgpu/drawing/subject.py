@@ -179,7 +179,11 @@ class Side:
 
 
 def sides_of(
-    thing: object, labels: LabelKind | None, dims: str | None, dtype: object = None, buffer_elements: int | None = None
+    thing: object,
+    labels: LabelKind | None = None,
+    dims: str | None = None,
+    dtype: object = None,
+    buffer_elements: int | None = None,
 ) -> tuple[list[Side], DevicePlan | None]:
     """The sides of a picture, one or two, and the plan between two of them."""
     plan = plan_of(thing)
