@@ -30,9 +30,9 @@ __all__ = [
     "FrameBase",
     "FrameLike",
     "border",
-    "given",
     "index_tensor",
     "is_frames",
+    "plan_operand",
     "refuse_interleaved",
     "refuse_unlabelled",
     "result_tensor",
@@ -44,7 +44,7 @@ FrameLike: TypeAlias = "Frame | Sequence[Frame]"
 _FEW: Final = 4
 """The most channels of an image whose unlabelled last axis could be channels; such an image must state `dims`."""
 
-_GIVEN: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
+_USUAL_ORDERS: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
 """The most common order of the axes of an array of each rank: the example in a message."""
 
 
@@ -110,7 +110,7 @@ def refuse_unlabelled(layout: Layout, order: str) -> NoReturn:
     """Raise `LayoutError`: an order for unlabelled axes would silently do nothing."""
     raise LayoutError(
         f"layout={order!r} orders axes, and nothing says which those of sizes {layout.sizes} are: give dims= too, the "
-        f"order of the given axes, such as dims={_GIVEN.get(layout.ndim, order)!r}."
+        f"order of the given axes, such as dims={_USUAL_ORDERS.get(layout.ndim, order)!r}."
     )
 
 
@@ -130,13 +130,13 @@ _DIRECTML_ALIGNMENT: Final = 16
 """Bytes that every bound buffer offset is a multiple of, even if a descriptor guarantees more."""
 
 
-def given(name: str, operand: object, *, is_written: bool = False) -> PlanOperand:
+def plan_operand(name: str, operand: object, *, is_written: bool = False) -> PlanOperand:
     """The spec of a tensor, or of a descriptor of one that will be bound later.
 
     Raises `LayoutError` for anything else.
     """
     if isinstance(operand, StridedTensor):
-        return _given_alike(operand.operand.spec)
+        return _operand_alike(operand.operand.spec)
     if not isinstance(operand, BufferTensorDesc):
         raise LayoutError(
             f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}; "
@@ -153,6 +153,6 @@ def given(name: str, operand: object, *, is_written: bool = False) -> PlanOperan
 
 
 @lru_cache(maxsize=1024)
-def _given_alike(spec: TensorSpec) -> PlanOperand:
+def _operand_alike(spec: TensorSpec) -> PlanOperand:
     """What is known of every tensor like one: what follows a window is there for that one only."""
     return PlanOperand(spec if spec.owns_padding else replace(spec, slack_bytes=0))

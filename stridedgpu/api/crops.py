@@ -45,7 +45,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arguments import FrameLike, given, is_frames, refuse_interleaved, refuse_unlabelled, result_tensor
+from .arguments import FrameLike, is_frames, plan_operand, refuse_interleaved, refuse_unlabelled, result_tensor
 from .frames import Frame, frame_images
 from .tensor import StridedTensor, output_tensor
 
@@ -196,7 +196,7 @@ def plan_gather_crops(
         if not images:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
         counts, element = (len(images), images[0].layout.sizes[0]), images[0].element
-    target = None if out is None else given("out", out, is_written=True)
+    target = None if out is None else plan_operand("out", out, is_written=True)
     if target is not None and dtype is None:
         values = values._replace(dtype=target.spec.element)
     request = crop_request(counts, element, size, values, fill)
@@ -238,7 +238,7 @@ def _spec(
     """The spec of one object with these axes, or of a descriptor, whose sizes are in their order already."""
     if not isinstance(source, BufferTensorDesc):
         return _image(name, source, dims, wanted, order).spec
-    side = given(name, source).spec
+    side = plan_operand(name, source).spec
     if side.layout.ndim != len(wanted):
         raise LayoutError(f"{name} describes sizes {side.layout.sizes}; it must have the axes {', '.join(wanted)}.")
     return side

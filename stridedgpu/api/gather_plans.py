@@ -20,7 +20,7 @@ from stridedgpu.problems.index_rule import Mode
 from stridedgpu.typing import DeviceLike, IndexMode, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 
-from .arguments import given, index_tensor
+from .arguments import index_tensor, plan_operand
 from .creation import asarray
 from .tensor import StridedTensor
 
@@ -90,9 +90,9 @@ def plan_gather_nd(
     """Plan `gather_nd(data, indices, batch_dims=batch_dims, out=out)` once; everything else is as in `plan_gather`.
 
     >>> plan = plan_gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]])
-    >>> found = asarray([0, 0])
-    >>> plan(asarray([[1, 2], [3, 4]]), asarray([[1, 0], [0, 1]]), found)
-    >>> found.numpy().tolist()
+    >>> result = asarray([0, 0])
+    >>> plan(asarray([[1, 2], [3, 4]]), asarray([[1, 0], [0, 1]]), result)
+    >>> result.numpy().tolist()
     [3, 2]
     """
     wanted = checked_mode(mode)
@@ -171,14 +171,14 @@ class _Operands:
         table = data if isinstance(data, BufferTensorDesc) else asarray(data)
         index = indices if isinstance(indices, BufferTensorDesc) else index_tensor(indices)
         written = updates if updates is None or isinstance(updates, BufferTensorDesc) else asarray(updates)
-        source = given("data", table)
+        source = plan_operand("data", table)
         tensors = (tensor for tensor in (out, table, written, index) if isinstance(tensor, StridedTensor))
         where = next((tensor.device for tensor in tensors), "cpu")
         return cls(
             source,
-            given("indices", index).within(WIDEST_INDICES),
-            source if written is None else given("updates", written),
-            None if out is None else given("out", out, is_written=True),
+            plan_operand("indices", index).within(WIDEST_INDICES),
+            source if written is None else plan_operand("updates", written),
+            None if out is None else plan_operand("out", out, is_written=True),
             where if device is None else device_name(device),
         )
 

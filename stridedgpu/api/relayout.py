@@ -17,7 +17,7 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import FrameBase, FrameLike, given, is_frames, refuse_unlabelled
+from .arguments import FrameBase, FrameLike, is_frames, plan_operand, refuse_unlabelled
 from .tensor import StridedTensor, output_tensor
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def plan_relayout(
     >>> plan.load_bytes, plan.store_bytes, plan.index_bits, plan.bytes_moved
     (16, 16, 32, 24576)
     """
-    written = given("dst", dst, is_written=True)
+    written = plan_operand("dst", dst, is_written=True)
     conversion = ConversionOptions.of("plan_relayout", options)
     if type(src) is not StridedTensor and is_frames(src):
         from stridedgpu.operations.frames import planned_frames  # only programs with frames load it
@@ -204,7 +204,7 @@ def plan_relayout(
         there = None if device is None else device_name(device)
         sources, labels = frame_images(src)
         return planned_frames(sources, labels, written, conversion, there or sources.device)
-    read = given("src", src)
+    read = plan_operand("src", src)
     dims = src.dims if isinstance(src, StridedTensor) else None
     if device is not None:
         where = device_name(device)

@@ -43,7 +43,7 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import GREY, FrameLike, border, given, is_frames, refuse_interleaved, result_tensor
+from .arguments import GREY, FrameLike, border, is_frames, plan_operand, refuse_interleaved, result_tensor
 from .frames import Frame, frame_images, frame_operands
 from .tensor import StridedTensor, output_tensor
 
@@ -280,7 +280,7 @@ def plan_resize(
     >>> [line.strip() for line in plan.explain().splitlines()[3:5]]
     ['columns: up to 6 taps a pixel', 'rows: up to 5 taps a pixel']
     """
-    written = given("dst", dst, is_written=True)
+    written = plan_operand("dst", dst, is_written=True)
     images, labels, where = _planned_images("src", src, written, dst, device)
     values, size = ConversionOptions.of("plan_resize", options), _size_of(written, labels)
     asked = ResizeOptions(labels, size, interpolation, passes, truth("premultiply", premultiply))
@@ -313,7 +313,7 @@ def plan_letterbox(
     >>> plan.explain().splitlines()[1]
     '1: yuyv frames, chroma repeated: rows 0 to 4 and columns 0 to 8 of 4 x 8 become 8 x 16 pixels at row 4, column 0'
     """
-    written, enlarges = given("dst", dst, is_written=True), truth("scale_up", scale_up)
+    written, enlarges = plan_operand("dst", dst, is_written=True), truth("scale_up", scale_up)
     surrounding, named = border(value, fill)
     read, labels, where = _planned_images("images", images, written, dst, device)
     values, size = ConversionOptions.of("plan_letterbox", options), _size_of(written, labels)
@@ -340,7 +340,7 @@ def _planned_images(
         if layout.ndim != len(labels):
             raise LayoutError(f"dst has sizes {layout.sizes}; it must have the axes {', '.join(labels)}.")
         return ReadImages.of_frames(frame_operands(src), where, is_batch=is_batch), labels, where
-    read = given(name, src)
+    read = plan_operand(name, src)
     sizes = read.spec.layout.sizes
     labels = src.dims if isinstance(src, StridedTensor) and src.dims is not None else "NCHW"[-len(sizes) :]
     if labels not in IMAGE_AXES or len(labels) != len(sizes) or layout.ndim != len(sizes):

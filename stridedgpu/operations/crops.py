@@ -267,9 +267,9 @@ def fill_bytes(fill: object, element: ElementType, count: int, name: str = "fill
 
 def _fill_of_numbers(fill: object, element: ElementType, count: int, name: str) -> bytes:
     """One number, or one for each source channel, as bytes."""
-    given = plain(fill)
-    entries = listed(given)
-    values = [given] if entries is None else entries
+    single = plain(fill)
+    entries = listed(single)
+    values = [single] if entries is None else entries
     for value in values:
         if not (isinstance(value, Real) or (element.kind == "c" and isinstance(value, Complex))):
             raise LayoutError(

@@ -339,8 +339,8 @@ class FramesRequirement:
         if not self.is_batch:
             return [self.required[0].check("frame", frames)]
         if not isinstance(frames, Sequence) or len(frames) != len(self.required):
-            given = f"{len(frames)} frames" if isinstance(frames, Sequence) else f"a {type(frames).__name__}"
-            raise LayoutError(f"frames are {given}; the plan is for a list of {len(self.required)}.")
+            passed = f"{len(frames)} frames" if isinstance(frames, Sequence) else f"a {type(frames).__name__}"
+            raise LayoutError(f"frames are {passed}; the plan is for a list of {len(self.required)}.")
         pairs = enumerate(zip(self.required, frames, strict=True))
         return [required.check(f"frames[{number}]", frame) for number, (required, frame) in pairs]
 
@@ -348,7 +348,7 @@ class FramesRequirement:
         """The frames as images; raises as `check`."""
         checked = self.check(frames)
         planes = [plane for frame in checked for plane in frame.planes]
-        return FrameSources(self.layouts, (), planes, is_batch=False, argument="frames", frames=checked)
+        return FrameSources(self.layouts, (), planes, False, "frames", 2, False, checked)  # noqa: FBT003 - as above
 
     def located(self, frames: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
         """Each frame, or its memory, and all planes; raises as `check`."""

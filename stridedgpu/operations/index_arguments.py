@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final, cast
 
 from stridedgpu.devices.operand import Operand
@@ -145,43 +144,30 @@ def slices_access(data: TensorSpec, index: TensorSpec, axis: int) -> IndexedAcce
 
     Raises `ElementTypeError`, `LayoutError` or `IndexError` for indices that do not fit the data's spec.
     """
-    return _slices(data, index, data.layout.axis_of(axis))
-
-
-@lru_cache(maxsize=1024)
-def _slices(data: TensorSpec, index: TensorSpec, place: int) -> IndexedAccess:
-    """As `slices_access`, with the axis counted from 0; cached, so that known operands are not checked again."""
+    place, sizes = data.layout.axis_of(axis), data.layout.sizes
     check_index_type(index.element)
-    axes, sizes = range(place, place + 1), data.layout.sizes
+    axes = range(place, place + 1)
     rule = index_rule(index, sizes, axes)
-    result = (*sizes[:place], *index.layout.sizes, *sizes[place + 1 :])
-    return IndexedAccess(index, axes, result, rule, names_slices=True)
+    return IndexedAccess(
+        index, axes, (*sizes[:place], *index.layout.sizes, *sizes[place + 1 :]), rule, names_slices=True
+    )
 
 
 def elements_access(data: TensorSpec, index: TensorSpec, axis: int, *, unique: bool = False) -> IndexedAccess:
     """One element for each index, which is its coordinate along `axis`. Raises what `slices_access` raises."""
-    return _elements(data, index, data.layout.axis_of(axis), unique=truth("unique", unique))
-
-
-@lru_cache(maxsize=1024)
-def _elements(data: TensorSpec, index: TensorSpec, place: int, *, unique: bool) -> IndexedAccess:
-    """As `elements_access`, with the axis counted from 0; cached."""
+    place, named_once = data.layout.axis_of(axis), truth("unique", unique)
     check_index_type(index.element)
     _check_sizes(data.layout, index.layout, place)
     axes = range(place, place + 1)
-    return IndexedAccess(index, axes, index.layout.sizes, index_rule(index, data.layout.sizes, axes, unique=unique))
+    rule = index_rule(index, data.layout.sizes, axes, unique=named_once)
+    return IndexedAccess(index, axes, index.layout.sizes, rule)
 
 
 def tuples_access(data: TensorSpec, index: TensorSpec, batch_dims: int, *, unique: bool = False) -> IndexedAccess:
     """Elements or slices for tuples of coordinates after `batch_dims` shared axes. Raises as `slices_access`."""
-    return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=truth("unique", unique))
-
-
-@lru_cache(maxsize=1024)
-def _tuples(data: TensorSpec, index: TensorSpec, axes: range, *, unique: bool) -> IndexedAccess:
-    """As `tuples_access`, for axes that are checked already; cached."""
+    axes, named_once = _tuple_axes(data.layout, index.layout, batch_dims), truth("unique", unique)
     check_index_type(index.element)
-    rule = index_rule(index, data.layout.sizes, axes, has_tuples=True, unique=unique)
+    rule = index_rule(index, data.layout.sizes, axes, has_tuples=True, unique=named_once)
     return IndexedAccess(index, axes, (*index.layout.sizes[:-1], *data.layout.sizes[axes.stop :]), rule)
 
 

@@ -43,8 +43,8 @@ class MemoryOptions(NamedTuple):
         layout, row_pitch_bytes, alignment, device = self
         if layout is None and row_pitch_bytes is None and alignment is None and device is None:
             return
-        given = [name for name, value in zip(self._fields, self, strict=True) if value is not None]
-        raise LayoutError(f"out= says where and how to write: leave out {', '.join(given)}.")
+        stated = [name for name, value in zip(self._fields, self, strict=True) if value is not None]
+        raise LayoutError(f"out= says where and how to write: leave out {', '.join(stated)}.")
 
     def layouts(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> tuple[Layout, Layout]:
         """The layout of a tensor, and the layout of its memory, which is larger if channels are filled up.

@@ -258,15 +258,9 @@ def assign_operand(source: Operand, target: Operand, stream: object = None, name
 
 def clear_buffer(buffer: Buffer) -> None:
     """Make every byte of a buffer zero."""
-    zeros, whole = _byte_layouts(buffer.nbytes)
-    byte = ELEMENT_TYPES["uint8"]
-    assign_operand(Operand(zero_bytes(buffer.device), zeros, byte), Operand(buffer, whole, byte))
-
-
-@lru_cache(maxsize=1024)
-def _byte_layouts(nbytes: int) -> tuple[Layout, Layout]:
-    """One byte repeated, and as many bytes in a row."""
-    return Layout((nbytes,), (0,)), Layout((nbytes,))
+    byte, whole = ELEMENT_TYPES["uint8"], Layout((buffer.nbytes,))
+    zeros = Operand(zero_bytes(buffer.device), Layout(whole.sizes, (0,)), byte)
+    assign_operand(zeros, Operand(buffer, whole, byte))
 
 
 def _move_blocks(

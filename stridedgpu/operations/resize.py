@@ -334,7 +334,7 @@ def resize_operands(
         resizing = _resizing_of_batch(whole.sizes, whole.strides, name, options, values, memory, written, device, key)
     else:
         element, channels = sources.element, sources.channels
-        windows = with_surfaces(_windows(sources.layouts, options, boxes, flips), sources)
+        windows = _with_surfaces(_windows(sources.layouts, options, boxes, flips), sources.surfaces)
         resizing = _resizing(windows, element, channels, options, values, memory, written, device)
     if resizing.launches is None:
 
@@ -366,9 +366,10 @@ def _windows(
     return [options.window(layout, box, flip=flip) for layout, box, flip in cut]
 
 
-def with_surfaces(windows: Sequence[ResizeWindow], sources: CropSources) -> Sequence[ResizeWindow]:
+def _with_surfaces(
+    windows: Sequence[ResizeWindow], surfaces: Sequence[FrameSurface | None] | None
+) -> Sequence[ResizeWindow]:
     """The windows, with the surface of each image that is a frame of luma and chroma."""
-    surfaces = sources.surfaces
     if surfaces is None:
         return windows
     return [window._replace(surface=surface) for window, surface in zip(windows, surfaces, strict=True)]
@@ -472,7 +473,7 @@ def write_resized(
     """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments."""
     if not target.layout.element_count:  # no channels, say
         return
-    device, windows = device_named(target.buffer.device), with_surfaces(windows, sources)
+    device, windows = device_named(target.buffer.device), _with_surfaces(windows, sources.surfaces)
     problems, room = _steps(windows, rule, fill, _shared_window(windows), target.spec, conversion, device.name)
     launches = tuple(device.launch_for(problem) for problem in problems)
     run_steps(launches, room, windows, sources.resized, target, stream)
@@ -534,7 +535,7 @@ class ReadImages(NamedTuple):
     """The images of a plan: their layouts and surfaces, type and channels, and the requirement on those of a call."""
 
     layouts: Sequence[Layout]
-    surfaces: Sequence[FrameSurface | None]
+    surfaces: Sequence[FrameSurface | None] | None
     element: ElementType
     channels: int
     required: ReadBatch | FramesRequirement
@@ -546,7 +547,7 @@ class ReadImages(NamedTuple):
         count = batch.sizes[0]
         image, first = first_image(batch) if count else (batch, 0)
         required = ReadBatch(source.required(device), count, first * itemsize, batch.strides[0] * itemsize)
-        return cls([image] * count, [None] * count, source.spec.element, batch.sizes[1], required)
+        return cls([image] * count, None, source.spec.element, batch.sizes[1], required)
 
     @classmethod
     def of_frames(cls, frames: Sequence[FrameOperand], device: str, *, is_batch: bool) -> ReadImages:
@@ -619,10 +620,8 @@ def planned_resize(
         )
     if written.has_overlap:
         raise LayoutError(f"dst repeats or overlaps its own elements: {target.spec.layout}.")
-    windows = tuple(
-        options.window(image, box_of(box, (image.sizes[1], image.sizes[2])))._replace(surface=surface)
-        for image, surface in zip(read.layouts, read.surfaces, strict=True)
-    )
+    boxes = None if box is None else [box_of(box, (image.sizes[1], image.sizes[2])) for image in read.layouts]
+    windows = tuple(_with_surfaces(_windows(read.layouts, options, boxes, None), read.surfaces))
     shared = windows[0] if len(set(windows)) == 1 else None
     fill = fill_bytes(options.fill, read.element, channels, options.fill_name)
     batch = replace(target.spec, layout=written)

@@ -544,7 +544,7 @@ def test_family_widths_and_index_bits(case):
 def test_what_descriptors_guarantee(guaranteed, widest, width):
     """Without a guarantee it is DirectML's own: tensors are bound at multiples of 16 bytes."""
     desc = BufferTensorDesc("uint8", BATCH, guaranteed_base_offset_alignment=guaranteed)
-    source, target = arguments.given("src", desc), arguments.given("out", desc, is_written=True)
+    source, target = arguments.plan_operand("src", desc), arguments.plan_operand("out", desc, is_written=True)
     plan = chosen_relayout(source.spec, target.spec, conversion(*[ELEMENT_TYPES["uint8"]] * 2), None, widest)
     assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (Family.FLAT, width, width)
 
