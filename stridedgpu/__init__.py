@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from .api.creation import asarray, empty, from_dlpack, from_pointer, frombuffer, full, zeros
     from .api.crops import gather_crops, plan_gather_crops
     from .api.frames import Frame, unpack_raw
-    from .api.gather import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
-    from .api.gather_plans import (
+    from .api.gather import (
+        gather,
+        gather_elements,
+        gather_nd,
         plan_gather,
         plan_gather_elements,
         plan_gather_nd,
         plan_scatter_elements,
         plan_scatter_nd,
+        scatter_elements,
+        scatter_nd,
     )
     from .api.relayout import plan_relayout, rearrange, relayout, synchronize, view
     from .api.resize import letterbox, letterbox_placements, plan_letterbox, plan_resize, resize
@@ -129,8 +133,8 @@ _NAMES: Final = {
     "api.creation": "asarray empty from_dlpack from_pointer frombuffer full zeros",
     "api.crops": "gather_crops plan_gather_crops",
     "api.frames": "Frame unpack_raw",
-    "api.gather": "gather gather_elements gather_nd scatter_elements scatter_nd",
-    "api.gather_plans": "plan_gather plan_gather_elements plan_gather_nd plan_scatter_elements plan_scatter_nd",
+    "api.gather": "gather gather_elements gather_nd plan_gather plan_gather_elements plan_gather_nd"
+    " plan_scatter_elements plan_scatter_nd scatter_elements scatter_nd",
     "api.relayout": "plan_relayout rearrange relayout synchronize view",
     "api.resize": "letterbox letterbox_placements plan_letterbox plan_resize resize",
     "api.tensor": "StridedTensor",
