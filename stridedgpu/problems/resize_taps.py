@@ -36,7 +36,6 @@ __all__ = [
     "WindowTaps",
     "filter_steps",
     "filter_taps",
-    "fraction_bits",
     "pillow_columns_first",
     "window_taps",
 ]
@@ -288,7 +287,7 @@ def _filtered(
     total = np.add.accumulate(weights, axis=2)[:, :, -1:]
     np.divide(weights, total, out=weights, where=total != 0)
     if spec.bits:  # rounded half away from zero
-        unused = np.array([[[spec.bits - fraction_bits(interpolation, one.max())]] for one in weights])
+        unused = np.array([[[spec.bits - _fraction_bits(interpolation, one.max())]] for one in weights])
         scaled = weights * 2.0 ** (spec.bits - unused)
         weights = (scaled + np.copysign(0.5, scaled)).astype(np.int32) << unused.astype(np.int32)
     most = counts.max(axis=1, initial=1).tolist()
@@ -298,7 +297,7 @@ def _filtered(
     ]
 
 
-def fraction_bits(interpolation: Interpolation, largest: float) -> int:
+def _fraction_bits(interpolation: Interpolation, largest: float) -> int:
     """The fractional bits of an axis's integer weights, the largest of which is `largest`."""
     bits, most = Arithmetic.FIXED_POINT.spec.bits, 1 << (interpolation.weight_bits - 1)
     return next((used for used in range(bits) if int(0.5 + largest * 2.0 ** (used + 1)) >= most), bits)

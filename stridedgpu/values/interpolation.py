@@ -239,6 +239,11 @@ class Interpolation:
         return self.name.startswith("pillow")
 
     @property
+    def has_narrow_weights(self) -> bool:
+        """Whether the fractional bits of an axis's integer weights depend on the largest of them."""
+        return self.weight_bits < 32
+
+    @property
     def is_nearest(self) -> bool:
         """True if each pixel is a copy of one source pixel."""
         return self.sampling == "nearest"

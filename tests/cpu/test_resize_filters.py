@@ -74,14 +74,15 @@ def test_weights_and_places_are_numpys(
     np.testing.assert_array_equal(words(fields["firsts"], count, ctypes.c_int64), firsts)
     np.testing.assert_array_equal(words(fields["ends"], count, ctypes.c_int64), firsts + taps.counts)
     indices = words(fields["indices"], count * fields["groups"] * 2, ctypes.c_int64).reshape(count, -1)
-    halves = words(fields["weights"], count * fields["groups"] * 4, ctypes.c_int16).reshape(
-        count, fields["groups"], 2, 2
-    )
+    parts = 1 if rule.has_narrow_weights else 2
+    halves = words(fields["weights"], count * fields["groups"] * 2 * parts, ctypes.c_int16)
+    halves = halves.reshape(count, fields["groups"], parts, 2)
     for pixel in range(count):
         number = int(taps.counts[pixel])
         places = (taps.starts[pixel] + first + np.arange(number)) * step + origin
         np.testing.assert_array_equal(indices[pixel, :number], places & mask)
         used = halves[pixel, : (number + 1) // 2].astype(np.int64)
-        weights = ((used[:, 0] << 11) + used[:, 1]).reshape(-1)
+        weights = used[:, 0] << fields["unused"] if parts == 1 else (used[:, 0] << 11) + used[:, 1]
+        weights = weights.reshape(-1)
         np.testing.assert_array_equal(weights[:number], taps.weights[pixel, :number])
         assert not weights[number:].any()

@@ -41,7 +41,7 @@ address of the geometry; the first row of the result and the row after the last.
 
 The word before the entries is 0, and 1 after a thread failed to allocate its scratch memory."""
 
-_TAPS: Final = ("groups", "counts", "indices", "weights")
+_TAPS: Final = ("groups", "counts", "indices", "weights", "unused")
 MOVE: Final = ("kernel", "parameters", "items", "source", "target")
 BAND_MOVES: Final = tuple(f"{rows}_{field}" for rows in ("whole", "rest") for field in MOVE)
 
@@ -59,7 +59,8 @@ GEOMETRY: Final = (
 Offsets `_at`, the strides of the source and the ring's pitch are in bytes, `unit` and the band's pitch in elements.
 Offsets count from the start of the scratch memory, which begins with the transposed columns. `whole` and `rest` are the
 moves of a whole band to the target, and of the rows that remain: a loop's address and that of its parameters, its
-items, and the bytes to its first element on either side. `factor` is that of a mean, in bits of float32.
+items, and the bytes to its first element on either side. `factor` is that of a mean, in bits of float32, and `unused`
+the fractional bits that narrow weights of an axis do without.
 """
 
 
@@ -385,4 +386,4 @@ class _Builder:
         before = self._code.multiply(place, self._fields[f"{axis}_groups"])
         indices = self._at(self._address(f"{axis}_indices"), before, 8 * rule.group)
         weights = self._at(self._address(f"{axis}_weights"), before, rule.weight_bytes)
-        return Taps(indices, weights, self._entry(f"{axis}_counts", place))
+        return Taps(indices, weights, self._entry(f"{axis}_counts", place), self._fields[f"{axis}_unused"])

@@ -1,13 +1,13 @@
 """The passes of a resize in vectors: how the pixels that taps reach become a pixel of the next type.
 
-    `PairPass`      two taps a multiplication of 16-bit numbers: Pillow's 8 bits, and OpenCV's integers
+    `PairPass`      two taps a multiplication of 16-bit numbers: 8 bits of Pillow and torch, and OpenCV's integers
     `RowPairPass`   OpenCV's INTER_LINEAR, and its blocks of 2 x 2, behind their first passes
     `NumberPass`    one tap at a time: float64 (Pillow), float32 and int32 (OpenCV)
     `CopyPass`      no arithmetic: pixels of any type
 
 `passes_of` chooses them by the table of `stridedgpu.values.interpolation`. Pillow's weights have 22 fractional bits and
 a sign. They are split into `w = high * 2^11 + low`, so that each part fits 16 bits. The processor adds two such
-products in one instruction, and the whole sum is exact in 32 bits.
+products in one instruction, and the whole sum is exact in 32 bits. torch's weights fit one part.
 """
 
 from __future__ import annotations
@@ -65,11 +65,15 @@ Load = Callable[[Value], list[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """The taps of one resized pixel: the addresses of its indices and weights, and how many groups of them it has."""
+    """The taps of one resized pixel: the addresses of its indices and weights, and how many groups of them it has.
+
+    `unused` are the fractional bits that narrow weights of its axis do without.
+    """
 
     indices: Value
     weights: Value
     count: Value
+    unused: Value
 
     def index(self, code: Code, tap: Value | int) -> Value:
         """The index of a tap."""
@@ -166,7 +170,8 @@ class NumberPass(Pass):
 class PairPass(Pass):
     """Two taps a multiplication. Weights have `parts` parts of 16 bits, sums have 32 bits.
 
-    `pairs` says that one instruction multiplies 16-bit pairs and adds them (`pmaddwd`), as on every x86-64.
+    `pairs` says that one instruction multiplies 16-bit pairs and adds them (`pmaddwd`), as on every x86-64. With
+    `narrow` the one part is torch's, whose fractional bits are those of its axis.
     """
 
     group: ClassVar[int] = 2
@@ -175,6 +180,7 @@ class PairPass(Pass):
     finish: Finish
     shift: int
     pairs: bool
+    narrow: bool = False
 
     @property
     def weight_bytes(self) -> int:
@@ -198,6 +204,9 @@ class PairPass(Pass):
             total, *lower = sums[start : start + parts]
             for lower_sum in lower:
                 total = code.add(code.binary("shl", total, LOW_BITS), lower_sum)
+            if self.narrow:
+                unused = code.splat(code.cast("trunc", taps.unused, "i32"), LANES)
+                total = code.binary("shl", total, unused)
             pixels.append(_finished(code, total, self.finish, self.shift, self.written, factor))
         return pixels
 
@@ -286,11 +295,11 @@ class RowPairPass(Pass):
 
 
 def passes_of(
-    arithmetic: Arithmetic, element: ElementType, copies: tuple[bool, bool], *, pairs: bool
+    arithmetic: Arithmetic, element: ElementType, copies: tuple[bool, bool], *, pairs: bool, narrow: bool = False
 ) -> tuple[Pass, Pass]:
     """The first and the second pass over pixels of a type; `copies` says which of them only copies.
 
-    `pairs` is that of `PairPass`.
+    `pairs` and `narrow` are those of `PairPass`.
     """
     if arithmetic is Arithmetic.COPY:
         word = f"i{8 * element.itemsize}"
@@ -306,7 +315,8 @@ def passes_of(
         if finish is Finish.UPPER:
             return RowPairPass(read, written, weighted=True)
         if read == "i8" and number == "i32":
-            return PairPass(read, written, 1 + (spec.bits > _NARROW_BITS), finish, shift, pairs)
+            parts = 1 if narrow or spec.bits <= _NARROW_BITS else 2
+            return PairPass(read, written, parts, finish, shift, pairs, narrow)
         return CopyPass(read, written) if copied else NumberPass(read, written, number, finish, shift, weighted)
 
     return (

@@ -144,7 +144,8 @@ def _kernel(
     pairs, permutes = instructions()
     element, columns_first = problem.conversion.source, taps.columns_first
     if isinstance(taps, FilterAxes):
-        passes = passes_of(Arithmetic.FIXED_POINT, element, (False, False), pairs=pairs)
+        narrow = problem.rule.interpolation.has_narrow_weights
+        passes = passes_of(Arithmetic.FIXED_POINT, element, (False, False), pairs=pairs, narrow=narrow)
         return ResizeKernel(*passes, shape.channels, shape.step, columns_first)
     arithmetic = taps.arithmetic
     if arithmetic is Arithmetic.OPENCV_QUARTER and element.name == "uint8":

@@ -93,7 +93,7 @@ class _Groups(NamedTuple):
     def fields(self, axis: str) -> dict[str, int]:
         """The fields of an axis."""
         arrays = {f"{axis}_{name}": array.ctypes.data for name, array in self._asdict().items()}
-        return {f"{axis}_groups": int(self.indices.shape[1]), **arrays}
+        return {f"{axis}_groups": int(self.indices.shape[1]), f"{axis}_unused": 0, **arrays}
 
 
 def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool) -> Tables:
@@ -279,11 +279,14 @@ def _filter_tables(
 
 
 _STEPS: Final = FilterSteps._fields
-_NUMBERS: Final = ("source", "target", "first", "next", "count", "step", "origin", "mask", "groups")
+_NUMBERS: Final = ("source", "target", "first", "next", "count", "step", "origin", "mask", "groups", "unused")
 _ADDRESSES: Final = ("sine", "cosine", "counts", "firsts", "ends", "indices", "weights", "values")
 
 _PARAMETERS: Final = struct.Struct(f"={len(_STEPS)}d{len(_NUMBERS) + len(_ADDRESSES)}q")
 """The parameters of the loop, in the order of these names."""
+
+_UNUSED: Final = len(_STEPS) + len(_NUMBERS) - 1
+"""The parameter that the loop writes."""
 
 _WORD: Final = 8
 
@@ -296,11 +299,11 @@ def filter_table(
     """The tables of an axis, in which source pixel `i` is the index `(i * step + origin) & mask`, and their memory.
 
     `counts`, `firsts` and `ends` have an entry for each pixel, `indices` two entries for each of its `groups`,
-    `weights` the two parts of a pair. Entries behind a pixel's count are not written. Raises `DeviceError` without the
-    memory for them.
+    `weights` the two parts of a pair, or one part of narrow weights, which do without `unused` fractional bits. Entries
+    behind a pixel's count are not written. Raises `DeviceError` without the memory for them.
     """
     (start, ahead, count), groups = axis.pixels, (axis.most_taps + 1) // 2
-    values = (2 * groups + 2) * (axis.target if _has_narrow_weights(interpolation) else 1)
+    values = (2 * groups + 2) * (axis.target if interpolation.has_narrow_weights else 1)
     sizes = (_PARAMETERS.size // _WORD, count, count, count, 2 * count * groups, count * groups, values)
     try:
         memory = np.empty(sum(sizes), np.int64)
@@ -311,10 +314,11 @@ def filter_table(
         places.append(places[-1] + size * _WORD)
     sines = _sines()
     assert sines is not None, "axes have been made"
-    numbers = axis.source, axis.target, start, ahead, count, step, origin + axis.first * step, mask, groups
+    numbers = axis.source, axis.target, start, ahead, count, step, origin + axis.first * step, mask, groups, 0
     _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *sines, *places[1:])
     loop_of(_TableKernel(interpolation)).alone(0, 0, places[0], 0, 1)
-    return {"groups": groups, **dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))}, memory
+    tables = dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))
+    return {"groups": groups, "unused": int(memory[_UNUSED]), **tables}, memory
 
 
 @cache
@@ -387,14 +391,9 @@ class _Maths(NamedTuple):
         return _Number(x.code, x.code.call_for("double", self.cos, x.value))
 
 
-def _has_narrow_weights(interpolation: Interpolation) -> bool:
-    """Whether a weight of 1 has no room for all fractional bits: the largest weight of an axis decides how many."""
-    return interpolation.weight_bits <= _BITS + 1
-
-
 @dataclass(frozen=True, slots=True)
 class _TableKernel:
-    """The loop: for each pixel its filter's values and their sum, then their shares of it in 22 bits, two by two."""
+    """The loop: for each pixel its filter's values and their sum, then their shares of it as integers, two by two."""
 
     interpolation: Interpolation
 
@@ -412,7 +411,7 @@ class _TableBuilder:
 
     def __init__(self, interpolation: Interpolation) -> None:
         """Load the parameters."""
-        self._interpolation, self._narrow = interpolation, _has_narrow_weights(interpolation)
+        self._interpolation, self._narrow = interpolation, interpolation.has_narrow_weights
         self._code = code = Code()
         self._words = words = {
             field: code.load("double" if field in _STEPS else "i64", code.at(Value("ptr", "%parameters"), 8 * n), 8)
@@ -426,16 +425,16 @@ class _TableBuilder:
     def text(self, name: str) -> str:
         """The function."""
         code, words = self._code, self._words
-        factor, unused = self._constant(float(1 << _BITS)), None
+        factor = self._constant(float(1 << _BITS))
         if self._narrow:
             with code.fold(words["target"], [self._constant(0.0).value]) as (pixel, most):
                 most[0] = self._larger(self._filter(pixel), _Number(code, most[0])).value
-            factor, unused = self._precision(_Number(code, most[0]))
+            factor = self._precision(_Number(code, most[0]))
         with code.loop(0, words["count"]) as place:
             pixel = code.add(words["first"], code.multiply(place, words["next"]))
             if not self._narrow:
                 self._filter(pixel)
-            self._write(place, pixel, factor, unused)
+            self._write(place, pixel, factor)
         return code.text(name)
 
     def _filter(self, pixel: Value) -> _Number:
@@ -454,8 +453,8 @@ class _TableBuilder:
         code.store(total.value, code.at(row, code.multiply(self._sum_place, _WORD)), _WORD)
         return most / total
 
-    def _write(self, place: Value, pixel: Value, factor: _Number, unused: Value | None) -> None:
-        """Write the entries of a pixel of the result, `place`: weights are shares times `factor`, shifted left."""
+    def _write(self, place: Value, pixel: Value, factor: _Number) -> None:
+        """Write the entries of a pixel of the result, `place`: weights are shares times `factor`."""
         code, words, row = self._code, self._words, self._row(pixel)
         _, start, count = self._span(pixel)
         total = _Number(code, code.load("double", code.at(row, code.multiply(self._sum_place, _WORD)), _WORD))
@@ -466,34 +465,36 @@ class _TableBuilder:
             for half in range(2):
                 tap = code.add(code.multiply(pair, 2), half)
                 value = _Number(code, code.load("double", code.at(row, code.multiply(tap, _WORD)), _WORD))
-                weight = _half_away(value / total * factor)
-                weights.append(weight if unused is None else code.binary("shl", weight, unused))
+                weights.append(_half_away(value / total * factor))
                 source = code.add(start, code.smaller(tap, code.add(count, -1)))
                 index = code.binary(
                     "and", code.add(code.multiply(source, words["step"]), words["origin"]), words["mask"]
                 )
                 self._store(index, "indices", code.add(code.multiply(group, 2), half))
-            parts = code.at(self._tables["weights"], code.multiply(group, _WORD))
-            uppers = [code.binary("ashr", weight, LOW_BITS) for weight in weights]
-            lowers = [code.binary("and", weight, (1 << LOW_BITS) - 1) for weight in weights]
-            for part, (left, right) in enumerate((uppers, lowers)):
+            parts = [weights]
+            if not self._narrow:
+                uppers = [code.binary("ashr", weight, LOW_BITS) for weight in weights]
+                parts = [uppers, [code.binary("and", weight, (1 << LOW_BITS) - 1) for weight in weights]]
+            words_at = code.at(self._tables["weights"], code.multiply(group, 4 * len(parts)))
+            for part, (left, right) in enumerate(parts):
                 word = code.binary("or", code.binary("and", left, 0xFFFF), code.binary("shl", right, 16))
-                code.store(word, code.at(parts, 4 * part), 4)
+                code.store(word, code.at(words_at, 4 * part), 4)
         first = code.add(start, words["origin"])
         for entry, table in ((pairs, "counts"), (first, "firsts"), (code.add(first, count), "ends")):
             self._store(entry, table, place)
 
-    def _precision(self, largest: _Number) -> tuple[_Number, Value]:
-        """As `fraction_bits`: two to the power of the bits that are used, and the bits that are not."""
+    def _precision(self, largest: _Number) -> _Number:
+        """As `resize_taps` does: two to the power of the bits that are used. Those that are not become a parameter."""
         code, most = self._code, float(1 << (self._interpolation.weight_bits - 1))
-        first = [(largest * 2.0).value, self._constant(1.0).value, code.full("i32", _BITS)]
+        first = [(largest * 2.0).value, self._constant(1.0).value, code.full("i64", _BITS)]
         with code.fold(code.full("i64", _BITS), first) as (_, carried):
             scaled, factor = (_Number(code, number) for number in carried[:2])
             fits = scaled + 0.5 < most
             doubled = self._maths.select(fits, factor * 2.0, factor)
-            left = code.binary("sub", carried[2], code.value("i32", f"zext i1 {fits.value.name} to i32"))
+            left = code.binary("sub", carried[2], code.cast("zext", fits.value, "i64"))
             carried[:] = (scaled * 2.0).value, doubled.value, left
-        return _Number(code, carried[1]), carried[2]
+        code.store(carried[2], code.at(Value("ptr", "%parameters"), _WORD * _UNUSED), _WORD)
+        return _Number(code, carried[1])
 
     def _row(self, pixel: Value) -> Value:
         """The memory of a pixel's values."""
