@@ -206,13 +206,13 @@ template <typename To> __device__ __forceinline__ To canonical_nan() {
     else return NarrowFloat<To>::canonical_nan;
 }
 
-// The steps of scale and bias: the rows of `ARITHMETIC_RULES` in values/arithmetic.py. fused: those of multiply, where an
-// unsigned integer is multiplied by `multiplied`, with the same result.
+// The steps of scale and bias: the rows of `ARITHMETIC_RULES` in values/arithmetic.py. fused: those of multiply, where
+// an unsigned integer is multiplied by `multiplied`, with the same result.
 enum class Arithmetic { multiply, fused, divide, torchvision_v2, transformers, transformers_pil };
 
 // The whole conversion of one element, as a type with every choice at compile time. Nans: whether scale and bias may
-// produce NaN; with an integer source and finite constants they do not. A: the steps; with others than those of multiply
-// there are both constants, and scale divides. Unit: the bits of the double that the first step takes.
+// produce NaN; with an integer source and finite constants they do not. A: the steps; with others than those of
+// multiply there are both constants, and scale divides. Unit: the bits of the double that the first step takes.
 template <typename Source_, typename Target_, bool HasScale = false, bool HasBias = false,
           Rounding R = Rounding::nearest, Nan Nans = Nan::keep, Arithmetic A = Arithmetic::multiply, uint64 Unit = 0>
 struct Conversion {

@@ -16,7 +16,7 @@ from stridedgpu.devices.cuda.resize import ResizeChoice, ResizeSample, choose_re
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.problems.resize_taps import WindowTaps
-from stridedgpu.values.conversion import conversion
+from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import Passes, interpolation_named
 from stridedgpu.values.layout import Layout
@@ -157,7 +157,8 @@ class ResizeCase(LaunchedResize):
         """What is planned."""
         rng = np.random.default_rng(self.seed + 1)
         source, target = element_type(self.source), element_type(self.target)
-        made = conversion(source, target, channels=self.channels, source_channels=self.channel_count, **self.arithmetic)
+        options = conversion_options(channels=self.channels, **self.arithmetic)
+        made = options.conversion(source, self.channel_count, target)
         sizes = (self.samples, self.channel_count if self.channels is None else len(self.channels), *self.size)
         layout = Layout(sizes, packed_strides(sizes, self.order))
         channel, column = ({window.layout.strides[axis] for window in self.windows} for axis in (0, 2))

@@ -12,8 +12,8 @@ from harness.resize_launches import ResizeCase, check_resizes
 
 from stridedgpu.devices.cuda.relayout.choice import Family
 
-IMAGENET = {"scale": (0.229, 0.224, 0.225), "bias": (-0.485, -0.456, -0.406), "unit": 255}
-ONE_HALF = {"scale": 0.5, "bias": -0.5, "unit": 255}
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225), "arithmetic": "divide"}
+ONE_HALF = {"mean": 0.5, "std": 0.5, "arithmetic": "divide"}
 
 ORDERS = {"pixels": (0, 2, 3, 1), "planes": (0, 1, 2, 3), "columns": (0, 1, 3, 2), "columns of pixels": (0, 3, 2, 1)}
 """Memory orders of the axes N, C, H, W."""

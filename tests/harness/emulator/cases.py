@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 
 from stridedgpu.devices.cuda.gpu import GpuProperties
 from stridedgpu.devices.cuda.relayout.choice import Family
-from stridedgpu.values.conversion import conversion
+from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -49,7 +49,7 @@ def case(
     names = types.split(">")
     elements = [ELEMENT_TYPES[name] for name in (names[0], names[-1])]
     channels = None if axis is None else source.sizes[axis]
-    made = conversion(*elements, source_channels=channels, **options)
+    made = conversion_options(**options).conversion(elements[0], channels, elements[1])
     sides = [
         side(source, elements[0], aligned[0], slack[0], False),
         side(target, elements[1], aligned[1], slack[1], owned),
