@@ -164,6 +164,62 @@ def test_results_have_attributes_and_are_written_once():
         _ = clip(photos).pixels
 
 
+def test_bytes_stay_bytes_where_nothing_is_computed():
+    photos = images((30, 40), (50, 31))
+    for name in ("ViTImageProcessor", "Siglip2ImageProcessor"):
+        found = processor(name, do_rescale=False, do_normalize=False)(photos, return_tensors="np").pixel_values
+        assert found.dtype == np.uint8
+    patches = {"do_rescale": False, "do_normalize": False}
+    for backend, dtype in (("torchvision", np.uint8), ("pil", np.float32)):
+        found = processor("Qwen2VLImageProcessor", backend, **patches)(photos, return_tensors="np").pixel_values
+        assert found.dtype == dtype
+
+
+def test_pillow_weighs_the_colours_of_transparent_images():
+    image = pytest.importorskip("PIL.Image")
+    (photo,) = images((40, 60), channels=4)
+    plain = processor(
+        "ViTImageProcessor", "pil", size={"height": 20, "width": 24}, do_rescale=False, do_normalize=False
+    )
+    found = plain(photo, return_tensors="np").pixel_values[0]
+    wanted = np.asarray(image.fromarray(photo).resize((24, 20), image.Resampling.BILINEAR))
+    assert np.array_equal(found, wanted.transpose(2, 0, 1))
+
+
+def test_channels_are_the_first_axis_that_may_be_some_or_those_that_are_named():
+    plain = processor("ViTImageProcessor", do_resize=False, do_rescale=False, do_normalize=False)
+    photo = images((4, 60))[0]
+    assert plain(photo)["pixel_values"][0].shape == (4, 60, 3)
+    assert plain(photo, input_data_format="channels_first")["pixel_values"][0].shape == (4, 60, 3)
+    assert plain(photo, input_data_format="channels_last")["pixel_values"][0].shape == (3, 4, 60)
+    assert plain([photo[..., 0]])["pixel_values"][0].shape == (1, 4, 60)
+
+
+def test_gray_images_become_three_equal_channels():
+    clip = processor(do_normalize=False, do_rescale=False, size={"shortest_edge": 24}, crop_size=20)
+    (gray,) = images((30, 40), channels=1)
+    found = clip(gray, return_tensors="np").pixel_values
+    assert np.array_equal(found, clip(gray.repeat(3, -1), return_tensors="np").pixel_values)
+    assert np.array_equal(found, clip([gray[..., 0]], return_tensors="np").pixel_values)
+
+
+def test_tensors_of_pytorch_have_the_values_of_arrays():
+    torch = pytest.importorskip("torch")
+    photos = images((30, 40), (50, 31))
+    for name in ("CLIPImageProcessor", "DetrImageProcessor", "SamImageProcessor"):
+        made = processor(name)
+        wanted = made(photos, return_tensors="np")
+        for key, value in made(photos, return_tensors="pt").items():
+            assert isinstance(value, torch.Tensor), key
+            assert np.array_equal(value.numpy(), wanted[key]), key
+
+
+def test_one_number_as_a_size_is_the_shorter_side_where_the_default_is():
+    shorter = {name for name, kind in KINDS.items() if not kind.defaults["default_to_square"]}
+    by_sides = {name for name, kind in KINDS.items() if "shortest_edge" in (kind.defaults["size"] or {})}
+    assert shorter == by_sides | {"SiglipImageProcessor", "RTDetrImageProcessor"}
+
+
 def test_lists_of_images_of_one_size_are_one_tensor():
     nested = processor("Idefics2ImageProcessor", size={"height": 20, "width": 24}, do_pad=False)
     photos = images((30, 40), (50, 31), (33, 32), (40, 44))

@@ -117,6 +117,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         "adapters/image_processors/*",
         ("adapters/test_image_processor_arguments.py", "adapters/test_image_processor_digests.py"),
     ),
+    ("adapters/image_processors/[sw]*.py", ("adapters/test_image_sizes.py",)),
     # steps and loaders
     ("preprocess/*", ("preprocess/test_{module}.py", "preprocess/test_outcomes.py")),
     ("preprocess/[dlps]*.py", ("interface/test_error_texts.py", "interface/test_signatures.py")),

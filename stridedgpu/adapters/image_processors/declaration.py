@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -75,8 +75,7 @@ _EVERY: Final[dict[str, Any]] = {
 class Kind:
     """A class of image processors: its defaults, its rule of sizes, what it returns, and the steps that it takes.
 
-    `crops` and `pads` are whether `do_center_crop` and `do_pad` have an effect. `unlike` has the options that the
-    library's code knows and this one does not reproduce, with what would work.
+    `crops`, `pads` and `normalises` are whether `do_center_crop`, `do_pad` and `do_normalize` have an effect.
     """
 
     defaults: Mapping[str, Any]
@@ -85,7 +84,6 @@ class Kind:
     crops: bool = True
     pads: bool = True
     normalises: bool = True
-    unlike: Mapping[str, str] = field(default_factory=dict)
 
 
 def _kind(figures: Mapping[str, Any], size: dict[str, int] | None, **options: Any) -> Kind:

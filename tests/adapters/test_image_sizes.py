@@ -1,0 +1,101 @@
+"""The sizes of image processors: drawn sizes by each rule, frozen, and beside transformers' own functions."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import import_module
+
+import numpy as np
+import pytest
+from harness.transformers_processors import transformers_library
+
+from stridedgpu.adapters.image_processors import sizes
+
+PINPOINTS = [(336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)]
+
+RULES = {
+    "shortest_edge": (lambda size: sizes.shortest_edge(size, 224), "ee38de4d4a77"),
+    "aspect_limited": (lambda size: sizes.aspect_limited(size, 800, 1333), "826dc9abda27"),
+    "inside": (lambda size: sizes.inside(size, 300, 401), "ccc7c8a696df"),
+    "longest_edge": (lambda size: sizes.longest_edge(size, 1024), "00255adfb2a9"),
+    "within": (lambda size: sizes.within(size, 378, 980), "a73e028600a3"),
+    "constrained": (lambda size: sizes.constrained(size, (384, 390), 32, keeps_shape=True), "de3454b6f81d"),
+    "pixels_limited": (lambda size: sizes.pixels_limited(size, 28, 56 * 56 * 9, 28 * 28 * 640), "045afba2310f"),
+    "volume_limited": (lambda size: sizes.volume_limited(size, 28, 2, 112 * 112 * 5, 28 * 28 * 900), "ddc2c086f77f"),
+    "patches_limited": (lambda size: sizes.patches_limited(size, 16, 256), "8b5272da7089"),
+    "tokens_limited": (lambda size: sizes.tokens_limited(size, (500, 640), (16, 14)), "1dc3e7778c67"),
+    "best_resolution": (lambda size: sizes.best_resolution(size, PINPOINTS), "a3ecedb5277d"),
+    "splittable": (lambda size: sizes.splittable(size, (672, 336)), "a4efc21f34bc"),
+    "tile_grid": (lambda size: sizes.tile_grid(size, (150, 200), 2, 12), "4f456a903f4e"),
+    "scan_crops": (lambda size: sizes.scan_crops(size, 100, 4, 1.2), "3ba18744de76"),
+    "centred": (lambda size: [sizes.centred(size, (224, 300), rounds_up=up) for up in (False, True)], "a1860c00993f"),
+}
+"""Each rule with its numbers, and a digest of what it gives for `SIZES`."""
+
+_DRAW = np.random.default_rng(31)
+SIZES = [(int(height), int(width)) for height, width in _DRAW.integers(20, 2000, (400, 2))] + [
+    (side, round(side * shape)) for side in (120, 333, 600) for shape in (1, 4 / 3, 16 / 9, 1 / 3, 5)
+]
+
+
+def digest(name: str) -> str:
+    rule, _ = RULES[name]
+    return hashlib.sha256(repr([rule(size) for size in SIZES]).encode()).hexdigest()[:12]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_sizes_are_what_they_were(name):
+    assert digest(name) == RULES[name][1]
+
+
+def of_transformers(name: str):
+    """transformers' function of a rule with the same numbers."""
+    transforms = import_module("transformers.image_transforms")
+    utilities = import_module("transformers.image_utils")
+    general = import_module("transformers.image_processing_utils")
+
+    def image(size):
+        return np.empty((3, *size), np.uint8)
+
+    def tokens(size):
+        return models("pixtral").get_resize_output_image_size(image(size), (500, 640), (16, 14))
+
+    def models(model):
+        return import_module(f"transformers.models.{model}.image_processing_{model}")
+
+    return {
+        "aspect_limited": lambda size: transforms.get_size_with_aspect_ratio(size, 800, 1333),
+        "shortest_edge": lambda size: transforms.get_resize_output_image_size(
+            image(size), 224, default_to_square=False, input_data_format="channels_first"
+        ),
+        "inside": lambda size: utilities.get_image_size_for_max_height_width(size, 300, 401),
+        "pixels_limited": lambda size: models("qwen2_vl").smart_resize(*size, 28, 56 * 56 * 9, 28 * 28 * 640),
+        "volume_limited": lambda size: models("glm4v").smart_resize(2, *size, 2, 28, 112 * 112 * 5, 28 * 28 * 900),
+        "patches_limited": lambda size: models("siglip2").get_image_size_for_max_num_patches(*size, 16, 256),
+        "tokens_limited": tokens,
+        "best_resolution": lambda size: general.select_best_resolution(size, PINPOINTS),
+        "splittable": lambda size: general.get_patch_output_size(image(size), (672, 336), "channels_first"),
+        "tile_grid": lambda size: models("got_ocr2").get_optimal_tiled_canvas(size, (150, 200), 2, 12)[::-1],
+    }[name]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    "name",
+    [
+        "shortest_edge",
+        "aspect_limited",
+        "inside",
+        "pixels_limited",
+        "volume_limited",
+        "patches_limited",
+        "tokens_limited",
+        "best_resolution",
+        "splittable",
+        "tile_grid",
+    ],
+)
+def test_sizes_are_those_of_transformers(name):
+    transformers_library()
+    theirs, (ours, _) = of_transformers(name), RULES[name]
+    assert [size for size in SIZES if tuple(theirs(size)) != ours(size)] == []
