@@ -311,28 +311,28 @@ class Preprocess(Declaration, Generic[Output]):
         """Call the step with bytes of zeros, as `sg.warmup(step)` does, and drop the results.
 
         Images are larger than the step's result, and also of its size and smaller where it resizes. They come as one
-        array and as a list, with as many channels as the declaration names, else 3. Raises what a call raises.
+        array and, with rows, as a list, with as many channels as the declaration names, else 3. Raises what a call
+        raises.
         """
-        height, width = self.window or (0, 0)
+        height, width = ((self.resize or self.window or (0,)) * 2)[:2]
         if self.matrix is not None:
             channels = len(self.matrix[0])
         else:
             channels = self.channel_count or 3 if self.channels is None else max(*self.channels, 2) + 1
-        window = {"H": height, "W": width}
         larger = {"C": channels, "D": 8, "H": max(1080, 3 * height + 37), "W": max(1920, 3 * width + 37)}
         several = [larger]
-        if (
-            self.resizes
-        ):  # one half exactly, little smaller or larger, and both sides as they are have loops of their own
+        if self.resizes:
+            # Images that shrink little or by one half exactly, stay, grow, or are tall have loops of their own.
+            factors = ((2.2, 2.2), (2, 2), (1.2, 1.2), (1, 1), (0.4, 0.4), (0.05, 0.05), (2.5, 1.2))
             several += [
-                larger | {axis: max(int(factor * size), 8) for axis, size in window.items()}
-                for factor in (2.2, 2, 1.2, 1, 0.4)
+                larger | {"H": max(int(tall * height), 8), "W": max(int(wide * width), 8)} for tall, wide in factors
             ]
         keys, axis = (0, 1), self.dims.index("N")
         for sizes in several:
             batch = np.zeros([2 if letter == "N" else sizes[letter] for letter in self.dims], np.uint8)
-            for images in (batch, [np.take(batch, row, axis) for row in keys]):
-                self._result(images, keys, 0, None)
+            self._result(batch, keys, 0, None)
+            if "H" in self.dims:
+                self._result([np.take(batch, row, axis) for row in keys], keys, 0, None)
 
     @property
     def skipped(self) -> int:

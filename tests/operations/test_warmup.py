@@ -75,6 +75,8 @@ BY_SIZES: Final = {
     "a plan of a gather": "count((pick,), pick, sg.asarray(table), sg.asarray(rows), sg.zeros((9, 64), 'float32'))",
     "a step": "count((step,), step, ragged)",
     "a step, of batches": "count((step,), step, np.ones((3, 500, 333, 3), np.uint8))",
+    "a step of tall images": "count((tall,), tall, [np.ones((640, 300, 3), np.uint8)])",
+    "a step of tiny images": "count((boxed,), boxed, [np.ones((15, 20, 3), np.uint8)])",
     "a step that draws": "count((drawn,), drawn, ragged, [1, 2])",
     "a letterbox step": "count((boxed,), boxed, [*ragged, photo[:90, :70]])",
     "a step of sizes": "count((boxed, SIZES), boxed, ragged)",
@@ -95,6 +97,7 @@ step = sg.Preprocess(resize=256, crop=224, passes="horizontal", normalize="image
 drawn = sg.Preprocess(
     random_resized_crop=True, crop=64, flip=True, seed=1, key="key", passes="horizontal", normalize="clip", device="cpu"
 )
+tall = sg.Preprocess(resize=256, crop=224, passes="pillow-13", normalize="imagenet", device="cpu")
 boxed = sg.Preprocess(letterbox=320, normalize="0..1", device="cpu")
 planar = sg.Preprocess(
     dims="NCHW", channels=(8, 0), scale=0.5, resize=(32, 33), interpolation="opencv-linear", device="cpu"
@@ -129,6 +132,23 @@ def test_a_warm_call_compiles_and_loads_nothing(name: str, tmp_path: Path, monke
 def test_sizes_a_plan_or_a_step_alone_warm_up_the_calls_to_come(name, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("STRIDEDGPU_CACHE_DIR", str(tmp_path))
     run(SIZED + BY_SIZES[name])
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"resize": 40, "passes": "horizontal"},
+        {"dims": "NHW", "layout": "NHW"},
+        {"dims": "NDHWC", "layout": "NCDHW"},
+        {"dims": "NC", "layout": "NC"},
+        {"dims": "NCHW", "matrix": [[1, 2, 3, 4, 5]], "crop": 20},
+        {"channels": (5, 0), "smaller": "pad", "crop": 9},
+        {"mean": (0.1, 0.2, 0.3, 0.4), "std": 1},
+    ],
+    ids=str,
+)
+def test_a_step_of_any_axes_and_channels_rehearses(declared) -> None:
+    assert sg.warmup(sg.Preprocess(**declared, device="cpu")) == ()
 
 
 def test_the_epochs_of_a_step_are_not_begun() -> None:
