@@ -22,6 +22,8 @@ from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_re
 from stridedgpu.devices.cpu.compiled.compiler import LoopError
 from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
+from stridedgpu.devices.interface import EvenlyLocated
+from stridedgpu.devices.selection import device_named
 from stridedgpu.values.interpolation import interpolation_named
 
 pytestmark = needs_compiler
@@ -421,6 +423,23 @@ def test_a_call_without_memory_is_the_only_one_that_fails(monkeypatch: pytest.Mo
     assert found["runs"] == [None] * 20
     assert all("no memory left" in str(error) for error in found["fails"])
     assert len(found["fails"]) == 20
+
+
+def test_images_at_another_step_are_read_there() -> None:
+    """The same windows over all images of a batch, and over every other one."""
+    images = np.random.default_rng(0).integers(0, 256, (3, 20, 30, 3), np.uint8)
+    source, out = sg.asarray(images, dims="NHWC"), sg.empty((2, 3, 9, 11), "uint8", device="cpu")
+    rule: dict[str, Any] = {"interpolation": "pillow-bilinear", "passes": "horizontal"}
+    expected = {every: sg.resize(source[::every][:2], (9, 11), **rule).numpy() for every in (1, 2)}
+    problem: Any = sg.plan_resize(source[:2], out, **rule).plan.problem
+    buffer, target, nbytes = source.buffer, out.operand, images[0].nbytes
+    with picking_by("compiled, 1 thread"):
+        launch = device_named("cpu").launch_for(problem)
+        windows = (problem.window,) * 2
+        for every in (1, 2, 1):
+            located = EvenlyLocated(buffer, source.operand.start_bytes, every * nbytes, 2)
+            launch(windows, located, (target.buffer, target.start_bytes), None)
+            np.testing.assert_array_equal(out.numpy(), expected[every])
 
 
 def test_windows_whose_loop_cannot_be_compiled_are_resized_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
