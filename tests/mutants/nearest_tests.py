@@ -100,6 +100,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("operations/index*", ("operations/test_gather.py", "operations/test_index_refusals.py")),
     ("*/frame*", ("operations/test_frame_plans.py", "operations/test_frames_resized.py", *_FRAMES[1:])),
     ("operations/*resize*", ("operations/test_resize_plan.py", "operations/test_resize.py")),
+    ("operations/batches.py", ("operations/test_channel_mixing.py", "operations/test_channel_filler.py")),
     ("operations/images.py", ("operations/test_crops.py", "operations/test_frames_resized.py")),
     ("operations/plans.py", ("operations/test_plans_travel.py", "operations/test_index_plans.py")),
     ("operations/crops.py", ("operations/test_volume_crops.py",)),

@@ -31,7 +31,7 @@ def images(draw):
     turned=st.booleans(),
 )
 def test_new_memory_holds_what_given_memory_does(given, size, interpolation, options, turned):
-    """`out=` is planned with each call."""
+    """Memory of the caller has other strides and alignments than new memory."""
     pixels, dims = given
     options = options | {"dims": dims, "interpolation": interpolation}
     options |= {"channels": tuple(range(pixels.shape[dims.index("C")]))[::-1]} if turned and "C" in dims else {}
@@ -55,6 +55,20 @@ def test_the_second_call_plans_nothing(monkeypatch):
     assert len(planned) == 1
     sg.resize(pictures[0], (7, 5), layout="HWC", scale=2.0)
     assert len(planned) == 2
+    out = sg.empty((3, 7, 5), "uint8", dims="CHW")
+    for picture in pictures:
+        sg.resize(picture, (7, 5), out=out)
+    assert len(planned) == 3
+    for picture in pictures:
+        sg.letterbox(picture, (7, 5))
+    assert len(planned) == 4
+
+
+def test_a_border_of_minus_zero_is_not_one_of_zero():
+    """Both are equal, and no cache takes one for the other."""
+    image = sg.zeros((1, 4, 8), "float32", dims="CHW")
+    borders = [sg.letterbox(image, (8, 8), fill=fill).numpy()[0, 0] for fill in (0, -0.0, 0.0)]
+    assert [bool(np.signbit(border).all()) for border in borders] == [False, True, False]
 
 
 @pytest.mark.parametrize(
