@@ -116,10 +116,10 @@ def resize(
         whole = box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
         boxes = [box_of(box, (image.sizes[1], image.sizes[2])) for image in sources.layouts]
         pair = side_resized(size, boxes or [whole])
-    asked = ResizeOptions(labels, pair, interpolation, passes, weighs)
+    resize_options = ResizeOptions(labels, pair, interpolation, passes, weighs)
     target = None if written is None else written.operand
     boxes = None if box is None else boxes
-    result = resize_operands(sources, asked, values, memory, boxes=boxes, out=target, stream=stream)
+    result = resize_operands(sources, resize_options, values, memory, boxes=boxes, out=target, stream=stream)
     return result_tensor(result, labels, written)
 
 
@@ -161,10 +161,12 @@ def letterbox(
     frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
     surrounding, named = border(value, fill)
     sources, labels = _listed_images(images, dims)
-    asked = ResizeOptions(labels, frame, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named)
+    resize_options = ResizeOptions(
+        labels, frame, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named
+    )
     conversion, memory = result_options("letterbox", options, device)
     target = None if written is None else written.operand
-    result = resize_operands(sources, asked, conversion, memory, out=target, stream=stream)
+    result = resize_operands(sources, resize_options, conversion, memory, out=target, stream=stream)
     return result_tensor(result, labels, written)
 
 
@@ -283,8 +285,8 @@ def plan_resize(
     written = plan_operand("dst", dst, is_written=True)
     images, labels, where = _planned_images("src", src, written, dst, device)
     values, size = ConversionOptions.of("plan_resize", options), _size_of(written, labels)
-    asked = ResizeOptions(labels, size, interpolation, passes, truth("premultiply", premultiply))
-    return planned_resize(images, written, box, asked, values, where)
+    resize_options = ResizeOptions(labels, size, interpolation, passes, truth("premultiply", premultiply))
+    return planned_resize(images, written, box, resize_options, values, where)
 
 
 def plan_letterbox(
@@ -317,8 +319,10 @@ def plan_letterbox(
     surrounding, named = border(value, fill)
     read, labels, where = _planned_images("images", images, written, dst, device)
     values, size = ConversionOptions.of("plan_letterbox", options), _size_of(written, labels)
-    asked = ResizeOptions(labels, size, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named)
-    return planned_resize(read, written, None, asked, values, where)
+    resize_options = ResizeOptions(
+        labels, size, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named
+    )
+    return planned_resize(read, written, None, resize_options, values, where)
 
 
 def _size_of(written: PlanOperand, labels: str) -> tuple[int, int]:

@@ -98,10 +98,10 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
     ()
     """
     if arguments and callable(arguments[0]):
-        call, *given = arguments
+        call, *operands = arguments
         with promoted_at_once():
-            if given:
-                call(_images_like(given[0]), *given[1:], **options)
+            if operands:
+                call(_images_like(operands[0]), *operands[1:], **options)
             elif isinstance(call, Plan):
                 _run(call)
             else:
@@ -155,7 +155,7 @@ def _relayouts(
         plan = plan_relayout(src, dst, scale=scale, bias=bias, channels=channels, rounding=rounding, device=device)
         plan.check_runnable()
         return (plan.kernel,)
-    if any(given is not None for given in (scale, bias, channels)):
+    if any(value is not None for value in (scale, bias, channels)):
         raise LayoutError("scale, bias and channels are for one pair of tensors: give src and dst with them.")
     where = default_device() if device is None else chosen_device(device)
     if where == "cpu":

@@ -149,10 +149,10 @@ def cuda_array_interface(operand: Operand) -> dict[str, Any]:
         layout = _exportable(operand)
     except BufferError as error:
         raise AttributeError(str(error)) from None
-    found: dict[str, Any] = exchange_of(operand.buffer.device).array_interface(
+    interface: dict[str, Any] = exchange_of(operand.buffer.device).array_interface(
         operand.buffer, layout, numpy_dtype(operand.element)
     )
-    return found
+    return interface
 
 
 def _exportable(operand: Operand) -> Layout:

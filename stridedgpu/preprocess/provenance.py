@@ -420,7 +420,7 @@ class _Search:
         if levels is not None:
             return Provenance(subject, tuple(pipelines), pipelines[0], _SAME, levels, declaration)
         both = chain.from_iterable(self._candidates(resizes) for resizes in (_byte_resizes, _float_resizes))
-        pipeline, _, candidate, result = min(both, key=lambda found: _distance(found[2], found[3]))
+        pipeline, _, candidate, result = min(both, key=lambda entry: _distance(entry[2], entry[3]))
         levels = _levels(candidate, result)
         return Provenance(subject, (), pipeline, _difference(levels, candidate), levels)
 
