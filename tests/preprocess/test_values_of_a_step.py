@@ -163,7 +163,7 @@ def test_colour_keeps_the_low_end_of_a_window_of_values():
         ({"pad": -1}, "numbers of pixels from 0"),
         ({"pad": (1, 2, 3)}, "one for all sides"),
         ({"pad": 2, "letterbox": 8}, "would surround nothing"),
-        ({"fill": 3}, "for pad= and letterbox="),
+        ({"fill": 3}, "for pad=, letterbox= and smaller='pad'"),
     ],
     ids=str,
 )
