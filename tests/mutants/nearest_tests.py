@@ -23,7 +23,10 @@ _FRAMES: Final = ("cpu/test_frame_loops.py", "operations/test_frame_output.py", 
 ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # values, problems
     ("values/*", ("values/test_{module}.py",)),
+    ("values/arithmetic.py", ("operations/test_arithmetic.py", "operations/test_divided.py")),
+    ("values/arithmetic.py", ("api/test_conversion_options.py",)),
     ("values/conversion.py", ("operations/test_refusals.py", "operations/test_relayout.py")),
+    ("values/conversion.py", ("operations/test_arithmetic.py",)),
     ("values/colour_matrix.py", ("api/test_frames.py",)),
     ("values/pixel_formats.py", ("api/test_frames.py", "operations/test_frame_output.py")),
     ("values/raw_formats.py", ("operations/test_raw.py",)),

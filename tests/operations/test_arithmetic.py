@@ -92,6 +92,17 @@ def test_a_rescale_factor_alone(factor: float, path: str) -> None:
     assert_same_bits(made[1], (BYTES * np.float64(factor)).astype(np.float32))
 
 
+@cpu_paths
+@pytest.mark.parametrize("arithmetic", ["multiply", "torchvision-v2", "transformers", "transformers-pil"])
+@pytest.mark.parametrize("source", ["float16", "float32"])
+def test_floats_are_not_divided(source: str, arithmetic: str, path: str) -> None:
+    """Without a factor, the mean and std of floats are in their own units."""
+    values = np.random.default_rng(4).normal(0, 1, (5, 40, 3)).astype(source)
+    with picking_by(path):
+        made = relaid(values, arithmetic, normalize="imagenet")
+    assert_same_bits(made, normalised(values, *FIGURES["ImageNet"], arithmetic))
+
+
 @pytest.mark.parametrize("arithmetic", OF_LIBRARIES)
 def test_a_step_normalises_alike(arithmetic: str) -> None:
     """`Preprocess`, with a largest value of its own too."""
@@ -148,6 +159,12 @@ FIGURES = {
     "none": ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]),
     "drawn": ([0.1234567, 0.7654321, 0.3333333], [0.9876543, 0.1111111, 0.0333333]),
 }
+
+
+def test_names_have_the_figures_that_models_were_published_with() -> None:
+    for name, figures in {"imagenet": "ImageNet", "clip": "CLIP", "siglip": "one half", "0..1": "none"}.items():
+        stated = relaid(BYTES, "divide", normalize=name)
+        assert_same_bits(stated, relaid(BYTES, "divide", mean=FIGURES[figures][0], std=FIGURES[figures][1]))
 
 
 @pytest.mark.interop
@@ -221,6 +238,7 @@ PIXELS = np.zeros((1, 2, 2, 3), np.uint8)
             r"mean=\(100.0,\) is for values up to 255",
             id="a mean of bytes",
         ),
+        pytest.param({"std": (1, 0, 1), "arithmetic": "torchvision-v2"}, "must not hold 0", id="a std of 0"),
         pytest.param({"std": 1e-60, "arithmetic": "transformers"}, "std=0.0 is 0.0 in float32", id="0 in float32"),
         pytest.param(
             {"mean": 0.5, "matrix": [[1, 1, 1]], "arithmetic": "transformers"}, "leave matrix= out", id="a matrix"
