@@ -195,6 +195,29 @@ def test_channels_are_the_first_axis_that_may_be_some_or_those_that_are_named():
     assert plain([photo[..., 0]])["pixel_values"][0].shape == (1, 4, 60)
 
 
+def test_images_of_pillow_have_the_pixels_of_their_arrays():
+    image = pytest.importorskip("PIL.Image")
+    plain = processor("ViTImageProcessor", do_resize=False, do_rescale=False, do_normalize=False)
+    for channels in (1, 3, 4):
+        (photo,) = images((30, 40), channels=channels)
+        shown = image.fromarray(photo[..., 0] if channels == 1 else photo)
+        assert np.array_equal(plain(shown)["pixel_values"][0], photo.transpose(2, 0, 1))
+
+
+def test_steps_that_a_class_does_not_take_have_no_effect():
+    photos = images((30, 40), (50, 31))
+    ignored = {
+        "DetrImageProcessor": {"do_center_crop": True, "crop_size": 9},
+        "SegformerImageProcessor": {"do_center_crop": True, "crop_size": 9, "do_pad": True},
+        "MobileViTImageProcessor": {"do_normalize": True, "do_pad": True, "pad_size": 300},
+        "BeitImageProcessor": {"do_pad": True, "pad_size": 300},
+        "Qwen2VLImageProcessor": {"do_center_crop": True, "crop_size": 9, "do_pad": True},
+    }
+    for name, options in ignored.items():
+        found, wanted = (processor(name, **more)(photos, return_tensors="np") for more in (options, {}))
+        assert all(np.array_equal(found[key], wanted[key]) for key in wanted), name
+
+
 def test_gray_images_become_three_equal_channels():
     clip = processor(do_normalize=False, do_rescale=False, size={"shortest_edge": 24}, crop_size=20)
     (gray,) = images((30, 40), channels=1)
