@@ -315,3 +315,15 @@ def test_arithmetic_that_no_conversion_has_is_looked_up():
     mean, std = (np.float32(number) * np.float32(255) for number in (0.4, 0.3))
     assert np.array_equal(again.table(3)[1], (values - mean) / std / np.float32(0.3))
     assert Normalising("pil", 1 / 255, (0.5,) * 3, (0.2,) * 3).conversion(3) is not None
+
+
+@pytest.mark.parametrize("channels", [(3, 1), (1, 3), (4, 3), (3, 3, 1)], ids=str)
+@pytest.mark.parametrize(
+    "name", ["ViTImageProcessor", "CLIPImageProcessor", "DetrImageProcessor", "Qwen2VLImageProcessor"]
+)
+def test_images_of_other_channels_are_refused(name, channels):
+    """They were read as if they had the first one's channels, beyond their memory."""
+    processor = sg.image_processor({"image_processor_type": name, "do_convert_rgb": False})
+    images = [np.zeros((56, 56, count), np.uint8) for count in channels]
+    with pytest.raises(sg.LayoutError, match=rf"images\[0\] has {channels[0]} channels and images\[\d\] has"):
+        processor(images, return_tensors="np")
