@@ -327,3 +327,55 @@ def test_images_of_other_channels_are_refused(name, channels):
     images = [np.zeros((56, 56, count), np.uint8) for count in channels]
     with pytest.raises(sg.LayoutError, match=rf"images\[0\] has {channels[0]} channels and images\[\d\] has"):
         processor(images, return_tensors="np")
+
+
+NONSENSE = {
+    "a mean of letters": ("ViTImageProcessor", {"image_mean": "abc"}, "image_mean='abc' must be finite numbers"),
+    "nested std": ("ViTImageProcessor", {"image_std": [[1.0]]}, "image_std=.* must be finite numbers"),
+    "a mean of NaN": ("ViTImageProcessor", {"image_mean": float("nan")}, "image_mean=nan must be finite numbers"),
+    "a huge factor": ("ViTImageProcessor", {"rescale_factor": 10**400}, "rescale_factor=.* must be finite numbers"),
+    "a stated factor": ("ViTImageProcessor", {"rescale_factor": "0.5"}, "rescale_factor='0.5' must be finite"),
+    "no patch": ("Qwen2VLImageProcessor", {"patch_size": 0}, "patch_size=0 must be a whole number from 1 to"),
+    "a patch of letters": ("Siglip2ImageProcessor", {"patch_size": "a"}, "patch_size='a' must be a whole number"),
+    "no time": ("Qwen2VLImageProcessor", {"temporal_patch_size": 0}, "temporal_patch_size=0 must be a whole number"),
+    "NaN pixels": ("Qwen2VLImageProcessor", {"min_pixels": float("nan")}, "min_pixels=nan must be a whole number"),
+    "sides of letters": ("Qwen2VLImageProcessor", {"size": {"shortest_edge": "a", "longest_edge": 9}}, "is no size"),
+    "a list of pixels": ("Qwen2VLImageProcessor", {"size": [1, 2]}, "is of another kind"),
+    "too many tiles": ("GotOcr2ImageProcessor", {"max_patches": 100_000}, "max_patches=100000 must be a whole number"),
+    "points that are numbers": ("LlavaNextImageProcessor", {"image_grid_pinpoints": 5}, "must be pairs of a height"),
+    "a tile of one side": (
+        "LlavaNextImageProcessor",
+        {"crop_size": {"shortest_edge": 5}},
+        "must have height and width",
+    ),
+    "millions of tiles": (
+        "LlavaNextImageProcessor",
+        {"size": 1, "crop_size": 1, "image_grid_pinpoints": [[3000, 3000]]},
+        "more than 4096 tiles of 1 x 1 pixels",
+    ),
+    "an endless side": ("PoolFormerImageProcessor", {"crop_pct": 1e-9}, "and has 65536 at most"),
+    "no share": ("PoolFormerImageProcessor", {"crop_pct": 0}, "crop_pct=0 must be finite numbers above 0"),
+    "no window": ("CLIPImageProcessor", {"crop_size": 0}, "crop_size=0 is no size"),
+    "a window of no rows": ("CLIPImageProcessor", {"crop_size": [0, 3]}, r"crop_size=\[0, 3\] is no size"),
+    "a size that is true": ("ViTImageProcessor", {"size": True}, "size=True is no size"),
+    "a whole factor": (
+        "ViTImageProcessor",
+        {"rescale_factor": 2, "do_normalize": False},
+        "rescale_factor=2 without do_normalize keeps bytes in transformers",
+    ),
+    "quarters without a resize": (
+        "Idefics2ImageProcessor",
+        {"do_image_splitting": True, "do_resize": False},
+        "do_image_splitting=True without do_resize is not reproduced",
+    ),
+}
+
+
+@pytest.mark.parametrize("name, options, words", NONSENSE.values(), ids=NONSENSE)
+@pytest.mark.parametrize("is_override", [False, True], ids=["declared", "for a call"])
+def test_numbers_that_no_declaration_has_are_refused(name, options, words, is_override):
+    with pytest.raises(sg.LayoutError, match=words):
+        if is_override:
+            processor(name)(images((40, 50)), **options)
+        else:
+            processor(name, **options)(images((40, 50)))

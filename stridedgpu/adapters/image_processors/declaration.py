@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import inf, isfinite
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,7 +20,7 @@ from stridedgpu.values.errors import LayoutError
 
 from .arithmetic import Backend
 
-__all__ = ["BACKENDS", "KINDS", "Declared", "Kind", "declared_by"]
+__all__ = ["BACKENDS", "KINDS", "Declared", "Kind", "declared_by", "is_count"]
 
 BACKENDS: Final[tuple[Backend, ...]] = ("torchvision", "pil")
 
@@ -344,6 +346,44 @@ _CONFIG: Final = "preprocessor_config.json"
 _COMBINED: Final = "processor_config.json"
 
 
+_COUNTS: Final[Mapping[str, tuple[int, int]]] = {
+    **dict.fromkeys(("patch_size", "merge_size", "temporal_patch_size", "max_num_patches"), (1, 1 << 20)),
+    **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
+    **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
+    **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
+    "size_divisor": (0, 1 << 16),
+}
+"""The least and the most of options that count."""
+
+_FIGURES: Final[Mapping[str, float]] = {
+    "image_mean": -inf,
+    "image_std": -inf,
+    "rescale_factor": -inf,
+    "crop_pct": 0.0,
+    "pan_and_scan_min_ratio_to_activate": 0.0,
+}
+"""What numbers have to be above."""
+
+
+def _is_finite(figure: Any) -> bool:
+    """Whether it is a number of Python's or NumPy's that is finite as a float."""
+    try:
+        return type(figure) is not bool and isinstance(figure, Real) and isfinite(figure)
+    except OverflowError:
+        return False
+
+
+def is_count(value: Any, least: int = 1) -> bool:
+    """Whether it is a whole number of Python's or NumPy's from `least` on."""
+    return type(value) is not bool and isinstance(value, Integral) and int(value) >= least
+
+
+def _are_sizes(points: Any) -> bool:
+    return isinstance(points, (list, tuple)) and all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 and all(map(is_count, pair)) for pair in points
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """The options of a processor and its class's name; `backend` is None where the source has none."""
@@ -351,6 +391,26 @@ class Declared:
     name: str
     values: Mapping[str, Any]
     backend: Backend | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `LayoutError` for numbers that are none; sizes are checked where they are used."""
+        for name, (least, most) in _COUNTS.items():
+            value = self.values.get(name)
+            if value is None or (isinstance(value, Mapping) and name == "patch_size"):
+                continue
+            if not (is_count(value, least) and value <= most):
+                raise LayoutError(f"{name}={value!r} must be a whole number from {least} to {most}.")
+        for name, bound in _FIGURES.items():
+            stated = self.values.get(name)
+            if stated is None:
+                continue
+            figures = stated if isinstance(stated, (list, tuple)) and stated else [stated]
+            if not all(_is_finite(figure) and figure > bound for figure in figures):
+                above = "" if bound == -inf else f" above {bound:g}"
+                raise LayoutError(f"{name}={stated!r} must be finite numbers{above}.")
+        points = self.values.get("image_grid_pinpoints")
+        if points is not None and not _are_sizes(points):
+            raise LayoutError(f"image_grid_pinpoints={points!r} must be pairs of a height and a width, each from 1 on.")
 
     @property
     def kind(self) -> Kind:

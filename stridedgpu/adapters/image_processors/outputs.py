@@ -286,6 +286,10 @@ def _packed_patches(job: Job, images: Images) -> Results:
     return {"pixel_values": Listed(found), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
 
 
+_MOST_TILES: Final = 1 << 12
+"""Of an image: a declaration from elsewhere asks for no more work than that."""
+
+
 def _tiles(job: Job, images: Images) -> Results:
     """LLaVA-NeXT: each image as a whole, and the tiles of it inside the resolution that fits best.
 
@@ -295,6 +299,8 @@ def _tiles(job: Job, images: Images) -> Results:
     wanted = size_named("size", values["size"], is_square=bool(values["default_to_square"]))
     whole = (wanted["height"], wanted["width"]) if "height" in wanted else (wanted.get("shortest_edge", 0),) * 2
     cut = None if values["crop_size"] is None else size_named("crop_size", values["crop_size"])
+    if cut is not None and set(cut) != {"height", "width"}:
+        raise LayoutError(f"crop_size={values['crop_size']!r} must have height and width.")
     side = whole[0] if cut is None else cut["height"]
     resolutions = [(int(height), int(width)) for height, width in values["image_grid_pinpoints"]]
     originals = _sizes_of(flat)
@@ -303,6 +309,10 @@ def _tiles(job: Job, images: Images) -> Results:
     groups = []
     for row, (image, size) in enumerate(zip(flat, originals, strict=True)):
         best = sizes.best_resolution(size, resolutions)
+        if best[0] * best[1] > _MOST_TILES * side * side:
+            raise LayoutError(
+                f"image_grid_pinpoints has {best}, more than {_MOST_TILES} tiles of {side} x {side} pixels."
+            )
         canvas = canvases.batch([image], [middle_place(size, best)], best).operand
         tiles = [
             canvas.with_layout(canvas.layout.sliced((0, _ALL, slice(down, down + side), slice(left, left + side))))
@@ -383,6 +393,8 @@ def _crops(job: Job, images: Images) -> Results:
 
 def _nested_images(job: Job, images: Images) -> Results:
     """Idefics2: lists of images, each split in four with `do_image_splitting`, filled up to the largest with masks."""
+    if job.values["do_image_splitting"] and not job.values["do_resize"]:
+        raise LayoutError("do_image_splitting=True without do_resize is not reproduced: resize, or leave it out.")
     groups: list[list[tuple[Operand, Placement]]] = []
     for group in images:
         placements = []

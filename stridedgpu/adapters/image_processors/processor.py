@@ -20,7 +20,7 @@ from stridedgpu.values.errors import DeviceError, LayoutError
 from stridedgpu.values.layout import Layout
 
 from .arithmetic import Backend, Normalising
-from .declaration import BACKENDS, Declared, declared_by
+from .declaration import BACKENDS, Declared, declared_by, is_count
 from .inputs import image_operand, nested_images
 from .outputs import Job, Listed, Moved, results
 from .rendering import Renderer, resize_rule
@@ -212,6 +212,11 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         raise LayoutError("do_normalize=True needs image_mean and image_std.")
     if values["do_rescale"] and not values["rescale_factor"]:
         raise LayoutError("do_rescale=True needs rescale_factor.")
+    if values["do_rescale"] and not normalises and backend == "torchvision" and is_count(values["rescale_factor"]):
+        raise LayoutError(
+            f"rescale_factor={values['rescale_factor']} without do_normalize keeps bytes in transformers: state it as "
+            f"{float(values['rescale_factor'])}, or leave do_rescale out."
+        )
     std = _figures(values["image_std"])
     how = Normalising(
         backend,

@@ -207,8 +207,8 @@ def tile_grid(size: Size, tile: Size, least: int, most: int) -> tuple[int, int]:
     Of grids that are equally near, more tiles are taken while these have less than twice the image's pixels.
     """
     height, width = size
-    grids = [(rows, columns) for columns in range(1, most + 1) for rows in range(1, most + 1)]
-    fitting = sorted((grid for grid in grids if least <= grid[0] * grid[1] <= most), key=lambda grid: grid[0] * grid[1])
+    grids = [(rows, columns) for columns in range(1, most + 1) for rows in range(1, most // columns + 1)]
+    fitting = sorted((grid for grid in grids if least <= grid[0] * grid[1]), key=lambda grid: grid[0] * grid[1])
     nearest, best = float("inf"), (1, 1)
     for rows, columns in fitting:
         difference = abs(width / height - columns / rows)

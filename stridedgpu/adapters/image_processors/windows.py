@@ -16,7 +16,7 @@ from stridedgpu.values.errors import LayoutError
 
 from . import sizes
 from .arithmetic import Backend
-from .declaration import Resizes
+from .declaration import Resizes, is_count
 from .sizes import Size
 
 __all__ = ["crop_places", "grid_places", "middle_place", "middle_window", "new_size", "placed", "size_named"]
@@ -38,27 +38,32 @@ def size_named(name: str, size: Any, *, is_square: bool = True) -> dict[str, int
 
     Raises `LayoutError` for keys and numbers that are no size.
     """
-    if isinstance(size, Integral) and not isinstance(size, bool):
-        return {"height": int(size), "width": int(size)} if is_square else {"shortest_edge": int(size)}
-    if isinstance(size, (list, tuple)) and len(size) == 2 and all(isinstance(side, Integral) for side in size):
-        return {"height": int(size[0]), "width": int(size[1])}
-    try:
-        found = {key: value for key, value in dict(size).items() if value is not None}
-    except (TypeError, ValueError):
-        found = {}
-    if set(found) not in _SIZES or not all(isinstance(side, Integral) and int(side) > 0 for side in found.values()):
+    if isinstance(size, Integral):
+        found: dict[str, Any] = {"height": size, "width": size} if is_square else {"shortest_edge": size}
+    elif isinstance(size, (list, tuple)) and len(size) == 2:
+        found = {"height": size[0], "width": size[1]}
+    else:
+        try:
+            found = {key: value for key, value in dict(size).items() if value is not None}
+        except (TypeError, ValueError):
+            found = {}
+    if set(found) not in _SIZES or not all(map(is_count, found.values())):
         known = ", ".join(" and ".join(sorted(keys)) for keys in _SIZES)
         raise LayoutError(f"{name}={size!r} is no size; it has positive integers for {known}.")
     return {key: int(side) for key, side in found.items()}
 
 
+_MOST_PIXELS: Final = 1 << 16
+"""Of a side: a declaration from elsewhere asks for no more memory than that."""
+
+
 def new_size(rule: Resizes, values: Values, size: Size) -> Size:
     """Height and width of an image of `size` when it is resized."""
     made = _RULES[rule](values, size)
-    if min(made) < 1:
+    if min(made) < 1 or max(made) > _MOST_PIXELS:
         raise LayoutError(
             f"An image of {size[0]} x {size[1]} pixels becomes {made[0]} x {made[1]} by size={values['size']}; each "
-            "side needs one pixel."
+            f"side needs one pixel, and has {_MOST_PIXELS} at most."
         )
     return made
 
@@ -218,7 +223,7 @@ def _tokens(values: Values, size: Size) -> Size:
 
 
 def _pixels(values: Values, size: Size) -> Size:
-    wanted = dict(values["size"] or {}) if not isinstance(values["size"], Integral) else {}
+    wanted = {} if values["size"] is None else size_named("size", values["size"], is_square=False)
     for name, key in (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge")):
         if values[name] is not None:
             wanted.pop(name, None)
