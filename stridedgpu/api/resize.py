@@ -194,10 +194,7 @@ def letterbox_placements(
             f"sizes={sizes!r} must be integers (k, 2) of at least 1: the height and width of each picture, in pixels."
         )
     listed: list[tuple[int, int]] = [(row[0], row[1]) for row in pairs.tolist()]
-    try:
-        return np.array([placement(pair, frame, scale_up=enlarges) for pair in listed], np.int64)
-    except OverflowError:
-        raise LayoutError(f"size={size!r} has placements beyond 64 bits.") from None
+    return np.array([placement(pair, frame, scale_up=enlarges) for pair in listed], np.int64)
 
 
 def _images(name: str, images: object, dims: str | None) -> tuple[CropSources, str]:

@@ -57,6 +57,7 @@ __all__ = [
     "ReadImages",
     "ResizeOptions",
     "box_of",
+    "check_pixels",
     "checked_rule",
     "installed_passes",
     "placement",
@@ -77,11 +78,17 @@ _FIRST_OF_OTHER_PASSES: Final = 13
 """The first version of Pillow that chooses the first pass by the sizes."""
 
 
+_MOST_PIXELS: Final = 1 << 31
+"""Of a side: taps are numbered by 32 bits."""
+
+
 def resized_size(size: ImageSize) -> tuple[int, int]:
-    """`size` as height and width; one number is both. Raises `LayoutError` unless both are at least 1."""
+    """`size` as height and width; one number is both. Raises `LayoutError` unless both are from 1 to below 2**31."""
     height, width = window_size(size)
     if not height or not width:
         raise LayoutError(f"size={(height, width)} must be a height and a width of at least 1 pixel.")
+    if max(height, width) >= _MOST_PIXELS:
+        raise LayoutError(f"size={(height, width)} must be a height and a width below 2**31 pixels.")
     return height, width
 
 
@@ -102,8 +109,16 @@ def side_resized(size: ImageSize, boxes: Sequence[Box]) -> tuple[int, int]:
     return sizes.pop() if sizes else (side, side)
 
 
+def check_pixels(height: float, width: float) -> None:
+    """Raise `LayoutError` for an image without pixels."""
+    if not height or not width:
+        raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
+
+
 def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:
     """Height and width of an image whose shorter side becomes `side`; the longer one is rounded down.
+
+    Raises `LayoutError` for an image without pixels.
 
     Source: torchvision, transforms/functional.py, `_compute_resized_output_size`.
 
@@ -111,6 +126,7 @@ def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:
     ((256, 341), (341, 256))
     """
     height, width = sizes
+    check_pixels(height, width)
     if width <= height:
         return int(side * height / width), side
     return side, int(side * width / height)
@@ -206,8 +222,7 @@ def _level_of_the_caller() -> int:
 def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box") -> Box:
     """Top, left, bottom, right of a box in an image of `size` (None: all). Raises `LayoutError` for others."""
     height, width = size
-    if not height or not width:
-        raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
+    check_pixels(height, width)
     if box is None:
         return (0.0, 0.0, float(height), float(width))
     try:
@@ -329,7 +344,8 @@ def resize_operands(
     if out is not None:
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
-    if boxes is None and sources.is_batch and memory.device is None and options.recur:
+    recurs = options.recur and sources.is_batch and first.layout.sizes[0] <= _MOST_IMAGES
+    if boxes is None and recurs and memory.device is None:
         whole, name, key = first.layout, first.element.name, settings()
         resizing = _resizing_of_batch(whole.sizes, whole.strides, name, options, values, memory, written, device, key)
     else:
@@ -373,6 +389,10 @@ def _with_surfaces(
     if surfaces is None:
         return windows
     return [window._replace(surface=surface) for window, surface in zip(windows, surfaces, strict=True)]
+
+
+_MOST_IMAGES: Final = 1 << 12
+"""Of a batch whose windows are kept: a window each, which costs a large batch less than its pixels."""
 
 
 @cached_launches
@@ -640,8 +660,7 @@ def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool
     (140, 0, 360, 640)
     """
     (height, width), (rows, columns) = source, frame
-    if not height or not width:
-        raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
+    check_pixels(height, width)
     ratio = min(rows / height, columns / width)
     if not scale_up:
         ratio = min(ratio, 1.0)

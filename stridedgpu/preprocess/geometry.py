@@ -18,14 +18,14 @@ library's: they depend on a sample's key, the seed and the epoch alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, floor, log, sqrt
+from math import exp, log, sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.exchange.array_like import array_of_values, plain
-from stridedgpu.operations.resize import placement, shorter_side
+from stridedgpu.operations.resize import check_pixels, placement, shorter_side
 from stridedgpu.problems.resize_problem import ResizeWindow
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -92,7 +92,9 @@ class Placement(NamedTuple):
         """The factors of x and y, and the addends."""
         top, left, bottom, right = self.box
         row, column, height, width = self.place
-        sy, sx = height / (bottom - top), width / (right - left)
+        # A side of an image without pixels is only moved.
+        sy = height / (bottom - top) if bottom > top else 1.0
+        sx = width / (right - left) if right > left else 1.0
         if self.flip:
             return (-sx, sy), (column + right * sx, row - top * sy)
         return (sx, sy), (column - left * sx, row - top * sy)
@@ -193,24 +195,34 @@ def middle(sizes: tuple[int, int], window: tuple[int, int], center: Center) -> t
     """The origin of the middle window of an image; negative where the image is smaller.
 
     "round" is torchvision's CenterCrop, which rounds half a pixel to even; "floor" is `center_crop` of transformers.
-    Of an odd number of pixels around a smaller image, the one more is behind it, as by torchvision.
+    Of an odd number of pixels around a smaller image, the one more is behind it by torchvision, and before it by
+    transformers.
 
     >>> middle((225, 227), (224, 224), "round"), middle((225, 227), (224, 224), "floor")
     ((0, 2), (0, 1))
     >>> middle((221, 223), (224, 224), "round")
     (-1, 0)
+    >>> middle((221, 223), (224, 224), "floor")
+    (-2, -1)
     """
-    half = round if center == "round" else floor
     tall, wide = sizes[0] - window[0], sizes[1] - window[1]
-    return half(tall / 2) if tall > 0 else -(-tall // 2), half(wide / 2) if wide > 0 else -(-wide // 2)
+    if center == "floor":
+        return tall // 2, wide // 2
+    return round(tall / 2) if tall > 0 else -(-tall // 2), round(wide / 2) if wide > 0 else -(-wide // 2)
+
+
+def fits_crop(step: Declaration, sizes: tuple[int, int]) -> bool:
+    """Whether a step's middle window, if it has one, lies inside an image of these sizes, or may be surrounded."""
+    if step.crop is None or step.random_resized_crop is not None or step.smaller != "refuse":
+        return True
+    return all(size >= wanted for size, wanted in zip(padded_sizes(step, sizes), step.crop, strict=True))
 
 
 def _random_box(step: Declaration, sizes: tuple[int, int], chance: Chance | None) -> Box:
     """A random box; without a seed the middle box of the nearest ratio."""
     (least, most), (narrow, wide) = step.random_resized_crop
     height, width = sizes
-    if not height or not width:
-        raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
+    check_pixels(height, width)
     if chance is not None:
         draws = chance.uniforms(2 * _TRIES + 2)
         for share, shape in [(next(draws), next(draws)) for _ in range(_TRIES)]:

@@ -64,7 +64,7 @@ _LUMA_BITS: Final = 16
 _LUMA_VALUES: Final = conversion_options(
     matrix=(tuple(weight / (1 << _LUMA_BITS) for weight in _LUMA),), bias=0.5, rounding="truncate"
 )
-"""`_luma` of 8 bits in float32, exactly: every sum has at most 24 bits, half a level included."""
+"""`luma` of 8 bits in float32, exactly: every sum has at most 24 bits, half a level included."""
 
 _FEW: Final = 4
 """The most channels, or rows, of an image whose axes may be mistaken for others."""
@@ -205,17 +205,20 @@ def _in_mode(image: Operand, mode: Mode) -> Operand:
         return image if count == 3 else image.with_layout(layout.sliced((*before, slice(0, 3))))
     if image.buffer.device != "cpu":
         raise BindingError(f"it is on {image.buffer.device}, where colours do not become grey: bring it with .numpy().")
-    return operand_of_array(_luma(np.moveaxis(array_of_operand(image), axis, 0))[(*before, None)])
+    return operand_of_array(luma(np.moveaxis(array_of_operand(image), axis, 0))[(*before, None)])
 
 
-def _luma(colours: Pixels) -> Pixels:
-    """The luma of colours whose first axis is the channels: rounded for integers, exact weights for floats."""
+def luma(colours: Pixels, weights_of: tuple[int, int, int] = _LUMA, bits: int = _LUMA_BITS) -> Pixels:
+    """The luma of colours whose first axis is the channels: rounded for integers, exact weights for floats.
+
+    Three integers weigh the colours, in units of 1 / 2^`bits`.
+    """
     floats = colours.dtype.kind == "f"
     wide: np.dtype[Any] = colours.dtype if floats else np.dtype(np.uint32 if colours.dtype.itemsize == 1 else np.int64)
-    weights: Any = np.array(_LUMA, wide)  # 0-d arrays of one type: every product stays in it
+    weights: Any = np.array(weights_of, wide)  # 0-d arrays of one type: every product stays in it
     red, green, blue = colours[:3].astype(wide)
     luma: Pixels = red * weights[0] + green * weights[1] + blue * weights[2]
-    luma = luma / wide.type(1 << _LUMA_BITS) if floats else luma + (1 << _LUMA_BITS - 1) >> _LUMA_BITS
+    luma = luma / wide.type(1 << bits) if floats else luma + (1 << bits - 1) >> bits
     return luma.astype(colours.dtype)
 
 

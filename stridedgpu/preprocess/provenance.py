@@ -4,7 +4,7 @@ Each stage has a few rules that libraries use, and a search tries them all. A re
 conversion gives each byte of a channel one value. Pixels are a candidate's, whatever the conversion was, if equal bytes
 of the candidate have equal values everywhere; the values of the 256 bytes then name the conversion.
 
-Where no candidate fits, the nearest one is told by least squares: its distance is in levels of the source, 0 to 255.
+Where no candidate fits, least squares find the nearest one; its distance is in levels of the source, 0 to 255.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stridedgpu.values.interpolation import INTERPOLATIONS, PASSES, Interpolatio
 from .decoding import Decoder
 from .files import read_array
 from .geometry import middle
-from .images import Pixels, is_pillow_image, pixels_of
+from .images import Pixels, is_pillow_image, luma, pixels_of
 
 __all__ = ["Difference", "Parting", "Pipeline", "Provenance", "which"]
 
@@ -156,7 +156,7 @@ def which(before: Any, after: Any, *, dims: str | None = None, resize: int | Non
     result, axes = _result(after, dims)
     sources = _sources(before)
     if result.shape[2] == 1:
-        sources = [(decoder, words, luma) for decoder, _, pixels in sources for words, luma in _lumas(pixels)]
+        sources = [(decoder, words, gray) for decoder, _, pixels in sources for words, gray in _lumas(pixels)]
     subject = f"{' x '.join(map(str, result.shape))} (HWC) {result.dtype}, lying as {axes}"
     return _Search(sources, result, resize).provenance(subject)
 
@@ -251,9 +251,9 @@ def _decoded_by_all(path: Path) -> Iterator[tuple[str, Pixels]]:
 
 def _lumas(pixels: Pixels) -> Iterator[tuple[str, Pixels]]:
     """An RGB image in gray, before anything is resized: by the integers of Pillow's convert("L"), and of cvtColor."""
-    for library, weights, bits in (("Pillow", (19595, 38470, 7471), 16), ("OpenCV", (4899, 9617, 1868), 14)):
-        sums = pixels.astype(np.int64) @ np.array(weights) + (1 << (bits - 1))
-        yield f"gray by {library}", (sums >> bits).astype(np.uint8)[..., None]
+    colours = pixels.transpose(2, 0, 1)
+    yield "gray by Pillow", luma(colours)[..., None]
+    yield "gray by OpenCV", luma(colours, (4899, 9617, 1868), 14)[..., None]
 
 
 # ---- Where the image lies in the result

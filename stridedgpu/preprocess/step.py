@@ -24,7 +24,7 @@ from stridedgpu.values.strides import integers, listed
 from .annotations import moved_annotations
 from .declaration import Declaration
 from .epochs import Chance, EpochCounter, checked_epoch
-from .geometry import Placement, padded_sizes, placement_of
+from .geometry import Placement, fits_crop, padded_sizes, placement_of
 from .images import is_pillow_image
 from .torch_loader import IndexedDataset, collated, share_cores
 from .worker import BatchResult, Call, Worker, is_sequence
@@ -308,7 +308,9 @@ class Preprocess(Declaration, Generic[Output]):
         return [placement_of(self, pair, chance) for pair, chance in zip(pairs, chances, strict=True)]
 
     def rehearse(self) -> None:
-        """Call the step with bytes of zeros, as `sg.warmup(step)` does, and drop the results.
+        """Call the step with zeros, as `sg.warmup(step)` does, and drop the results.
+
+        They are bytes, or of 16 bits with a `maximum` above 255.
 
         Images are larger than the step's result, and also of its size and smaller where it resizes. They come as one
         array and, with rows, as a list, with as many channels as the declaration names, else 3. Raises what a call
@@ -328,8 +330,11 @@ class Preprocess(Declaration, Generic[Output]):
                 larger | {"H": max(int(tall * height), 8), "W": max(int(wide * width), 8)} for tall, wide in factors
             ]
         keys, axis = (0, 1), self.dims.index("N")
+        element = np.uint8 if self.maximum is None or self.maximum <= np.iinfo(np.uint8).max else np.uint16
         for sizes in several:
-            batch = np.zeros([2 if letter == "N" else sizes[letter] for letter in self.dims], np.uint8)
+            if not fits_crop(self, (sizes["H"], sizes["W"])):
+                continue
+            batch = np.zeros([2 if letter == "N" else sizes[letter] for letter in self.dims], element)
             self._result(batch, keys, 0, None)
             if "H" in self.dims:
                 self._result([np.take(batch, row, axis) for row in keys], keys, 0, None)

@@ -39,7 +39,7 @@ from stridedgpu.values.strides import canonical_axes
 
 from .declaration import Declaration, border_values, step_conversion
 from .epochs import Chance, EpochCounter, pixel_key
-from .geometry import Placement, padded_sizes, placement_of
+from .geometry import Placement, fits_crop, padded_sizes, placement_of
 from .images import Image, batch_operand, image_operand, memory_of, pixels_in, sources_of
 from .windows import drawn_colours, write_coloured, write_placed
 
@@ -113,14 +113,15 @@ class Worker:
         channels, height, width = sizes
         rows = list(range(count))
         still: list[Placement] = []
+        window = step.window or (0, 0)
         try:
             if count:
                 still = [self._still(batch.element, (channels, height, width))] * count
+            window = step.window or padded_sizes(step, (height, width))
         except StridedGpuError as problem:
             for row in rows:
                 self.refuse(row, None if call.keys is None else call.keys[row], problem)
             rows = []
-        window = step.window or padded_sizes(step, (height, width))
         target = self._windows(len(rows), channels, window, call, [batch])
         placements: Sequence[Placement] = ()
         if rows:
@@ -200,12 +201,11 @@ class Worker:
             if 0 in sizes:
                 raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
             arithmetic_of(self._rule.interpolation, element)
-        if step.crop is not None and step.random_resized_crop is None and step.smaller == "refuse":
+        if not fits_crop(step, (sizes[-2], sizes[-1])):
             height, width = padded_sizes(step, (sizes[-2], sizes[-1]))
-            if height < step.crop[0] or width < step.crop[1]:
-                how = " and ".join(word for word, option in (("resized", step.resize), ("padded", step.pad)) if option)
-                after = f", {height} x {width} when {how}," if how else ","
-                raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
+            how = " and ".join(word for word, option in (("resized", step.resize), ("padded", step.pad)) if option)
+            after = f", {height} x {width} when {how}," if how else ","
+            raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
         return placement_of(step, (sizes[-2], sizes[-1]), None)
 
     def _conversion_and_fill(self, element: ElementType, source_channels: int | None) -> tuple[Conversion, bytes]:

@@ -325,7 +325,7 @@ def test_images_of_other_channels_are_refused(name, channels):
     """They were read as if they had the first one's channels, beyond their memory."""
     processor = sg.image_processor({"image_processor_type": name, "do_convert_rgb": False})
     images = [np.zeros((56, 56, count), np.uint8) for count in channels]
-    with pytest.raises(sg.LayoutError, match=rf"images\[0\] has {channels[0]} channels and images\[\d\] has"):
+    with pytest.raises(sg.LayoutError, match=rf"images\[\d\] has \d channels and images\[0\] {channels[0]}"):
         processor(images, return_tensors="np")
 
 

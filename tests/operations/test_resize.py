@@ -22,6 +22,7 @@ from harness.resize_cases import (
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
+from stridedgpu.operations import resize as resize_module
 
 ANTIALIASED = sorted(set(PILLOW_FILTERS) - {"nearest"})
 TORCH = ("bilinear", "bicubic", "lanczos")
@@ -350,7 +351,7 @@ REFUSALS = {
         lambda: sg.gather_crops([PHOTO], size=(4, 4), boxes=[[0, 0, 4, 4]], interpolation=np.zeros(2), dims="HWC"),
         "interpolation=.* is unknown",
     ),
-    "placements beyond 64 bits": (lambda: sg.letterbox_placements([(1, 1)], 2**63), "placements beyond 64 bits"),
+    "placements beyond 32 bits": (lambda: sg.letterbox_placements([(1, 1)], 2**31), r"below 2\*\*31 pixels"),
     "more pictures than there is memory": (
         lambda: sg.resize(np.broadcast_to(PHOTO, (2**40, *PHOTO.shape)), (4, 4), dims="NHWC"),
         "1099511627776 images",
@@ -476,3 +477,22 @@ def test_no_sizes_have_no_placements() -> None:
     """An array of four columns."""
     assert sg.letterbox_placements([], (4, 4)).shape == (0, 4)
     assert sg.letterbox_placements(np.zeros((0, 2), np.int64), 4).dtype == np.int64
+
+
+@pytest.mark.parametrize("size", [10**400, 2**62, (2**31, 1), (1, 2**31)], ids=["10^400", "2^62", "rows", "columns"])
+@pytest.mark.parametrize("operation", [sg.resize, sg.letterbox], ids=["resize", "letterbox"])
+def test_sizes_beyond_32_bits_are_refused(operation, size):
+    with pytest.raises(sg.LayoutError, match=r"must be a height and a width below 2\*\*31 pixels"):
+        operation(np.zeros((4, 4, 3), np.uint8), size, dims="HWC")
+
+
+def test_windows_of_large_batches_are_not_kept(monkeypatch):
+    """A batch may be a view that repeats one image: a window for each would outlive it."""
+    image = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
+    batch = np.broadcast_to(image, (5000, 1, 3, 4))
+    expected = sg.resize(image, (2, 2), dims="NCHW", interpolation="opencv-area").numpy()
+    monkeypatch.setattr(resize_module, "_resizing_of_batch", None)
+    result = sg.resize(batch, (2, 2), dims="NCHW", interpolation="opencv-area").numpy()
+    assert np.array_equal(result, expected.repeat(5000, axis=0))
+    with pytest.raises(TypeError):
+        sg.resize(batch[:9], (2, 2), dims="NCHW", interpolation="opencv-area")

@@ -103,6 +103,60 @@ def test_images_smaller_than_the_window_get_a_fill_around_them(sizes, flip):
     np.testing.assert_array_equal(step(picture[None])[0], window[:, ::-1] if flip else window)
 
 
+@pytest.mark.parametrize("sizes", [(20, 30), (25, 20), (30, 22), (7, 8)], ids=str)
+def test_floor_puts_the_one_pixel_more_before_a_smaller_image(sizes):
+    """As transformers' `center_crop` does: half of what is missing, rounded up."""
+    options = {"center": "floor", "smaller": "pad", "fill": 9, "dtype": "uint8", "layout": "NHWC", "device": "cpu"}
+    image = photo(*sizes)
+    behind = [max(most - size, 0) // 2 for size, most in zip(sizes, (26, 25), strict=True)]
+    before = [max(most - size + 1, 0) // 2 for size, most in zip(sizes, (26, 25), strict=True)]
+    padded = np.pad(image, [*zip(before, behind, strict=True), (0, 0)], constant_values=9)
+    top, left = ((size - most) // 2 for size, most in zip(padded.shape, (26, 25), strict=False))
+    result = sg.Preprocess(crop=(26, 25), **options)([image])[0]
+    np.testing.assert_array_equal(result, padded[top : top + 26, left : left + 25])
+
+
+@pytest.mark.parametrize(
+    "declared, sizes",
+    [({"resize": 2, "max_size": 3}, (1, 900)), ({"resize": 10}, (0, 5)), ({"letterbox": 8}, (5, 0))],
+    ids=["no pixel is left", "no rows", "no columns"],
+)
+def test_an_array_of_images_that_are_all_skipped_has_no_rows(declared, sizes):
+    step = sg.Preprocess(
+        errors="skip", passes=None if "letterbox" in declared else "horizontal", device="cpu", **declared
+    )
+    batch = np.zeros((2, *sizes, 3), np.uint8)
+    assert len(step(batch)) == 0 == len(step(list(batch)))
+    assert step.skipped == 4
+    assert len(step(batch[:0])) == 0
+
+
+def test_images_without_pixels_have_no_placement():
+    step = sg.Preprocess(resize=10, passes="horizontal", device="cpu")
+    with pytest.raises(sg.LayoutError, match="a picture has 0 x 5 pixels; there is nothing to resize"):
+        step.placements([(0, 5)])
+    with pytest.raises(sg.LayoutError, match="row 0: it is 0 x 5"):
+        step(np.zeros((2, 0, 5, 3), np.uint8))
+    boxes = sg.Preprocess("image", pad=1, boxes="box", device="cpu")
+    moved = boxes({"image": [np.zeros((0, 5, 3), np.uint8)], "box": [[[0, 0, 1, 1]]]})
+    assert moved["box"][0].tolist() == [[1, 1, 2, 2]]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"resize": 256, "max_size": 300, "crop": 224},
+        {"resize": 256, "max_size": 300, "crop": 224, "errors": "skip"},
+        {"maximum": 4095, "mean": 0.0, "std": 1.0, "pad": 1, "fill": 255},
+    ],
+    ids=["wide images are refused", "wide images are skipped", "16 bits"],
+)
+def test_every_step_can_be_warmed_up(declared):
+    step = sg.Preprocess(passes="horizontal" if "resize" in declared else None, device="cpu", **declared)
+    assert sg.warmup(step) == ()
+    assert step.skipped == 0
+
+
 @pytest.mark.parametrize(
     "declared", [{}, {"crop": 8, "seed": 1}, {"crop": 8, "random_resized_crop": True}, {"letterbox": 8}], ids=str
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from stridedgpu.api.creation import asarray, empty
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
-from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
+from stridedgpu.operations.images import CropSources
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.typing import DeviceLike
@@ -154,8 +154,9 @@ class ImageProcessor:
                 )
                 number += 1
             numbered.append(operands)
-        first, *others = (operand for operands in numbered for operand in operands)
-        _check_channels(first, others)
+        flat = [operand for operands in numbered for operand in operands]
+        first = flat[0]
+        CropSources.of_images(flat, "images").check(first.layout.sizes[0], first.element, first.buffer.device)
         where = device or first.buffer.device
         job = self._job(declared, where)
         found = results(job, numbered)
@@ -189,18 +190,6 @@ class ImageProcessor:
         if declared is self._declared:
             self._jobs[device] = job
         return job
-
-
-def _check_channels(first: Operand, others: Sequence[Operand]) -> None:
-    """Raise `LayoutError` unless all images have as many channels: they become windows of one batch."""
-    channels = first.layout.sizes[0]
-    for number, other in enumerate(others, start=1):
-        if other.layout.sizes[0] != channels:
-            raise LayoutError(
-                f"images[0] has {channels} channels and images[{number}] has {other.layout.sizes[0]}; images of one "
-                "call have the same: do_convert_rgb=True makes three of any image, and image.convert('RGB') of one of "
-                "Pillow."
-            )
 
 
 def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, Normalising]:

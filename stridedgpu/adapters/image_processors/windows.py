@@ -59,13 +59,13 @@ _MOST_PIXELS: Final = 1 << 16
 
 def new_size(rule: Resizes, values: Values, size: Size) -> Size:
     """Height and width of an image of `size` when it is resized."""
-    made = _RULES[rule](values, size)
-    if min(made) < 1 or max(made) > _MOST_PIXELS:
+    resized = _RULES[rule](values, size)
+    if min(resized) < 1 or max(resized) > _MOST_PIXELS:
         raise LayoutError(
-            f"An image of {size[0]} x {size[1]} pixels becomes {made[0]} x {made[1]} by size={values['size']}; each "
-            f"side needs one pixel, and has {_MOST_PIXELS} at most."
+            f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]} by size={values['size']}; "
+            f"each side needs one pixel, and has {_MOST_PIXELS} at most."
         )
-    return made
+    return resized
 
 
 def middle_window(values: Values) -> Size | None:

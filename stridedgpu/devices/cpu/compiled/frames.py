@@ -161,7 +161,7 @@ class _Text:
     # Samples, in the type of memory
 
     def _samples(self, row: Value, place: Value, samples: Samples, count: int) -> Value:
-        """`count` samples of one kind from a column of theirs on; a single one is loaded without those beside it."""
+        """`count` samples of one kind from one of their columns on; a single one is loaded without those beside it."""
         code, step = self._code, samples.step
         first = samples.first % step  # the luma of packed pixels is in one column of each
         start = code.multiply(place, step)

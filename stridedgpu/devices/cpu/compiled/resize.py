@@ -79,6 +79,10 @@ class _Entries:
             raise DeviceError("The CPU has no memory left for the rows between the passes of a resize.")
 
 
+_MOST_STEPS: Final = 64
+"""Steps between images whose entries are kept for each batch; a limit of memory."""
+
+
 class _Batch(NamedTuple):
     """The windows of a call with their recipes, and the one that all have which fill the target; None if they differ.
 
@@ -129,6 +133,8 @@ class _Windows:
         key = sources.step, get_num_threads()
         ready = batch.ready.get(key)
         if ready is None:
+            if len(batch.ready) >= _MOST_STEPS:
+                batch.ready.clear()
             ready = batch.ready[key] = []
         try:
             entries = ready.pop()

@@ -61,8 +61,9 @@ def stream_of_torch(device: int) -> int:
     would have no order with theirs, and a graph that is captured would not have it.
     """
     torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    if cuda is None or not cuda.is_initialized():
+    cuda: Any = getattr(torch, "cuda", None)
+    # Another thread may be importing PyTorch, whose modules have no functions yet.
+    if not getattr(cuda, "is_initialized", bool)():
         return 0
     raw_stream = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
     return int(cuda.current_stream(device).cuda_stream if raw_stream is None else raw_stream(device))
