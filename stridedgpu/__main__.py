@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except MemoryError as problem:
         reason = str(problem) or "not enough of it is free"
-        return _refuse(f"out of memory: {reason}; use fewer pictures, a smaller --size or a narrower --dtype")
+        return _refuse(f"out of memory: {reason}; use fewer images, a smaller --size or a narrower --dtype")
     except StridedGpuError as problem:
         return _refuse(str(problem))
     except OSError as problem:

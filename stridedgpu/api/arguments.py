@@ -71,7 +71,7 @@ def is_frames(thing: object) -> TypeGuard[FrameLike]:
     if len(kinds) > 1:
         others = ", ".join(sorted(kind.__name__ for kind in kinds if not issubclass(kind, FrameBase)))
         raise LayoutError(
-            f"The list has Frames and other pictures ({others}): make tensors of the frames with frame.relayout(), or "
+            f"The list has Frames and other images ({others}): make tensors of the frames with frame.relayout(), or "
             "give both to Preprocess."
         )
     return True

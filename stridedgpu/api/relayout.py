@@ -116,7 +116,7 @@ def relayout(
     if isinstance(out, FrameBase):
         memory.check_beside_out()
         if conversion.is_normalised:
-            raise LayoutError("mean= and std= normalise a picture, and a Frame as out= holds pixels; leave them out.")
+            raise LayoutError("mean= and std= normalise an image, and a Frame as out= holds pixels; leave them out.")
         if is_frames(src):
             raise LayoutError("src and out are frames; relayout src into RGB, and that into out.")
         from stridedgpu.operations.frames import write_frame

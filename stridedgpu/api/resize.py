@@ -191,7 +191,7 @@ def letterbox_placements(
         return np.empty((0, 4), np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or pairs.min() < 1:
         raise LayoutError(
-            f"sizes={sizes!r} must be integers (k, 2) of at least 1: the height and width of each picture, in pixels."
+            f"sizes={sizes!r} must be integers (k, 2) of at least 1: the height and width of each image, in pixels."
         )
     listed: list[tuple[int, int]] = [(row[0], row[1]) for row in pairs.tolist()]
     return np.array([placement(pair, frame, scale_up=enlarges) for pair in listed], np.int64)
@@ -210,12 +210,12 @@ def _listed_images(images: object, dims: str | None) -> tuple[CropSources, str]:
     if not isinstance(images, (list, tuple)) or is_frames(images):
         return _images("images", images, dims)
     if not images:
-        raise LayoutError("images is empty: a batch of no pictures has no type and no channels.")
+        raise LayoutError("images is empty: a batch of no images has no type and no channels.")
     operands = []
     for number, image in enumerate(images):
         operand, labels = _image_operand(f"images[{number}]", image, dims)
         if "N" in labels:
-            raise LayoutError(f"images[{number}] has the axes {', '.join(labels)}; a list holds single pictures.")
+            raise LayoutError(f"images[{number}] has the axes {', '.join(labels)}; a list holds single images.")
         whole = as_batch(operand.layout, labels).sliced(0)
         operands.append(Operand(operand.buffer, whole, operand.element, operand.owns_padding))
     sources = CropSources.of_images(operands, "images")

@@ -1,4 +1,4 @@
-"""The main job: photographs into one batch, decoded, cut, compared and written at the same time."""
+"""The main job: images into one batch, decoded, cut, compared and written at the same time."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class NumpyStep:
             [expected] = self._near._worker.images([pixels], Call([key], self._step.epoch), stacked=True).images
         if image.numpy().tobytes() != expected.numpy().tobytes():
             raise StridedGpuError(
-                f"picture {number} of the batch differs from NumPy's: a fault in stridedgpu, please report it. "
+                f"image {number} of the batch differs from NumPy's: a fault in stridedgpu, please report it. "
                 "Nothing was written."
             )
 

@@ -67,9 +67,9 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
     if chosen.address is not None and chosen.engine is None:
         chosen.refuse("--address is of a Ray cluster: give --engine ray too")
     if len(chosen.images) != 1 or chosen.samples:
-        chosen.refuse("--shards is for one folder of pictures: give one")
+        chosen.refuse("--shards is for one folder of images: give one")
     if not chosen.images[0].is_dir():
-        chosen.refuse(f"--shards is for a folder of pictures, which {str(chosen.images[0])!r} is not")
+        chosen.refuse(f"--shards is for a folder of images, which {str(chosen.images[0])!r} is not")
     if chosen.out.exists() and not chosen.out.is_dir():
         chosen.refuse(f"argument --out: {str(chosen.out)!r} is a file, and shards are written into a folder")
     if chosen.out.suffix.lower() in SUFFIXES.values() and not chosen.out.exists():
@@ -78,7 +78,7 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
         if getattr(chosen, name) is not None:
             chosen.refuse(f"--{name.replace('_', '-')} is for one batch, not for --shards")
     if not chosen.layout.startswith("N"):
-        chosen.refuse(f"argument --layout: shards are written picture by picture, which {chosen.layout} is not")
+        chosen.refuse(f"argument --layout: shards are written image by image, which {chosen.layout} is not")
 
 
 def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> list[tuple[str, str]]:

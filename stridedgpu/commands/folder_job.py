@@ -244,8 +244,8 @@ def _check_listing(job: FolderJob) -> int:
                 began = "nothing" if line is None else repr(_listed(job, line))
                 now = "nothing" if name is None else repr(name)
                 raise FolderJobError(
-                    f"{str(job.out)!r} holds shards of other pictures (where it had {began}, there is {now} now): "
-                    "give a new --out, or the pictures it began with."
+                    f"{str(job.out)!r} holds shards of other images (where it had {began}, there is {now} now): "
+                    "give a new --out, or the images it began with."
                 )
             count += 1
     return count
@@ -270,7 +270,7 @@ def _names(job: FolderJob, shard: Shard) -> list[str]:
         listing.seek(shard.start)
         names = [_listed(job, line) for line in islice(listing, shard.count)]
     if len(names) != shard.count:
-        raise FolderJobError(f"{str(job.listing)!r} has lost pictures since the job began: run the job again.")
+        raise FolderJobError(f"{str(job.listing)!r} has lost images since the job began: run the job again.")
     return names
 
 
@@ -282,7 +282,7 @@ def _listed(job: FolderJob, line: bytes) -> str:
     except (ValueError, RecursionError):
         inside = False
     if not inside or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
-        raise FolderJobError(f"{str(job.listing)!r} is not a listing of pictures: give a new --out.")
+        raise FolderJobError(f"{str(job.listing)!r} is not a listing of images: give a new --out.")
     return str(name)
 
 

@@ -37,16 +37,16 @@ SAMPLES: Final = (
 
 
 def sample_images() -> list[ImageFile]:
-    """The photographs in scikit-image's wheel: no network, and scikit-image itself is not imported."""
+    """The images in scikit-image's wheel: no network, and scikit-image itself is not imported."""
     spec = find_spec("skimage")
     if spec is None or spec.origin is None:
         raise ImageError(
-            'the sample photographs come with scikit-image, which is not installed: pip install "stridedgpu[demo]".'
+            'the sample images come with scikit-image, which is not installed: pip install "stridedgpu[demo]".'
         )
     folder = Path(spec.origin).parent / "data"
     images = [ImageFile(folder / name, name) for name in SAMPLES if (folder / name).is_file()]
     if not images:
-        raise ImageError(f"this scikit-image carries no photographs in {str(folder)!r}; name pictures of your own.")
+        raise ImageError(f"this scikit-image carries no images in {str(folder)!r}; name images of your own.")
     return images
 
 
@@ -91,7 +91,7 @@ class JobImages:
         pixels = decoder.frame(path, str(path))
         if decoder.deep and pixels.dtype != np.uint16:
             raise ImageError(
-                f"{str(path)!r} holds samples of {pixels.dtype}; with --deep all pictures have 16 bits (uint16)."
+                f"{str(path)!r} holds samples of {pixels.dtype}; with --deep all images have 16 bits (uint16)."
             )
         self._check_window(pixels, path)
         if number < self._keeps:
@@ -119,7 +119,7 @@ class JobImages:
         if rows > height or columns > width:
             raise ImageError(
                 f"{str(path)!r} is {height} x {width} (height x width), smaller than --size {rows}x{columns}: "
-                "give a smaller --size, or scale pictures first with --resize."
+                "give a smaller --size, or scale images first with --resize."
             )
 
 

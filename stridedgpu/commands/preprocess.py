@@ -1,4 +1,4 @@
-"""`stridedgpu preprocess`: photographs in, one batch for a network out, or the shards of a folder; and the summary."""
+"""`stridedgpu preprocess`: images in, one batch for a network out, or the shards of a folder; and the summary."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def add_preprocess(commands: argparse._SubParsersAction[Any]) -> None:
     """The parser of `preprocess`."""
     parser = commands.add_parser(
         "preprocess",
-        help="photographs in, one batch for a network out",
+        help="images in, one batch for a network out",
         description=(
-            "Decode photographs, crop a window of each and write them as one batch: windows, mirroring, layout, "
+            "Decode images, crop a window of each and write them as one batch: windows, mirroring, layout, "
             "element type, channel order and normalisation in a single pass over the pixels. "
             "The camera's orientation (EXIF) is applied, grey becomes RGB, alpha is dropped, "
             "and of an animation the first image is taken. Every option of the step is one of stridedgpu.Preprocess."
@@ -53,7 +53,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         help="an image, a folder of images (searched to the bottom, in order of names), "
         "or a .npy file of pixels (H, W), (H, W, 3) or (H, W, 4), uint8, or uint16 with --deep",
     )
-    add("--samples", action="store_true", help="the photographs that scikit-image carries")
+    add("--samples", action="store_true", help="the images that scikit-image carries")
     add(
         "--out",
         metavar="FILE.npy",
@@ -78,9 +78,9 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def run_preprocess(chosen: argparse.Namespace) -> None:
-    """Preprocess photographs into a batch or shards, then print a summary."""
+    """Preprocess images into a batch or shards, then print a summary."""
     if not chosen.images and not chosen.samples:
-        chosen.refuse("no pictures: name files or folders, or give --samples")
+        chosen.refuse("no images: name files or folders, or give --samples")
     check_folder_options(chosen)
     step = declared_step(chosen)
     if chosen.shards is not None:
@@ -93,7 +93,7 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> None:
     """One batch in one file: written while the next images are decoded, or made in memory where that is wanted."""
     images = find_images(chosen.images) + (sample_images() if chosen.samples else [])
     if not images:
-        raise StridedGpuError("no pictures: a batch holds at least one.")
+        raise StridedGpuError("no images: a batch holds at least one.")
     _check_outputs(chosen, images)
     job = BatchJob(images, step, Decoder.of(chosen.decoder, step, deep=chosen.deep), chosen.compare == "all")
     by_numpy = NumpyStep(step)
@@ -132,7 +132,7 @@ def _check_outputs(chosen: argparse.Namespace, images: Sequence[ImageFile]) -> N
     for path in outputs:
         check_writable(path)
         if _is_one_of(images, path):
-            chosen.refuse(f"{str(path)!r} is one of the pictures; give the batch a name of its own")
+            chosen.refuse(f"{str(path)!r} is one of the images; give the batch a name of its own")
     if len({path.resolve() for path in outputs}) < len(outputs):
         chosen.refuse(f"--out and --raw name the same file {str(chosen.out)!r}; give each its own")
 

@@ -279,25 +279,25 @@ def _refused_windows(chosen: argparse.Namespace) -> Iterator[str]:
                 first, second = (f"--{option.replace('_', '-')}" for option in (name, other))
                 yield f"{first} and {second} exclude each other: {first} fills the window by itself"
     if chosen.fill is not None and chosen.pad is None and not chosen.letterbox:
-        yield "--fill is what surrounds a picture: give --letterbox or --pad too, or no --fill"
+        yield "--fill is what surrounds an image: give --letterbox or --pad too, or no --fill"
     if chosen.center != "round" and (chosen.letterbox or chosen.random_resized_crop or chosen.random_crop):
         yield f"--center {chosen.center} is for the middle window, which another option replaces: leave it out"
     for name in ("interpolation", "passes"):
         resizes = chosen.resize is not None or chosen.letterbox or chosen.random_resized_crop
         if getattr(chosen, name) and not resizes:
-            yield f"--{name} is how pictures are resized: give --resize, --random-resized-crop or --letterbox too"
+            yield f"--{name} is how images are resized: give --resize, --random-resized-crop or --letterbox too"
 
 
 def _refused_depth(chosen: argparse.Namespace) -> Iterator[str]:
     """Numbers that no sample of the images could have, and results that could not hold them."""
     most = _SIXTEEN_BITS if chosen.deep else _EIGHT_BITS
     if chosen.maximum is not None and chosen.maximum > most:
-        advice = "" if chosen.deep else ": give --deep for pictures of 16"
+        advice = "" if chosen.deep else ": give --deep for images of 16"
         yield f"--maximum {chosen.maximum}: samples of {most.bit_length()} bits go to {most}{advice}"
     if chosen.deep and chosen.dtype in _SHORT and not _normalises(chosen):
         yield f"--dtype {chosen.dtype} would cut samples of 16 bits off: give --dtype uint16, or --normalize"
     if chosen.deep and chosen.device not in (None, "cpu"):
-        yield f"--device {chosen.device}: pictures of 16 bits are made on the CPU; give --device cpu"
+        yield f"--device {chosen.device}: images of 16 bits are made on the CPU; give --device cpu"
 
 
 def declared_step(chosen: argparse.Namespace) -> Preprocess[Any]:

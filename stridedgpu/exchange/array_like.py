@@ -156,7 +156,7 @@ def _operand_of_values(obj: object) -> Operand:
     """A number or nested sequences of numbers, as NumPy makes an array of them."""
     if isinstance(obj, str) or (isinstance(obj, os.PathLike) and isinstance(obj.__fspath__(), (str, bytes))):
         raise ElementTypeError(
-            f"{os.fspath(obj)!r} is text, no numbers: read the file of a picture first, as by sg.load(paths, step), "
+            f"{os.fspath(obj)!r} is text, no numbers: read the file of an image first, as by sg.load(paths, step), "
             "numpy.load, or Pillow's Image.open and sg.asarray(image, dims='HWC')."
         )
     array = array_of_values(obj)

@@ -154,29 +154,29 @@ def write_frame(
     layout = image.layout
     labels = inferred_labels(dims, layout.ndim, "CHW" if layout.ndim == 3 else None)
     if labels != ("C", "H", "W"):
-        raise LayoutError(f"The picture has sizes {layout.sizes} and dims={dims!r}; a frame takes axes C, H, W.")
+        raise LayoutError(f"The image has sizes {layout.sizes} and dims={dims!r}; a frame takes axes C, H, W.")
     if image.element != frame.element:
         raise ElementTypeError(
-            f"The picture holds {image.element}; a frame of {frame.samples.name} takes {frame.element}."
+            f"The image holds {image.element}; a frame of {frame.samples.name} takes {frame.element}."
         )
     conversion = values.conversion(image.element, layout.sizes[0], frame.element)
     if conversion.has_arithmetic or conversion.source != conversion.target:
-        raise LayoutError(f"{conversion}: samples follow from the colours as they are; convert the picture before.")
+        raise LayoutError(f"{conversion}: samples follow from the colours as they are; convert the image before.")
     if result_sizes(layout.sizes, conversion, 0) != (CHANNELS, *frame.sizes):
         raise LayoutError(
-            f"The picture has sizes {layout.sizes} along C, H, W; the frame takes {CHANNELS} channels (red, green and "
+            f"The image has sizes {layout.sizes} along C, H, W; the frame takes {CHANNELS} channels (red, green and "
             f"blue, chosen with channels=) of {frame.sizes[0]} x {frame.sizes[1]} pixels."
         )
     for number, plane in enumerate(frame.planes):
         name = f"out.planes[{number}]"
         if plane.buffer.device != image.buffer.device:
-            raise BindingError(f"{name} is on {plane.buffer.device} and the picture on {image.buffer.device}.")
+            raise BindingError(f"{name} is on {plane.buffer.device} and the image on {image.buffer.device}.")
         if plane.buffer.readonly:
             raise BindingError(f"{name} is read-only.")
         if plane.layout.has_overlap:
             raise LayoutError(f"{name} repeats or overlaps its own elements: {plane.layout}.")
         if share_memory(image, plane):
-            raise BindingError(f"{name} shares memory with the picture; write into another frame, or copy it first.")
+            raise BindingError(f"{name} shares memory with the image; write into another frame, or copy it first.")
         for other in range(number):
             if share_memory(frame.planes[other], plane):
                 raise BindingError(f"{name} shares memory with out.planes[{other}], whose samples it would overwrite.")
@@ -195,7 +195,7 @@ def checked_sizes(sizes: Sequence[int], samples: PixelFormat) -> tuple[int, int]
     """Height and width of a frame, in pixels. Raises `LayoutError` for sizes that the format cannot have."""
     size = integers("sizes", sizes, least=1)
     if len(size) != 2:
-        raise LayoutError(f"sizes={size} must be the height and the width of the picture, in pixels.")
+        raise LayoutError(f"sizes={size} must be the height and the width of the image, in pixels.")
     for name, extent, multiple, pairs in zip(
         ("height", "width"), size, samples.multiple, ("rows", "columns"), strict=True
     ):
@@ -203,7 +203,7 @@ def checked_sizes(sizes: Sequence[int], samples: PixelFormat) -> tuple[int, int]
             raise LayoutError(
                 f"sizes={size}: two {pairs} of {samples.name} share chroma, and the {name} {extent} is odd; describe "
                 f"a surface of {extent + 1} {pairs}, whose last of luma is padded where the decoder has no more, and "
-                "take the picture out of it with gather_crops."
+                "take the image out of it with gather_crops."
             )
     return (size[0], size[1])
 

@@ -112,7 +112,7 @@ def side_resized(size: ImageSize, boxes: Sequence[Box]) -> tuple[int, int]:
 def check_pixels(height: float, width: float) -> None:
     """Raise `LayoutError` for an image without pixels."""
     if not height or not width:
-        raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
+        raise LayoutError(f"an image has {height} x {width} pixels; there is nothing to resize.")
 
 
 def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:
@@ -153,7 +153,7 @@ def _rule(
     arithmetic_of(named, element)
     if premultiply and (not named.is_pillow or element.name != "uint8" or channels not in (2, 4)):
         raise LayoutError(
-            f"premultiply=True is for uint8 pictures whose last channel, of 2 or 4, is alpha, with Pillow's "
+            f"premultiply=True is for uint8 images whose last channel, of 2 or 4, is alpha, with Pillow's "
             f"interpolations; these have {channels} channels of {element}, and interpolation={str(named)!r}."
         )
     if passes is None:
@@ -232,7 +232,7 @@ def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box"
     inside = 0 <= top < bottom <= height and 0 <= left < right <= width
     if not inside or not all(isfinite(edge) for edge in (top, left, bottom, right)):
         raise LayoutError(
-            f"{name}={(top, left, bottom, right)} must be top, left, bottom and right of a box inside the picture, "
+            f"{name}={(top, left, bottom, right)} must be top, left, bottom and right of a box inside the image, "
             f"which has {height} x {width} pixels."
         )
     return (top, left, bottom, right)
@@ -252,7 +252,7 @@ def _boxes_of(operand: Operand, sizes: Sequence[tuple[int, int]]) -> list[Box]:
     if count == 0 == operand.layout.element_count:
         return []
     if operand.layout.ndim != 2:
-        raise LayoutError(f"boxes have sizes {operand.layout.sizes}; they must be (k, 4): one row a picture.")
+        raise LayoutError(f"boxes have sizes {operand.layout.sizes}; they must be (k, 4): one row for each image.")
     if operand.element.kind not in "uif":
         raise ElementTypeError(
             f"boxes hold {operand.element}; they must be numbers: top, left, bottom and right in pixels."
@@ -263,7 +263,7 @@ def _boxes_of(operand: Operand, sizes: Sequence[tuple[int, int]]) -> list[Box]:
         )
     if operand.layout.sizes != (count, 4):
         raise LayoutError(
-            f"boxes have sizes {operand.layout.sizes}; {count} pictures need ({count}, 4): top, left, bottom and right."
+            f"boxes have sizes {operand.layout.sizes}; {count} images need ({count}, 4): top, left, bottom and right."
         )
     listed = np.asarray(array_of_operand(operand), np.float64).tolist()
     return [box_of(box, size, f"boxes[{number}]") for number, (box, size) in enumerate(zip(listed, sizes, strict=True))]
@@ -635,7 +635,7 @@ def planned_resize(
     wanted = len(read.layouts), conversion.output_channels(channels)
     if written.sizes[:2] != wanted or 0 in written.sizes[2:]:
         raise LayoutError(
-            f"dst has sizes {target.spec.layout.sizes}; this resize makes {wanted[0]} pictures of {wanted[1]} "
+            f"dst has sizes {target.spec.layout.sizes}; this resize makes {wanted[0]} images of {wanted[1]} "
             "channels, of at least 1 x 1 pixels."
         )
     if written.has_overlap:

@@ -370,7 +370,7 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "random_resized_crop": (
         _box_ranges,
         (
-            "two ranges, of the share of a picture's area, up to 1, and of width / height, such as "
+            "two ranges, of the share of an image's area, up to 1, and of width / height, such as "
             f"{_USUAL_RANGES}; True stands for these. The size of the result is crop="
         ),
     ),
@@ -484,7 +484,7 @@ def _of_numbers(step: Declaration) -> Iterator[str]:
     if step.std is not None and min(step.std) <= 0:
         yield f"std={step.std} must be above 0."
     if step.channels is not None and min(step.channels) < 0:
-        yield f"channels={step.channels} must be channels of the picture, counted from 0."
+        yield f"channels={step.channels} must be channels of the image, counted from 0."
     if step.matrix is not None:
         yield from _of_matrix(step)
     numbers = (*mean_and_std(step), step.scale, step.bias)
@@ -518,7 +518,7 @@ def _of_matrix(step: Declaration) -> Iterator[str]:
             "columns and rows."
         )
     if not _is_product(step):
-        yield f"arithmetic={step.arithmetic!r} is for a picture's own channels; leave matrix= out, or relayout twice."
+        yield f"arithmetic={step.arithmetic!r} is for an image's own channels; leave matrix= out, or relayout twice."
     for name in ("gain", "offset"):
         if getattr(step, name) is not None:
             yield (
@@ -628,7 +628,7 @@ def step_conversion(step: Declaration, element: ElementType, source_channels: in
         mean, std = mean_and_std(step, source_channels)
         count, outputs = max(len(mean or ()), len(std or ())), step.output_channels(source_channels or 0)
         if count not in (1, outputs or count):
-            raise LayoutError(f"mean and std are for {count} channels, and a picture here gives {outputs}.")
+            raise LayoutError(f"mean and std are for {count} channels, and an image here gives {outputs}.")
         if step.maximum is not None and not _is_product(step):
             options = options._replace(maximum=step.maximum)
         elif step.clip is not None or step.maximum is not None:

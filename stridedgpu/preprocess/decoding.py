@@ -203,7 +203,7 @@ def _three_channels(array: Pixels, name: str, types: tuple[str, ...]) -> Pixels:
         or 0 in array.shape
     ):
         raise ImageError(
-            f"{name!r} holds {array.dtype} sizes {array.shape}, which is not a picture: "
+            f"{name!r} holds {array.dtype} sizes {array.shape}, which is not an image: "
             f"{' and '.join(types)} sizes (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) are read."
         )
     if array.shape[2] == 1:
@@ -228,7 +228,7 @@ def _opened(decoder: Decoder, source: Path | bytes, name: str) -> Pixels:
 
 def _stream(source: Path | bytes) -> BinaryIO:
     """A file, opened, or encoded bytes as one."""
-    return BytesIO(source) if isinstance(source, bytes) else opened_file(source, "picture", _SEGMENT_BYTES)
+    return BytesIO(source) if isinstance(source, bytes) else opened_file(source, "image", _SEGMENT_BYTES)
 
 
 def _check_size(pixels: int) -> None:
@@ -245,7 +245,7 @@ def _by_pillow(image: PillowImage, name: str, decoder: Decoder, *, is_own: bool 
         return pixels_of(image, turns=decoder.turns)
     if image.mode not in _EIGHT_BIT_MODES:
         raise ImageError(
-            f"{name!r} has pixels of Pillow's mode {image.mode!r}; only pictures of 8-bit samples are read "
+            f"{name!r} has pixels of Pillow's mode {image.mode!r}; only images of 8-bit samples are read "
             "(on the command line those of 16 bits with --deep)."
         )
     if decoder.name == "pillow-draft" and decoder.needed is not None and image.format == "JPEG":

@@ -68,7 +68,7 @@ def find_images(paths: Iterable[Path]) -> list[ImageFile]:
         elif path.is_file():
             images.append(ImageFile(path, path.name))
         elif path.exists():
-            raise ImageError(f"{str(path)!r} is not an ordinary file; save the picture to one first.")
+            raise ImageError(f"{str(path)!r} is not an ordinary file; save the image to one first.")
         else:
             raise ImageError(f"there is no file or folder {str(path)!r}.")
     return images
@@ -95,7 +95,7 @@ def image_names(folder: Path) -> Iterator[str]:
     first = next(names, None)
     if first is None:
         raise ImageError(
-            f"folder {str(folder)!r} holds no pictures; files that end in {', '.join(sorted(SUFFIXES))} are read."
+            f"folder {str(folder)!r} holds no images; files that end in {', '.join(sorted(SUFFIXES))} are read."
         )
     yield first
     yield from names

@@ -97,14 +97,14 @@ def decoded(subject: str, decode: Callable[[], Result]) -> Result:
             f"{subject} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
         ) from None
     except UnidentifiedImageError:
-        raise ImageError(f"{subject} is not a picture in a format that Pillow reads.") from None
+        raise ImageError(f"{subject} is not an image in a format that Pillow reads.") from None
     except StridedGpuError:
         raise
     except MemoryError:  # a damaged file may say that it needs more than there is
-        raise ImageError(f"{subject} cannot be read as a picture: out of memory for its pixels.") from None
+        raise ImageError(f"{subject} cannot be read as an image: out of memory for its pixels.") from None
     except Exception as problem:  # noqa: BLE001 - damaged files make decoders raise errors of any type
         reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
-        raise ImageError(f"{subject} cannot be read as a picture: {reason}.") from None
+        raise ImageError(f"{subject} cannot be read as an image: {reason}.") from None
 
 
 def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> Pixels:
@@ -268,7 +268,7 @@ def image_operand(step: Declaration, value: Any, device: str) -> Image:
     """
     if isinstance(value, (list, tuple, str, bytes, dict, type(None), int, float)):
         raise LayoutError(
-            f"it is of type {type(value).__name__}, which has no element type; pictures are arrays, as "
+            f"it is of type {type(value).__name__}, which has no element type; images are arrays, as "
             "with_format('numpy') makes them."
         )
     if isinstance(value, Frame):
@@ -282,7 +282,7 @@ def image_operand(step: Declaration, value: Any, device: str) -> Image:
     if step.mode is not None and image.layout.ndim == 2 and len(axes) == 3:  # grey, without an axis of one channel
         return _adapted(step, image.with_layout(image.layout.unsqueezed(0)))
     if image.layout.ndim != len(axes):
-        raise LayoutError(f"it has sizes {image.layout.sizes}; a picture here has the axes {axes}.")
+        raise LayoutError(f"it has sizes {image.layout.sizes}; images here have the axes {axes}.")
     ordered = with_canonical_axes(image, axes)[0]
     _refuse_planes(step, ordered.layout.sizes)
     return _adapted(step, ordered)
@@ -336,7 +336,7 @@ def _gray_frame(frame: FrameOperand) -> Operand:
 def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:
     """A Pillow image, upright and in the declared mode. One that was opened and not loaded is decoded here."""
     if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
-        raise LayoutError(f"it is a picture of Pillow, with height and width, and an image here has the axes {axes}.")
+        raise LayoutError(f"it is an image of Pillow, with height and width; images here have the axes {axes}.")
     pixels = decoded("it", lambda: pixels_of(image, step.image_mode, turns=step.exif))
     if len(axes) == 2:
         return operand_of(pixels)[0]

@@ -443,7 +443,7 @@ class Preprocess(Declaration, Generic[Output]):
         cut = [letter for letter, sizes in chunks.items() if letter != "N" and len(sizes) > 1]
         if cut:
             whole = {self.dims.index(letter): -1 for letter in cut}
-            raise LayoutError(f"Blocks hold parts of pictures, cut along {', '.join(cut)}; array.rechunk({whole}).")
+            raise LayoutError(f"Blocks hold parts of images, cut along {', '.join(cut)}; array.rechunk({whole}).")
         if self.channel_count is not None:
             chunks["C"] = (self.channel_count,)
         if self.moves_windows:
@@ -464,9 +464,7 @@ class Preprocess(Declaration, Generic[Output]):
             if column is not None and column not in batch:
                 raise LayoutError(f"{name}={column!r} is not in the batch, {names}.")
         if self.column is None:
-            raise LayoutError(
-                f"column= has to say where the pictures are in a batch {names}: Preprocess('image', ...)."
-            )
+            raise LayoutError(f"column= has to say where the images are in a batch {names}: Preprocess('image', ...).")
         images = batch[self.column]
         result = self._result(images, batch[self.key] if self.key is not None else keys, epoch, out)
         for annotation in self.annotations:
@@ -489,7 +487,7 @@ class Preprocess(Declaration, Generic[Output]):
             return self._worker.images(list(images), call)
         if images is None or isinstance(images, (str, bytes, Path)):
             raise LayoutError(
-                f"The batch is a {type(images).__name__}; it is a dict of columns, or pictures in an array or a list."
+                f"The batch is a {type(images).__name__}; it is a dict of columns, or images in an array or a list."
             )
         return self._worker.batch(images, call)
 
@@ -526,7 +524,7 @@ def _check_rows(name: object, values: Any, count: int, why: str = "") -> None:
     """Raise `LayoutError` unless a column has a value for each image."""
     if not is_sequence(values) or len(values) != count:
         size = f"{len(values)} rows" if is_sequence(values) else f"a {type(values).__name__}"
-        raise LayoutError(f"column {name!r} holds {size} beside {count} pictures{why}.")
+        raise LayoutError(f"column {name!r} holds {size} beside {count} images{why}.")
 
 
 def _rows_of(values: Any, rows: list[int]) -> Any:

@@ -99,7 +99,7 @@ def _sent(
     """The images on the batch's device, and the windows' origins there.
 
     Of images on the CPU only the windows are sent, packed into pinned memory, many in one copy. One copy for each image
-    would cost more than its bytes, and most of a photograph is outside its window.
+    would cost more than its bytes, and most of an image is outside its window.
     """
     images, starts = list(sources.images()), list(origins)
     near = [place for place, image in enumerate(images) if image.buffer.device == "cpu"]

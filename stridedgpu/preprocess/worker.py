@@ -109,7 +109,7 @@ class Worker:
         if not self._moves_windows:
             return BatchResult(self._whole(batch, canonical_axes(step.dims), step.layout, call), list(range(count)))
         if count > MOST_IMAGES:
-            raise LayoutError(f"The batch has {count} pictures, more than there is memory to list them.")
+            raise LayoutError(f"The batch has {count} images, more than there is memory to list them.")
         channels, height, width = sizes
         rows = list(range(count))
         still: list[Placement] = []

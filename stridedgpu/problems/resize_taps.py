@@ -263,7 +263,7 @@ def _filtered(
     number = np.float32 if spec.weights == "float32" else np.float64
     longest = max(axis.source for axis in geometries)
     if longest >= 2**31:  # taps name pixels in 32 bits
-        raise LayoutError(f"a picture has {longest} pixels along an axis; a resize takes up to {2**31 - 1}.")
+        raise LayoutError(f"an image has {longest} pixels along an axis; a resize takes up to {2**31 - 1}.")
     steps = np.array([filter_steps(interpolation, axis, number) for axis in geometries])
     low, scale, support, narrowing = np.moveaxis(steps, 1, 0)[:, :, None]
     sources = np.array([[axis.source] for axis in geometries], np.int32)

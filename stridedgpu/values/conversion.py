@@ -457,7 +457,7 @@ def _check_divided(conversion: Conversion) -> None:
     """Raise `LayoutError` for a division by other than finite numbers, and for arithmetic of float32 in float64."""
     name, is_wide = conversion.arithmetic, conversion.compute.itemsize == 8
     if conversion.matrix is not None:
-        raise LayoutError(f"arithmetic={name!r} is for a picture's own channels; leave matrix= out, or relayout twice.")
+        raise LayoutError(f"arithmetic={name!r} is for an image's own channels; leave matrix= out, or relayout twice.")
     if is_wide and name != "divide":
         raise LayoutError(
             f"arithmetic={name!r} computes in float32, and {conversion.source} -> {conversion.target} in float64; take "

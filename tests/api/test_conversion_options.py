@@ -174,7 +174,7 @@ def test_named_figures_are_those_of_three_colours():
         sg.relayout(four, dtype="float32", normalize="clip", channels=[0, 3])
     with pytest.raises(sg.LayoutError, match="have 3 values for 4 output channels"):
         sg.relayout(four, dtype="float32", normalize="clip")
-    with pytest.raises(sg.LayoutError, match="mean= and std= normalise a picture, and a Frame as out= holds pixels"):
+    with pytest.raises(sg.LayoutError, match="mean= and std= normalise an image, and a Frame as out= holds pixels"):
         sg.relayout(PHOTOS[0], out=FRAME, normalize="clip")
 
 

@@ -100,7 +100,7 @@ def test_a_film_becomes_batches_and_memory_stays_flat(video, batches):
     finally:
         tracemalloc.stop()
     assert len(brightness) == 2000
-    assert traced[1] - traced[0] < 2**20, "1,500 pictures have 27 MB"
+    assert traced[1] - traced[0] < 2**20, "1,500 images have 27 MB"
     assert resident[1] - resident[0] < 12 * 2**20, (
         "neither Python's memory nor FFmpeg's nor the batches' grows with them"
     )

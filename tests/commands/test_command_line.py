@@ -25,7 +25,7 @@ from stridedgpu.commands.console import progress
 from stridedgpu.commands.shard_formats import Npy
 from stridedgpu.preprocess.epochs import Chance
 
-Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
+Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -52,7 +52,7 @@ def pictures(tmp_path_factory):
     Image.fromarray(pixels[1]).save(made / "photos/2.png")
     Image.fromarray(pixels[2]).save(made / "photos/inner/1.PNG", format="png")
     Image.fromarray(pixels[0]).save(made / "photos/inner/.cache/thumb.png")
-    (made / "photos/notes.txt").write_text("not a picture", encoding="utf-8")
+    (made / "photos/notes.txt").write_text("not an image", encoding="utf-8")
     (made / "empty").mkdir()
     (made / "truncated.png").write_bytes((made / "a.png").read_bytes()[:4000])
     (made / "short.png").write_bytes(png_header(300, 300))
@@ -321,7 +321,7 @@ def test_the_summary_counts_images(folder, capsys, count, words):
 
 
 def test_samples(folder):
-    pytest.importorskip("skimage", reason="the sample photographs come with scikit-image: stridedgpu[demo]")
+    pytest.importorskip("skimage", reason="the sample images come with scikit-image: stridedgpu[demo]")
     assert run("preprocess", "--samples", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
     batch = np.load("o.npy", allow_pickle=False)
     assert batch.shape == (len(job_images.SAMPLES), 224, 224, 3)
@@ -395,7 +395,7 @@ def test_a_wrong_picture_that_is_compared_is_not_written(folder, monkeypatch, co
     monkeypatch.setattr(Npy, "add", spoilt)
     monkeypatch.setattr("stridedgpu.commands.batch_job._TIMED_WINDOW_BYTES", 1)
     assert run("preprocess", *["a.png"] * 9, "--size", "8", "--compare", compared, "--out", "o.npy") == 2
-    assert f"picture {wrong} of the batch differs from NumPy's" in capsys.readouterr().err
+    assert f"image {wrong} of the batch differs from NumPy's" in capsys.readouterr().err
     assert not Path("o.npy").exists()
 
 
@@ -434,12 +434,12 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "a value with a minus": (("show", "--sizes", "-1,3"), "given as --name=-1"),
     "unknown command": (("convert",), "invalid choice: 'convert'"),
     "unknown option": ((*PICTURE, *TO, "--speed"), "unrecognized arguments: --speed"),
-    "no pictures": (("preprocess", *TO), "no pictures: name files or folders, or give --samples"),
+    "no images": (("preprocess", *TO), "no images: name files or folders, or give --samples"),
     "no output": (PICTURE, "the following arguments are required: --out"),
     "missing file": (("preprocess", "a.png", "no.png", *TO), "there is no file or folder 'no.png'"),
     "not a file": (("preprocess", "pipe", *TO), "'pipe' is not an ordinary file"),
-    "empty folder": (("preprocess", "empty", *TO), "folder 'empty' holds no pictures; files that end in"),
-    "not a picture": (("preprocess", "photos/notes.txt", *TO), "'photos/notes.txt' is not a picture in a"),
+    "empty folder": (("preprocess", "empty", *TO), "folder 'empty' holds no images; files that end in"),
+    "not an image": (("preprocess", "photos/notes.txt", *TO), "'photos/notes.txt' is not an image in a"),
     "truncated": (("preprocess", "truncated.png", "--size", "8", *TO), "'truncated.png' cannot be read"),
     "too few rows": (("preprocess", "short.png", "--size", "8", *TO), "'short.png' cannot be read as a"),
     "bomb": (("preprocess", "bomb.png", *TO), "'bomb.png' is refused as a decompression bomb"),
@@ -468,8 +468,8 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "normalize": ((*PICTURE, "--normalize", "x", *TO), "argument --normalize: invalid choice: 'x'"),
     "seed alone": ((*PICTURE, "--seed", "3", *TO), "--seed decides --random-crop, --random-resized-crop, --flip"),
     "epoch alone": ((*PICTURE, "--epoch", "3", *TO), "--epoch decides --random-crop, --random-resized-crop, --flip"),
-    "filter of no resize": ((*PICTURE, "--interpolation", "pillow-box", *TO), "--interpolation is how pictures are"),
-    "passes of no resize": ((*PICTURE, "--passes", "pillow-13", *TO), "--passes is how pictures are resized"),
+    "filter of no resize": ((*PICTURE, "--interpolation", "pillow-box", *TO), "--interpolation is how images are"),
+    "passes of no resize": ((*PICTURE, "--passes", "pillow-13", *TO), "--passes is how images are resized"),
     "maximum alone": ((*PICTURE, "--maximum", "200", *TO), "--maximum is how pixels are normalised: give --normalize"),
     "maximum of 8 bits": (
         (*PICTURE, "--maximum", "4095", "--normalize", "unit", *TO),
@@ -513,14 +513,14 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         (*PICTURE, "--mode", "gray", "--letterbox", "--fill", "1,2,3", *TO),
         "three values are of red, green and blue, and --mode gray has one channel",
     ),
-    "deep of 8 bits": ((*PICTURE, "--deep", *TO), "'a.png' holds samples of uint8; with --deep all pictures have 16"),
+    "deep of 8 bits": ((*PICTURE, "--deep", *TO), "'a.png' holds samples of uint8; with --deep all images have 16"),
     "deep cut off": (
         ("preprocess", "deep.png", "--size", "8", "--deep", "--dtype", "uint8", *TO),
         "--dtype uint8 would cut samples of 16 bits off",
     ),
     "deep on a GPU": (
         ("preprocess", "deep.png", "--size", "8", "--deep", "--device", "cuda", *TO),
-        "--device cuda: pictures of 16 bits are made on the CPU",
+        "--device cuda: images of 16 bits are made on the CPU",
     ),
     "seed beyond 64 bits": (
         (*PICTURE, "--flip", "0.5", "--seed", str(2**63), *TO),
@@ -542,7 +542,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         (*PICTURE, "--random-resized-crop", "--resize", "9", *TO),
         "--random-resized-crop and --resize exclude each other",
     ),
-    "fill of nothing": ((*PICTURE, "--fill", "3", *TO), "--fill is what surrounds a picture: give --letterbox or"),
+    "fill of nothing": ((*PICTURE, "--fill", "3", *TO), "--fill is what surrounds an image: give --letterbox or"),
     "fill": ((*PICTURE, "--letterbox", "--fill", "3,-1,1", *TO), "'-1' is not an integer from 0"),
     "pad": ((*PICTURE, "--pad", "1,2,3", *TO), "'1,2,3' has 3 numbers of pixels; it has 1, 2 or 4"),
     "epoch": ((*PICTURE, "--flip", "--epoch", "-1", *TO), "argument --epoch: "),
@@ -575,7 +575,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "output below a file": ((*PICTURE, "--out", "a.png/o.npy"), "'a.png/o.npy' cannot be written: "),
     "output is a device": ((*PICTURE, "--out", "/dev/full"), "'/dev/full' is not an ordinary file"),
     "output name too long": ((*PICTURE, "--out", "o" * 300), "': File name too long"),
-    "output is an input": ((*PICTURE, "--out", "./a.png"), "'a.png' is one of the pictures"),
+    "output is an input": ((*PICTURE, "--out", "./a.png"), "'a.png' is one of the images"),
     "output twice": ((*PICTURE, "--out", "o", "--raw", "./o"), "--out and --raw name the same file 'o'"),
     "raw is a folder": ((*PICTURE, *TO, "--raw", "empty"), "'empty' is a folder; give the name of a file"),
     "picture's name too long": (("preprocess", "o" * 300, *TO), "': File name too long"),

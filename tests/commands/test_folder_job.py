@@ -23,8 +23,8 @@ from stridedgpu.commands.folder_job import FolderJob, FolderJobError, start, wri
 from stridedgpu.preprocess.decoding import Decoder
 from stridedgpu.preprocess.loader import BatchMaker
 
-PIL = pytest.importorskip("PIL", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
-Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
+PIL = pytest.importorskip("PIL", reason="Pillow decodes the images: pip install stridedgpu[cli]")
+Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 
 OPTIONS = ("--size", "20x24", "--normalize", "imagenet", "--layout", "NHWC", "--device", "cpu")
 COUNT = 50
@@ -160,9 +160,9 @@ CHANGES = {
     "resize": ("step", ["--resize", "40"]),
     "decoder": ("decoder", ["--decoder", "pillow-draft"]),
     "shards": ("shards (2, now 3)", ["--shards", "3"]),
-    "renamed": ("pictures (where it had 'part0/000.png', there is 'part0/002.png' now)", []),
-    "new": ("pictures (where it had 'part1/broken.png', there is 'part1/aa.png' now)", []),
-    "gone": ("pictures (where it had 'part1/broken.png', there is nothing now)", []),
+    "renamed": ("images (where it had 'part0/000.png', there is 'part0/002.png' now)", []),
+    "new": ("images (where it had 'part1/broken.png', there is 'part1/aa.png' now)", []),
+    "gone": ("images (where it had 'part1/broken.png', there is nothing now)", []),
 }
 
 
@@ -250,7 +250,7 @@ def test_a_file_is_no_folder(folder, capsys, place):
     given[1 if place == "images" else 5] = str(folder / "photos/part0/000.png")
     with pytest.raises(SystemExit, match="2"):
         main(given)
-    said = {"images": "is for a folder of pictures, which", "out": "000.png' is a file, and shards are written into a"}
+    said = {"images": "is for a folder of images, which", "out": "000.png' is a file, and shards are written into a"}
     assert said[place] in capsys.readouterr().err
 
 
@@ -434,7 +434,7 @@ def test_names_may_be_any(folder):
     [
         (("--shards", "0"), "0 is not an integer from 1 to 99999"),
         (("--shards", "1000000000"), "is not an integer from 1 to 99999"),
-        (("--shards", "2", "--layout", "CHWN"), "picture by picture"),
+        (("--shards", "2", "--layout", "CHWN"), "image by image"),
         (("--shards", "2", "--row-pitch", "512"), "--row-pitch"),
         (("--shards", "2", "--compare", "all"), "--compare is for one batch"),
         (("--shards", "2", "--samples"), "one folder"),

@@ -13,7 +13,7 @@ from stridedgpu.__main__ import main
 from stridedgpu.commands.shard_formats import SUFFIXES
 from stridedgpu.devices.cpu.compiled import kernel_cache
 
-Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
+Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 
 pytestmark = [
     pytest.mark.faults,

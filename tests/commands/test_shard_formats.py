@@ -12,7 +12,7 @@ import pytest
 from stridedgpu.__main__ import main
 from stridedgpu.commands.shard_formats import SUFFIXES
 
-Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
+Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 
 COUNT = 45
 LABELS = {"cats": 0, "dogs": 1}

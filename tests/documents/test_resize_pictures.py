@@ -13,14 +13,14 @@ SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "resize_pictures.py"
 
 pytestmark = [
     pytest.mark.skipif(not SCRIPT.is_file(), reason="the documentation is not here: the tests lie outside a checkout"),
-    pytest.mark.skipif(importlib.util.find_spec("skimage") is None, reason="the photographs are scikit-image's"),
+    pytest.mark.skipif(importlib.util.find_spec("skimage") is None, reason="the images are scikit-image's"),
 ]
 
 
 @pytest.mark.parametrize("name, largest", [("shrunk.png", 104), ("cubic.png", 23)])
 def test_a_picture_is_what_the_script_draws(name: str, largest: int) -> None:
     """Pixel by pixel; the largest difference is the number on the page."""
-    image = pytest.importorskip("PIL.Image", reason="pictures are read by Pillow")
+    image = pytest.importorskip("PIL.Image", reason="images are read by Pillow")
     spec = importlib.util.spec_from_file_location("resize_pictures", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

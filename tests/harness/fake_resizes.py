@@ -50,7 +50,7 @@ def axis_of(records, count, weight, spans_at, weights_at, taps, first, stop, cop
 def run_resizes(choice, taps, block):
     """Each sample as a batch of its own, where the target's window lies."""
     records, target, source = struct.unpack("<QQQ", ctypes.string_at(block, 24))
-    assert source == 0, "samples say where their pictures are"
+    assert source == 0, "samples say where their images are"
     problem, weight = choice.problem, np.dtype(taps[0].arithmetic.spec.weights)
     spec, values = problem.target, {field.name: getattr(problem, field.name) for field in FIELDS}
     for number, one in enumerate(taps):

@@ -879,7 +879,7 @@ _OF_THE_OBJECT: Final = r"released memoryview|__\w+__(\(\))? should return|retur
 _SUBJECTS: Final = (
     "axis", "axes", "bytes of memory left", "channels", "DataType", "device", "DirectML has no element type",
     "__dlpack__", "dtype", "dims", "elements of", "is not array-like", "is text", "key", "layout", "list", "order",
-    "image", "out", "picture", "plan is for", "row", "scale", "sizes", "strides", "tensor",
+    "image", "out", "plan is for", "row", "scale", "sizes", "strides", "tensor",
 )  # fmt: skip
 """What an error may name in the place of an argument."""
 

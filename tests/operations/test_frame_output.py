@@ -171,7 +171,7 @@ REFUSED = {
     "another size": (PICTURE[:, :2], "nv12", {}, LayoutError, "of 4 x 6 pixels"),
     "one channel": (PICTURE[:1], "nv12", {}, LayoutError, "takes 3 channels"),
     "floats": (PICTURE.astype("f4"), "nv12", {}, ElementTypeError, "takes uint8"),
-    "a scale": (PICTURE, "nv12", {"scale": 0.5}, LayoutError, "convert the picture before"),
+    "a scale": (PICTURE, "nv12", {"scale": 0.5}, LayoutError, "convert the image before"),
     "a layout": (PICTURE, "nv12", {"layout": "CHW"}, LayoutError, "leave out layout"),
     "a batch": (PICTURE[None], "nv12", {}, LayoutError, "takes axes C, H, W"),
 }
@@ -233,4 +233,4 @@ def test_pictures_of_four_columns_or_more_are_compiled(columns, is_compiled):
     kernel = samples_kernel(FrameEncodeCase("nv12", size=(4, columns)).problem)
     assert isinstance(kernel, CpuKernel) == is_compiled
     assert not is_compiled or kernel.name.startswith("frame_encode_nv12_")
-    assert is_compiled or kernel == "pictures narrower than 4 pixels are left to NumPy"
+    assert is_compiled or kernel == "images narrower than 4 pixels are left to NumPy"

@@ -182,5 +182,5 @@ def test_sides_that_do_not_fit_are_refused():
         sg.plan_relayout([FRAME], room())
     with pytest.raises(LayoutError, match="it must have the axes N, C, H, W"):
         sg.plan_resize([FRAME], room())
-    with pytest.raises(LayoutError, match="this resize makes 1 pictures of 3 channels"):
+    with pytest.raises(LayoutError, match="this resize makes 1 images of 3 channels"):
         sg.plan_letterbox([FRAME], sg.empty((2, 3, 8, 8), "uint8", device="cpu"))

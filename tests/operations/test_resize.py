@@ -360,7 +360,7 @@ REFUSALS = {
         lambda: sg.resize(PHOTO, (4, 4), dims="HWC", interpolation="opencv-area", passes="vertical"),
         "passes='vertical' is Pillow's",
     ),
-    "box outside": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(0, 0, 9, 9)), "box inside the picture"),
+    "box outside": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(0, 0, 9, 9)), "box inside the image"),
     "box of complex": (
         lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=np.array([0, 0, 3j, 4])),
         "must be four numbers",
@@ -369,7 +369,7 @@ REFUSALS = {
         lambda: sg.resize(np.broadcast_to(np.uint8(0), (2**31, 4)), (4, 4), dims="HW"),
         "2147483648 pixels along an axis",
     ),
-    "box of nothing": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(3, 0, 3, 9)), "box inside the picture"),
+    "box of nothing": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(3, 0, 3, 9)), "box inside the image"),
     "box of NaN": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(float("nan"), 0, 3, 9)), "box inside"),
     "channels that may come last": (lambda: sg.resize(PHOTO, (4, 4)), "say dims='HWC' if they do"),
     "an axis that is no picture's": (lambda: sg.resize(PHOTO, (4, 4), dims="DHW"), "must have the axes H and W"),

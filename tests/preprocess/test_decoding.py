@@ -148,10 +148,10 @@ def test_a_draft_is_no_smaller_than_needed(needed, factor, orientation):
 @pytest.mark.parametrize(
     "stored, said",
     [
-        (b"", "is not a picture in a format that Pillow reads"),
-        (b"\xff\xd8\xff" + bytes(30), "is not a picture|cannot be read as a picture"),
-        (encoded(picture(), "JPEG")[:400], "cannot be read as a picture"),
-        (encoded(picture(), "PNG")[:-200], "cannot be read as a picture"),
+        (b"", "is not an image in a format that Pillow reads"),
+        (b"\xff\xd8\xff" + bytes(30), "is not an image|cannot be read as an image"),
+        (encoded(picture(), "JPEG")[:400], "cannot be read as an image"),
+        (encoded(picture(), "PNG")[:-200], "cannot be read as an image"),
     ],
     ids=["empty", "start alone", "half a JPEG", "half a PNG"],
 )

@@ -120,5 +120,5 @@ def test_a_result_in_the_callers_memory():
 
 def test_frames_among_pictures_are_refused_where_one_call_reads_one_kind():
     for call in (sg.letterbox, sg.resize):
-        with pytest.raises(sg.LayoutError, match=r"Frames and other pictures \(ndarray\)"):
+        with pytest.raises(sg.LayoutError, match=r"Frames and other images \(ndarray\)"):
             call([FRAMES[0], PICTURES[1]], (8, 8))

@@ -138,7 +138,7 @@ def test_a_pipe_is_refused_and_its_writer_not_waited_for(tmp_path):
     array, image, mask, row, skipped, *quick = done.stdout.splitlines()
     assert array.endswith("f.npy' is not an ordinary file; save the array to one first.")
     for text in (image, mask, row):
-        assert text.endswith("f.png' is not an ordinary file; save the picture to one first.")
+        assert text.endswith("f.png' is not an ordinary file; save the image to one first.")
     assert skipped == "[]"
     assert len(quick) == 1
     assert re.search("is not an ordinary file|is not installed", quick[0])
@@ -321,7 +321,7 @@ def test_a_picture_starts_no_program_whatever_it_is_called(tmp_path, monkeypatch
     monkeypatch.setattr(plugin, "gs_binary", None)
     (tmp_path / "e.png").write_bytes(EPS)
     for read in (lambda: decoder.frame(tmp_path / "e.png", "e.png"), lambda: opened_mask(EPS, "e.png")):
-        with pytest.raises(ImageError, match="is not a picture in a format that Pillow reads"):
+        with pytest.raises(ImageError, match="is not an image in a format that Pillow reads"):
             read()
     assert not trace.exists()
     with suppress(OSError, SyntaxError, ValueError), image.open(tmp_path / "e.png") as opened:
@@ -362,7 +362,7 @@ def test_a_picture_that_wants_more_memory_than_there_is_is_an_unusable_one(tmp_p
     assert done.returncode == 0, done.stderr
     shapes, refusal = done.stdout.splitlines()
     assert shapes == "(2, 3, 4, 4) 1"
-    assert refusal.endswith("hungry.png' cannot be read as a picture: out of memory for its pixels.")
+    assert refusal.endswith("hungry.png' cannot be read as an image: out of memory for its pixels.")
 
 
 def check_image(decoder: Decoder, content: bytes) -> None:
@@ -501,7 +501,7 @@ LISTINGS = {
 def test_a_line_that_is_no_name_inside_the_folder_is_refused(job, line):
     job.listing.write_bytes(line)
     for act in (lambda: start(job), lambda: write_shard(job, Shard(0, 1, 0))):
-        with pytest.raises(sg.StridedGpuError, match="is not a listing of pictures: give a new --out") as caught:
+        with pytest.raises(sg.StridedGpuError, match="is not a listing of images: give a new --out") as caught:
             act()
         sentence(caught.value)
 
@@ -509,7 +509,7 @@ def test_a_line_that_is_no_name_inside_the_folder_is_refused(job, line):
 def test_a_listing_that_was_cut_off_meanwhile_makes_no_shorter_shard(job):
     shards = start(job)
     job.listing.write_bytes(b"".join(job.listing.read_bytes().splitlines(keepends=True)[:-1]))
-    with pytest.raises(sg.StridedGpuError, match="has lost pictures since the job began"):
+    with pytest.raises(sg.StridedGpuError, match="has lost images since the job began"):
         write_shard(job, Shard(1, shards[1].count, shards[1].start))
 
 
@@ -536,7 +536,7 @@ NEVER = {
         "tarfile.open(path)",
     ),
     "shards are opened by other libraries": (r"safe_open\(|load_file\(|zarr\.open", "safe_open(path)"),
-    "pictures of any format are opened": (r"Image\.open\((?!.*formats=|path\)\.\")", "with Image.open(path) as image:"),
+    "images of any format are opened": (r"Image\.open\((?!.*formats=|path\)\.\")", "with Image.open(path) as image:"),
     "a shell is started": (r"shell=True|os\.system\(|os\.popen\(", "subprocess.run(line, shell=True)"),
 }
 """What no source of the package has. Tar files, safetensors and zarr are written, and never read."""

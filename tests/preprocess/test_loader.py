@@ -211,7 +211,7 @@ def damaged(files, tmp_path):
 def test_an_unusable_sample_is_raised_with_its_number_in_the_place_of_its_batch(damaged):
     batches = iter(sg.load(damaged[0], STEP, batch=2))
     next(batches)
-    with pytest.raises(sg.LayoutError, match=r"row 2 \(key 2\): '.*broken.png' is not a picture"):
+    with pytest.raises(sg.LayoutError, match=r"row 2 \(key 2\): '.*broken.png' is not an image"):
         next(batches)
 
 

@@ -10,7 +10,7 @@ import pytest
 import stridedgpu as sg
 from stridedgpu.preprocess.images import pixels_of
 
-Image = pytest.importorskip("PIL.Image", reason="Pillow makes the pictures: pip install stridedgpu[cli]")
+Image = pytest.importorskip("PIL.Image", reason="Pillow makes the images: pip install stridedgpu[cli]")
 
 RANDOM = np.random.default_rng(3)
 RGB = RANDOM.integers(0, 256, (12, 17, 3), dtype=np.uint8)
@@ -118,7 +118,7 @@ def test_pictures_without_a_channel_axis_are_grey():
         ({"mode": "gray", "mean": (1, 2, 3)}, None, "1 and for 3 channels"),
         ({"mode": "rgb", "dims": "NHW", "layout": "NHW"}, None, "for images with height and width"),
         ({"mode": "rgb"}, np.zeros((4, 4, 7), np.uint8), "7 channels, and mode='rgb' is for 1"),
-        ({"dims": "NDHW", "layout": "NDHW"}, "picture", "a picture of Pillow"),
+        ({"dims": "NDHW", "layout": "NDHW"}, "picture", "an image of Pillow"),
     ],
     ids=str,
 )
@@ -155,12 +155,12 @@ def test_a_damaged_image_that_was_only_opened_is_a_bad_row(kind, mode):
     step = sg.Preprocess("image", mode=mode, crop=8, device="cpu", errors="skip")
     made = step(batch)
     assert (made["label"], len(made["image"]), step.skipped) == ([0, 2], 2, 1)
-    with pytest.raises(sg.LayoutError, match="row 1 of column 'image': it cannot be read as a picture: "):
+    with pytest.raises(sg.LayoutError, match="row 1 of column 'image': it cannot be read as an image: "):
         sg.Preprocess("image", mode=mode, crop=8, device="cpu")(batch)
     assert step(opened(kind, damaged=True)) is None
 
 
 def test_a_damaged_mask_that_was_only_opened_is_named():
     batch = {"image": [Image.new("RGB", (64, 64))], "mask": [opened(damaged=True)]}
-    with pytest.raises(sg.LayoutError, match="row 0 of column 'mask': the mask cannot be read as a picture: "):
+    with pytest.raises(sg.LayoutError, match="row 0 of column 'mask': the mask cannot be read as an image: "):
         sg.Preprocess("image", mask="mask", crop=8, device="cpu")(batch)

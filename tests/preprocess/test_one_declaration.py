@@ -11,7 +11,7 @@ import pytest
 import stridedgpu as sg
 from stridedgpu.__main__ import main
 
-Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
+Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 
 COUNT, EPOCH, SIZE = 24, 2, (40, 44)
 DECLARED = {"crop": 32, "flip": True, "seed": 9, "normalize": "imagenet", "dtype": "float32", "device": "cpu"}

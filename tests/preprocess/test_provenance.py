@@ -231,7 +231,7 @@ def test_other_arguments_are_refused(before, after, options, words):
 
 def test_a_file_that_is_no_image_is_refused(tmp_path):
     (tmp_path / "notes.png").write_bytes(b"no image")
-    with pytest.raises(sg.StridedGpuError, match="not a picture in a format that Pillow reads"):
+    with pytest.raises(sg.StridedGpuError, match="not an image in a format that Pillow reads"):
         sg.which(tmp_path / "notes.png", photograph())
     with pytest.raises(sg.StridedGpuError, match=r"missing\.npy"):
         sg.which(photograph(), tmp_path / "missing.npy")

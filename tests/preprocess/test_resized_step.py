@@ -133,7 +133,7 @@ def test_an_array_of_images_that_are_all_skipped_has_no_rows(declared, sizes):
 
 def test_images_without_pixels_have_no_placement():
     step = sg.Preprocess(resize=10, passes="horizontal", device="cpu")
-    with pytest.raises(sg.LayoutError, match="a picture has 0 x 5 pixels; there is nothing to resize"):
+    with pytest.raises(sg.LayoutError, match="an image has 0 x 5 pixels; there is nothing to resize"):
         step.placements([(0, 5)])
     with pytest.raises(sg.LayoutError, match="row 0: it is 0 x 5"):
         step(np.zeros((2, 0, 5, 3), np.uint8))

@@ -310,7 +310,7 @@ def bad_batch():
     [
         (2, "NoneType"),
         (4, "smaller than crop"),
-        (5, "for 3 channels, and a picture here gives 2"),
+        (5, "for 3 channels, and an image here gives 2"),
         (7, "no element type"),
     ],
 )
@@ -424,7 +424,7 @@ def test_what_no_picture_could_fit_is_refused_when_declared(declared, said):
         ("photo.jpg", None, "The batch is a str"),
         ({"image": frames()[0]}, None, "means 4 axes"),
         ({"image": frames()}, [1.5] * 6, "no integer, string or bytes"),
-        ({"image": frames(channels=2)}, None, "for 3 channels, and a picture here gives 2"),
+        ({"image": frames(channels=2)}, None, "for 3 channels, and an image here gives 2"),
     ],
 )
 def test_what_a_batch_lacks_is_said(given, keys, said):
@@ -445,7 +445,7 @@ def test_a_column_that_is_not_named_is_asked_for():
 
 @pytest.mark.parametrize("label, said", [(np.arange(3), "3 rows"), (7, "a int")])
 def test_rows_are_not_dropped_from_what_has_others(label, said):
-    with pytest.raises(sg.LayoutError, match=f"column 'label' holds {said} beside 4 pictures"):
+    with pytest.raises(sg.LayoutError, match=f"column 'label' holds {said} beside 4 images"):
         sg.Preprocess("image", crop=30, errors="skip")({"image": frames(4), "label": label})
 
 
@@ -512,7 +512,7 @@ def test_keys_are_a_sequence(keys):
 
 def test_a_batch_repeated_beyond_memory_is_refused():
     batch = np.broadcast_to(np.zeros((4, 4, 3), np.uint8), (2**40, 4, 4, 3))
-    with pytest.raises(sg.LayoutError, match="1099511627776 pictures"):
+    with pytest.raises(sg.LayoutError, match="1099511627776 images"):
         sg.Preprocess(crop=2, device="cpu", dims="NHWC")(batch)
 
 

@@ -322,8 +322,8 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
     family, count = _family(problem, copies=arithmetic is Arithmetic.COPY)
     if problem.rule.premultiplies and family is not ResizeFamily.PIXELS:
         raise DeviceError(
-            f"{gpu.name} weights colours by alpha where the channels of a picture's pixels lie side by side, without "
-            "gaps, and all pictures are alike; relayout to NHWC first, or resize on the CPU."
+            f"{gpu.name} weights colours by alpha where the channels of an image's pixels lie side by side, without "
+            "gaps, and all images are alike; relayout to NHWC first, or resize on the CPU."
         )
     layout = problem.target.layout
     channels = layout.sizes[1]

@@ -142,7 +142,7 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
     """The compiled loops of a problem, or why it is left to NumPy."""
     limits, (height, width), itemsize = policy().pixels, problem.sizes, problem.samples.element.itemsize
     if width < limits.least_lanes:
-        return f"pictures narrower than {limits.least_lanes} pixels are left to NumPy"
+        return f"images narrower than {limits.least_lanes} pixels are left to NumPy"
     for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
         if strides[1:] != ((plane.samples, 1) if plane.samples > 1 else (1,)):
             return f"planes with steps of {strides} elements are left to NumPy"
@@ -151,7 +151,7 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
     places = tuple(layout.offset - lowest for layout in problem.colours)
     right = {layout.strides[1] for layout in problem.colours}
     if len(steps) != 1 or not (right == {1} or (right == {3} and max(places) < 3)):
-        return f"pictures with steps of {sorted(steps)} elements along H, W are left to NumPy"
+        return f"images with steps of {sorted(steps)} elements along H, W are left to NumPy"
     lanes = min(limits.step_bytes // itemsize, 1 << (width.bit_length() - 1))
     kernel = SamplesKernel(problem.samples, problem.matrix, places if right == {3} else None, lanes)
     return CpuKernel(

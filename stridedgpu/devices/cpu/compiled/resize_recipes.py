@@ -89,15 +89,15 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
     _, _, height, width = problem.visible(window)
     shape = RowShape.of(window.layout)
     if not height or not width:
-        return "nothing of the picture is seen"
+        return "nothing of the image is seen"
     if not can_compile(conversion):
         return f"{conversion} is left to NumPy"
     if conversion.source.itemsize > _WIDEST_ELEMENT:
         return f"elements of {conversion.source.itemsize} bytes are left to NumPy"
     if shape is None:
-        return f"pictures with steps of {window.layout.strides} elements along C, H, W are left to NumPy"
+        return f"images with steps of {window.layout.strides} elements along C, H, W are left to NumPy"
     if shape.elements < ROWS:
-        return f"pictures with less than {ROWS} elements in a row are left to NumPy"
+        return f"images with less than {ROWS} elements in a row are left to NumPy"
     taps = filter_axes(problem, window) or problem.taps(window)
     if isinstance(taps, FilterAxes):
         return shape, taps
