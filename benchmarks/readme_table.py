@@ -1,4 +1,4 @@
-"""The tables of figures in README.md and benchmarks/README.md, made from benchmarks/results/*.json.
+"""The tables of figures in benchmarks/README.md, made from benchmarks/results/*.json.
 
 python benchmarks/readme_table.py             say whether they agree
 python benchmarks/readme_table.py --write     write them
@@ -15,21 +15,6 @@ from benchmarks.suite.table import COLUMNS as TABLE, headline, row_of, slower_ro
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-CHOSEN = (
-    "train",
-    "video",
-    "features-to-NCHW",
-    "features-to-NHWC",
-    "volume-to-NCDHW",
-    "transpose-1B",
-    "transpose-4B",
-    "pad-to-8",
-    "embed-512B-int64",
-    "crops",
-    "tiny-plan",
-)
-"""The workloads that README.md shows; all are in benchmarks/README.md."""
-
 UNNAMED = TABLE.index("kernel family")
 """The column left out: recorded results name the GPU's family, whatever loops the CPU ran; `explain()` names those."""
 
@@ -59,41 +44,25 @@ def about(results: Results) -> str:
     return f"On **{device}** ({versions}):\n"
 
 
-def rows_of(records: tuple[Record, ...], chosen: tuple[str, ...] | None) -> list[tuple[str, ...]]:
-    return [named(record) for record in records if chosen is None or record.workload in chosen]
-
-
-def readme_table() -> str:
-    """For README.md: the chosen workloads on each device, its name beside them, and the chart."""
+def every_table() -> str:
+    """All workloads on each device, and the chart."""
     parts = []
     for name, results in measured().items():
-        where = "[which, and by how much](benchmarks/README.md#where-others-are-faster)"
-        slower = f"{len(slower_rows(results.workloads))} of all {len(results.workloads)} workloads"
-        parts += [
-            about(results),
-            markdown(COLUMNS, rows_of(results.workloads, CHOSEN)),
-            f"A peer is faster in {slower}: {where}.\n",
-        ]
+        parts += [about(results), markdown(COLUMNS, [named(record) for record in results.workloads])]
         if (RESULTS / f"{name}.png").is_file():
             label = f"Speed of each workload as a share of a copy, on {results.provenance['device']['name']}"
-            parts.append(f"![{label}](benchmarks/results/{name}.png)\n")
+            parts.append(f"![{label}](results/{name}.png)\n")
     return "\n".join(parts)
 
 
-def every_table() -> str:
-    """For benchmarks/README.md: all workloads on each device."""
-    return "\n".join(
-        f"{about(results)}\n{markdown(COLUMNS, rows_of(results.workloads, None))}" for results in measured().values()
-    )
-
-
 def slower_table() -> str:
-    """For benchmarks/README.md: where others are faster, worst first."""
+    """Where others are faster, worst first."""
     names = ("workload", "stridedgpu", "faster", "its time", "by")
     parts = []
     for results in measured().values():
         rows = slower_rows(results.workloads)
         parts.append(about(results))
+        parts.append(f"A peer is faster in {len(rows)} of {len(results.workloads)} workloads.\n")
         parts.append(markdown(names, rows) if rows else "Nowhere.\n")
     return "\n".join(parts)
 
@@ -109,13 +78,10 @@ def with_table(text: str, name: str, table: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Each page as it ought to be."""
-    front, back = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
-    whole = with_table(back.read_text(encoding="utf-8"), "all figures", every_table())
-    return {
-        front: with_table(front.read_text(encoding="utf-8"), "figures", readme_table()),
-        back: with_table(whole, "slower", slower_table()),
-    }
+    """The page as it ought to be."""
+    path = ROOT / "benchmarks" / "README.md"
+    whole = with_table(path.read_text(encoding="utf-8"), "all figures", every_table())
+    return {path: with_table(whole, "slower", slower_table())}
 
 
 def main(arguments: list[str]) -> int:

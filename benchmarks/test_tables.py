@@ -1,4 +1,4 @@
-"""The tables in README.md and benchmarks/README.md are those of the results."""
+"""The tables in benchmarks/README.md are those of the results."""
 
 from __future__ import annotations
 

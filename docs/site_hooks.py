@@ -1,11 +1,13 @@
-"""The pictures of the pages, drawn by the library when the site is built.
+"""What the pages take from elsewhere when the site is built: the drawings of the library, and the text of README.md.
 
-In a page, `<!-- picture: NAME -->` becomes an SVG and `<!-- explore: NAME -->` an HTML picture.
+In a page, `<!-- picture: NAME -->` becomes an SVG, `<!-- explore: NAME -->` an HTML picture, and `<!-- readme -->`
+the text of README.md, whose links into `docs/` are links between pages and whose other links are their words.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import stridedgpu
@@ -31,6 +33,16 @@ def pictures() -> dict[str, tuple[object, dict[str, Any]]]:
         "huge": (Layout((1, 3, 32768, 65536)), {"dtype": "uint8"}),
         "plan": (stridedgpu.plan_relayout(pixels, planes, scale=1 / 255, channels=(2, 1, 0)), {}),
     }
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """The page with README.md's text at its mark."""
+    if "<!-- readme -->" not in markdown:
+        return markdown
+    readme = Path(__file__).resolve().parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    pages = readme.replace("](docs/", "](")
+    files = re.sub(r"(?<!!)\[([^\]]+)\]\((?!\w+:)([A-Z]+\.md|benchmarks/[^)]*)\)", r"\1", pages)
+    return markdown.replace("<!-- readme -->", files)
 
 
 def on_page_content(html: str, **_: object) -> str:

@@ -149,6 +149,22 @@ def test_extras_that_are_named_exist():
             assert set(names.split(",")) <= extras, page
 
 
+def test_the_table_of_extras_is_the_projects():
+    table, _, below = PAGES["reference.md"].partition("| extra | brings | for |")[2].partition("\n\n")
+    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    named = {name for row in (*rows, below.partition(" are for")[0]) for name in re.findall(r"`([^`]+)`", row)}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert named == set(project["project"]["optional-dependencies"])
+
+
+def test_the_home_page_has_the_text_of_the_readme(hooks):
+    page = hooks.on_page_markdown(PAGES["index.md"])
+    assert page.startswith("# stridedgpu\n")
+    assert "](recipes.md#yolo-" in page
+    assert "](resize/shrunk.png)" in page
+    assert not re.search(r"\]\((docs|benchmarks)/|\]\([A-Z]+\.md", page)
+
+
 def test_links_lead_to_files_and_every_page_is_in_the_navigation():
     for page, text in PAGES.items():
         folder = DOCS if (DOCS / page).is_file() else ROOT

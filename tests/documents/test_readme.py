@@ -1,14 +1,15 @@
-"""README.md is true: its examples run, its two commands exist, its table of extras is the project's."""
+"""README.md is true: its examples run, its two commands exist, its figures are those of the pages that it names."""
 
 from __future__ import annotations
 
+import operator
 import re
-import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import stridedgpu as sg
 from stridedgpu.__main__ import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,19 +48,34 @@ def test_before_and_after_have_the_same_bits():
     assert np.array_equal(here["batch"].numpy(), chain["batch"])
 
 
-def test_the_home_page_begins_as_the_readme_does():
-    home = ROOT / "docs" / "index.md"
-    if not home.is_file():
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table under a heading, without its first two lines."""
+    section = README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[1:]]
+
+
+@pytest.mark.parametrize("row", rows("Measured"), ids=lambda row: row[0])
+def test_a_figure_is_that_of_the_page_in_its_row(row):
+    _, figure, beside, processor, page = row
+    (target,) = re.findall(r"\]\(([^)#]+)", page)
+    if not (ROOT / target).is_file():
         pytest.skip("the documentation is not here: the tests lie outside a checkout")
-    page = home.read_text(encoding="utf-8")
-    first, rest = README.split("Start from a checkout", 1)
-    table = rest[rest.index("| for | take |") : rest.index("\n\nThe library works on")]
-    assert page.startswith(first.replace("docs/resize", "resize").rstrip())
-    assert table in page
+    text = (ROOT / target).read_text(encoding="utf-8")
+    assert processor.split(" (")[0] in text
+    missing = [number for number in re.findall(r"\d+(?:\.\d+)?", f"{figure} {beside}") if number not in text]
+    assert not missing
 
 
-def test_there_are_examples():
-    assert len(EXAMPLES) >= 5
+def test_the_calls_of_the_five_uses_exist():
+    calls = [re.match(r"`sg\.([\w.]+)\(", call)[1] for _, call, _ in rows("Five uses")]
+    assert len(calls) == 5
+    for call in calls:
+        assert callable(operator.attrgetter(call)(sg)), call
+
+
+def test_the_first_screen_says_that_no_gpu_has_run():
+    assert "**nothing yet on a GPU.**" in README.partition("![")[0]
 
 
 def test_one_command_runs_the_main_job_and_one_the_tests():
@@ -73,17 +89,9 @@ def test_one_command_runs_the_main_job_and_one_the_tests():
 
 def test_the_command_lines_are_accepted():
     given = re.findall(r"stridedgpu (preprocess .*?--out \S+)[`\n]", README.replace("\n--", " --"))
-    assert len(given) >= 2
+    assert given
     for line in given:
         build_parser().parse_args(line.rstrip("`").split())
-
-
-def test_the_table_of_extras_is_the_projects():
-    table, _, below = README.partition("| extra | brings | for |")[2].partition("\n\n")
-    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
-    named = {name for row in (*rows, below.partition(" are for")[0]) for name in re.findall(r"`([^`]+)`", row)}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert named == set(project["project"]["optional-dependencies"])
 
 
 def test_linked_files_exist():

@@ -75,8 +75,8 @@ def test_the_description_for_an_index_has_no_link_into_the_repository():
     shown = description(readme)
     assert re.search(r"\]\(\w+/|\]\(\w+\.md", readme)
     assert not re.search(r"\]\((?!\w+:)|!\[", shown)
-    assert shown.startswith("# stridedgpu\n\nFrom a decoder's")
-    assert "The documentation is in docs: a tutorial" in shown
+    assert shown.startswith("# stridedgpu\n\nstridedgpu turns")
+    assert "The tutorial takes ten minutes." in shown
     assert description("[DLPack](https://example.org/x) stays") == "[DLPack](https://example.org/x) stays"
 
 
