@@ -123,8 +123,8 @@ def asarray(
 ) -> StridedTensor:
     """Anything array-like as a tensor, over the same memory when that is possible.
 
-    `dims` says how the **given** object's axes are ordered ("NHWC" for frames of a decoder); the tensor's axes are in
-    canonical order over the same memory. T, Z, Y, X and B are letters too: Z, Y, X are D, H, W; B is N beside C, else
+    `dims` is the order of the object's own axes ("NHWC" for frames of a decoder); the tensor has its axes in canonical
+    order over the same memory. T, Z, Y, X and B are letters too: Z, Y, X are D, H, W; B is N beside C, else
     C; T is N, or D beside an N. An array of xarray whose axes have known names ("time", "band", "y", "x")
     needs no `dims`. `dtype` converts, `device` moves, as `to_device` does; `copy=True` always copies, `copy=False`
     raises if a copy is needed, None copies only then; an array of another byte order needs one, since tensors have the

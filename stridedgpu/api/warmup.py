@@ -67,7 +67,7 @@ def warmup(
 
 
 def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
-    """Compile and load ahead what later calls will run, so that the first one is as fast as the others.
+    """Compile and load ahead what later calls run: the first one is then as fast as the others.
 
     `warmup(call, *arguments, **options)` calls an operation, a plan or a `Preprocess` step once with these arguments,
     and compiles every loop that the call uses before it runs, also where small work would begin on NumPy. The result is

@@ -122,7 +122,7 @@ def add_tensor(parser: argparse.ArgumentParser, *, required: bool = False) -> No
         help="order in memory: NCHW, NHWC, HW, WHD, NHWC8, NCHW4 or any other",
     )
     add("--dtype", metavar="TYPE", type=element_of, help="element type (default: uint8)")
-    add("--row-pitch", metavar="BYTES", type=number_of, help="from one row to the next")
+    add("--row-pitch", metavar="BYTES", type=number_of, help="bytes from one row to the next")
     add(
         "--broadcast",
         metavar="AXES",

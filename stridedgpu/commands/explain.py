@@ -34,15 +34,20 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "explain",
         help="how one tensor would be moved into another, in words",
-        description="Plan a relayout and say how it will be done: the kernel, the bytes, the width of loads and "
+        description="Plan a relayout and describe the plan: the kernel, the bytes, the width of loads and "
         f"stores, and what would make them wider. A side is {SIDE}, such as uint8:NHWC:8,3,224,224:pitch=1024.",
         allow_abbrev=False,
     )
     add = parser.add_argument
     add("--from", metavar="SIDE", dest="source", type=side_of, required=True, help="what is read")
     add("--to", metavar="SIDE", dest="target", type=side_of, required=True, help="what is written")
-    add("--scale", metavar="X[,X,X]", type=_FIGURES, help="what elements are multiplied by: one, or one a channel")
-    add("--bias", metavar="X[,X,X]", type=_FIGURES, help="what is added then (write --bias=-1 for a minus)")
+    add("--scale", metavar="X[,X,X]", type=_FIGURES, help="factor of each element: one number, or one for each channel")
+    add(
+        "--bias",
+        metavar="X[,X,X]",
+        type=_FIGURES,
+        help="addend of each product (write --bias=-1 for a negative one)",
+    )
     add(
         "--channels",
         metavar="rgb|bgr|C,C,C",

@@ -36,7 +36,7 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "a folder larger than memory",
         "With --shards one folder becomes N .npy files in the folder --out, each with a .json of what is in it. An "
-        "image that cannot be used is left out and listed there. What was stopped is finished by the same command.",
+        "image that cannot be used is left out and listed there. The same command finishes a run that was stopped.",
     )
     group.add_argument("--shards", metavar="N", type=int, help="how many files")
     group.add_argument(
@@ -45,11 +45,11 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
         default="npy",
         help="npy (default), webdataset (tar), safetensors or zarr; labels are the numbers of the topmost folders",
     )
-    group.add_argument("--engine", choices=("ray",), help="run on Ray's workers (default: on this machine, without)")
+    group.add_argument("--engine", choices=("ray",), help="run on Ray's workers (default: in this process)")
     group.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="of a Ray cluster (default: RAY_ADDRESS, or the one that this machine is part of; else one is started)",
+        help="address of a Ray cluster (default: RAY_ADDRESS, else the cluster of this machine, else a new one)",
     )
 
 

@@ -59,20 +59,20 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npy",
         type=Path,
         required=True,
-        help="the batch: logical values in C order, axes in the order of --layout; with --shards, a folder of them",
+        help="the batch, with axes in the order of --layout; with --shards, the folder of the shards",
     )
-    add("--raw", metavar="FILE.bin", type=Path, help="also the batch's memory as it lies, padding included")
+    add("--raw", metavar="FILE.bin", type=Path, help="write the batch's memory, too, with its padding")
     add(
         "--decoder",
         choices=DECODERS,
         default="pillow",
-        help="pillow (default); simplejpeg: JPEG by libjpeg-turbo, where it is installed, whose pixels may differ; "
-        "pillow-draft: JPEG at 1/2, 1/4 or 1/8, as --resize allows, whose pixels differ",
+        help="pillow (default); simplejpeg: JPEG by libjpeg-turbo, if installed, with pixels that may differ; "
+        "pillow-draft: JPEG at 1/2, 1/4 or 1/8 of its size, as --resize allows, with pixels that differ",
     )
     add(
         "--compare",
         choices=("some", "all"),
-        help="compare the first images with NumPy, to the bit (some, the default), or all of them, which takes time",
+        help="compare with NumPy, to the bit: the first images (some, the default), or every image, which takes longer",
     )
     add("--device", help="cpu, cuda or cuda:N (default: the first CUDA device that works, else cpu)")
 

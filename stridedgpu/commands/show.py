@@ -35,7 +35,7 @@ def add_show(commands: argparse._SubParsersAction[Any]) -> None:
     add("file", metavar="FILE.npy", nargs="?", type=Path, help="draw the array in this file")
     add_tensor(parser)
     add("--dims", metavar="LETTERS", type=str.upper, help="what the axes of FILE.npy are, such as NHWC")
-    add("--labels", choices=("letters", "coordinates", "offsets"), help="what stands on the cells")
+    add("--labels", choices=("letters", "coordinates", "offsets"), help="text of the cells")
     add_outputs(parser)
     parser.set_defaults(run=_run_show, refuse=parser.error)
 
@@ -100,7 +100,7 @@ def add_size(commands: argparse._SubParsersAction[Any]) -> None:
         "size",
         help="strides, pitch, padding and bytes of a tensor, DMLCalcBufferTensorSize included",
         description="Print a tensor's strides in elements, its row pitch and padding in bytes, and the bytes that "
-        "DirectML wants for it (DMLCalcBufferTensorSize). Nothing is allocated.",
+        "DirectML requires for it (DMLCalcBufferTensorSize). Nothing is allocated.",
         allow_abbrev=False,
     )
     add_tensor(parser, required=True)

@@ -43,23 +43,23 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
 def _add_windows(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "windows",
-        "Chance depends on --seed and an image's name alone, and is the same in any batch and any shard. The name is "
-        "the path in the folder that was given, or the file's own; of two images with one name, the second gets "
-        "another name.",
+        "Random choices depend on --seed, --epoch and an image's name alone, and are the same in any batch and any "
+        "shard. The name is the path inside the folder IMAGE, or the name of the file IMAGE. Two files with equal "
+        "names have different choices.",
     )
     add = group.add_argument
-    add("--size", metavar="N|HxW", type=_size, default=(224, 224), help="of the window, in pixels (default: 224)")
+    add("--size", metavar="N|HxW", type=_size, default=(224, 224), help="size of the window, in pixels (default: 224)")
     add(
         "--resize",
         metavar="N",
         type=_positive,
-        help="first scale the shorter side to N pixels (bilinear, as Pillow does); without it the pixels stay exact",
+        help="first scale the shorter side to N pixels (default: no resize)",
     )
     add(
         "--interpolation",
         metavar="NAME",
         choices=get_args(Interpolation),
-        help=f"how images are resized: {', '.join(get_args(Interpolation))} (default: pillow-bilinear; "
+        help=f"rule of the resize: {', '.join(get_args(Interpolation))} (default: pillow-bilinear; "
         "opencv-linear with --letterbox)",
     )
     add(
@@ -72,31 +72,31 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
         "--pad",
         metavar="N[,N..]",
         type=_padding,
-        help="pixels around it: one, rows and columns, or top,left,bottom,right",
+        help="pixels to add around each image: one number, rows and columns, or top,left,bottom,right",
     )
-    add("--random-crop", action="store_true", help="a window by chance (default: the middle)")
+    add("--random-crop", action="store_true", help="a random window (default: the middle)")
     add(
         "--center",
         choices=get_args(Center),
         default="round",
-        help="half a pixel beside the middle window: round (default), as torchvision; floor, as transformers",
+        help="rounding of half a pixel beside the middle window: round (default, torchvision) or floor (transformers)",
     )
     add(
         "--random-resized-crop",
         action="store_true",
-        help="a box by chance, 8 to 100 %% of the area and 3:4 to 4:3, resized to --size, as torchvision's",
+        help="a random box of 8 to 100 %% of the area and 3:4 to 4:3, resized to --size, as torchvision's",
     )
     add("--letterbox", action="store_true", help="the whole image inside --size, with borders, as YOLO's")
     add(
         "--fill",
         metavar="V[,V,V]",
         type=_values,
-        help="the borders' and pads' pixel value, 0 to 255, of which 255 is white also with --deep, and is the value "
-        "that --maximum or --clip makes 1 (default: 114; 0 for --pad)",
+        help="pixel value of borders and pads, 0 to 255; 255 is the value that becomes 1, also with --deep, --maximum "
+        "and --clip (default: 114; 0 for --pad)",
     )
-    add("--flip", action="store_true", help="mirror left and right, by chance one image in two")
-    add("--seed", metavar="N", type=_seed, help=f"another seed, another chance (default: {_DEFAULT_SEED})")
-    add("--epoch", metavar="N", type=_count, default=0, help="another epoch, another chance (default: 0)")
+    add("--flip", action="store_true", help="mirror left and right, one image in two at random")
+    add("--seed", metavar="N", type=_seed, help=f"seed of random choices (default: {_DEFAULT_SEED})")
+    add("--epoch", metavar="N", type=_count, default=0, help="epoch of random choices (default: 0)")
 
 
 def _add_pixels(parser: argparse.ArgumentParser) -> None:
@@ -105,10 +105,10 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
     add(
         "--deep",
         action="store_true",
-        help="images of 16 bits a sample (grey PNG and TIFF, .npy of uint16), and no others; colours of 16 bits are "
-        "8 to Pillow",
+        help="take images of 16 bits a sample alone: grey PNG and TIFF, .npy of uint16; Pillow reads colours of 16 "
+        "bits as 8",
     )
-    add("--no-exif", action="store_true", help="leave images as they lie in the file, not upright")
+    add("--no-exif", action="store_true", help="keep the orientation of the file (default: upright, by EXIF)")
     add(
         "--layout",
         metavar="ORDER",
@@ -124,7 +124,7 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         help=f"alignment of the batch's first byte, a power of two (default: {DEFAULT_ALIGNMENT})",
     )
-    add("--row-pitch", metavar="BYTES", type=_positive, help="from one row to the next (default: no padding)")
+    add("--row-pitch", metavar="BYTES", type=_positive, help="bytes from one row to the next (default: no padding)")
 
 
 def _add_values(parser: argparse.ArgumentParser) -> None:
@@ -132,20 +132,21 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
     add(
         "--normalize",
         choices=NORMALISATIONS,
-        help="(pixel/255 - mean)/std with the figures that such networks were trained with; 0..1 and unit: pixel/255",
+        help="(pixel/255 - mean)/std, with mean and std of these networks; 0..1 and unit: pixel/255",
     )
     add(
         "--mean",
         metavar="M[,M,M]",
         type=_figures,
-        help="mean in units of 0..1: one, or one a channel in the order of --channels (write --mean=-1 for a minus)",
+        help="mean in units of 0..1: one number, or one for each channel in the order of --channels (write --mean=-1 "
+        "for a negative one)",
     )
-    add("--std", metavar="S[,S,S]", type=_figures, help="standard deviation, likewise; --mean goes with it")
+    add("--std", metavar="S[,S,S]", type=_figures, help="standard deviation, in the same form; needs --mean")
     add(
         "--maximum",
         metavar="N",
         type=_positive,
-        help="the value that becomes 1 in place of 255, or of 65535: 1023, 4095, 16383 of samples of 10, 12, 14 bits",
+        help="the value that becomes 1 in place of 255 or 65535: 1023, 4095, 16383 for samples of 10, 12, 14 bits",
     )
     add(
         "--clip",
@@ -161,8 +162,13 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         "and Normalize; torchvision-v2: those of v2's ToDtype(scale=True) and Normalize; transformers, "
         "transformers-pil: those of transformers' image processors with torchvision or with Pillow",
     )
-    add("--gain", metavar="LOW,HIGH", type=_range, help="multiply each channel by a number of this range, by chance")
-    add("--offset", metavar="LOW,HIGH", type=_range, help="add to each channel, in units of 0..1, likewise")
+    add("--gain", metavar="LOW,HIGH", type=_range, help="multiply each channel by a random number of this range")
+    add(
+        "--offset",
+        metavar="LOW,HIGH",
+        type=_range,
+        help="add a random number of this range, in units of 0..1, to each channel",
+    )
 
 
 _positive = argument(digits, "is not a positive integer", lambda number: number > 0)

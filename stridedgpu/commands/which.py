@@ -14,15 +14,15 @@ def add_which(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "which",
         help="which decoder, resize and normalisation made these pixels, or where two pipelines part",
-        description="Say which decoder, geometry, interpolation, order of passes and conversion made the pixels of "
-        "AFTER out of the image BEFORE, to the bit, or which come nearest. With OTHER, say the same of it, and the "
-        "first stage at which the two part, with the distance in levels of 255.",
+        description="Name the decoder, geometry, interpolation, order of passes and conversion that made the pixels of "
+        "AFTER out of the image BEFORE, to the bit, or the nearest pipeline. With OTHER, name its pipeline, too, and "
+        "the first stage at which the two differ, with the distance in levels of 255.",
         allow_abbrev=False,
     )
     add = parser.add_argument
     add("before", metavar="BEFORE", type=Path, help="an image's file, or a .npy file of uint8 pixels (H, W, 3)")
-    add("after", metavar="AFTER", type=Path, help="what became of it: a .npy file of one image, or an image's file")
-    add("other", metavar="OTHER", type=Path, nargs="?", help="what another pipeline made of it")
+    add("after", metavar="AFTER", type=Path, help="result of a pipeline: a .npy file of one image, or an image's file")
+    add("other", metavar="OTHER", type=Path, nargs="?", help="result of another pipeline")
     add("--dims", metavar="LETTERS", help="the axes of AFTER and OTHER, such as NCHW (default: by their sizes)")
     add("--resize", metavar="PIXELS", type=int, help="a further size of the shorter side to try before a crop")
     parser.set_defaults(run=_run_which, refuse=parser.error)

@@ -8,7 +8,7 @@ class StridedGpuError(Exception):
 
 
 class LayoutError(StridedGpuError, ValueError):
-    """Sizes, strides or axes that break a rule, or a view that cannot be had without a copy."""
+    """Sizes, strides or axes that break a rule, or a view that would need a copy."""
 
 
 class BindingError(StridedGpuError, ValueError):
@@ -20,4 +20,4 @@ class ElementTypeError(StridedGpuError, TypeError):
 
 
 class DeviceError(StridedGpuError, RuntimeError):
-    """A device that was asked for and cannot be had, or that failed."""
+    """A device that is named and unavailable, or that failed."""
