@@ -15,7 +15,8 @@ The rules, the same to the bit on every device:
   products are added from the first channel to the last, each sum rounded. Zeros of the matrix are multiplied too.
 
 NumPy, the compiled loops and CUDA each implement the same primitives; the first two take their order from `casts`. A
-new type or rounding adds one entry to each. A missing entry raises an error, or falls back to NumPy:
+new type or rounding adds one entry to each. A missing entry raises an error, or falls back to NumPy. Each also lists
+the `parts` of a conversion that it computes (`_PARTS`), and `check_parts` refuses a part that is not listed:
 
     primitive                             NumPy, compiled    CUDA (kernels/include)
                                           `conversion.py`    `conversion.cuh`
@@ -32,7 +33,7 @@ new type or rounding adds one entry to each. A missing entry raises an error, or
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from math import isfinite
 from operator import index
@@ -63,7 +64,7 @@ from .constants import (
     one_double,
 )
 from .dtypes import ELEMENT_TYPES, ElementType, element_type
-from .errors import ElementTypeError, LayoutError
+from .errors import DeviceError, ElementTypeError, LayoutError
 
 __all__ = [
     "AS_IT_IS",
@@ -100,6 +101,9 @@ _FIRST_STEPS: Final[dict[Operation, str]] = {
 _UINT8: Final = ELEMENT_TYPES["uint8"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 
+_WITHOUT_ARITHMETIC: Final = frozenset({"channels", *(f"rounding={name!r}" for name in _ROUNDINGS)})
+"""The parts of a conversion that casts and moves alone."""
+
 _WIDE: Final = frozenset({"int32", "uint32", "int64", "uint64", "float64"})
 
 
@@ -111,6 +115,8 @@ class Conversion:
     source channel of each output channel. `matrix` is None or a row for each output channel, with a number for each
     source channel. With another `arithmetic` than "multiply" both `scale` and `bias` have values, and there is no
     matrix; `unit` is the number of its first step. `conversion` makes and checks these values.
+
+    `parts` names what an implementation must know: the fields that have not their default, and a rounding by its name.
     """
 
     source: ElementType
@@ -122,13 +128,19 @@ class Conversion:
     matrix: Matrix | None = None
     arithmetic: Arithmetic = _MULTIPLY
     unit: float | None = None
-    _identity: tuple[object, ...] = field(init=False, repr=False)
+    parts: frozenset[str] = field(init=False, repr=False)
+    _identity: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Compute once the key that conversions are compared and hashed by."""
-        numbers = tuple(None if values is None else repr(values) for values in (self.scale, self.bias, self.matrix))
-        steps = self.rounding, self.arithmetic, self.unit
-        identity = (self.source.name, self.target.name, *numbers, self.channels, *steps)
+        """Compute once the parts, and the key that conversions are compared and hashed by: every field."""
+        options = [(each.name, getattr(self, each.name), each.default) for each in fields(self) if each.init][2:]
+        named = (
+            f"rounding={value!r}" if name == "rounding" else name
+            for name, value, default in options
+            if value != default
+        )
+        object.__setattr__(self, "parts", frozenset(named))
+        identity = (self.source.name, self.target.name, *(repr(value) for _, value, _ in options))
         object.__setattr__(self, "_identity", identity)
 
     @property
@@ -138,8 +150,8 @@ class Conversion:
 
     @property
     def has_arithmetic(self) -> bool:
-        """Whether there is a scale, a bias or a matrix."""
-        return self.scale is not None or self.bias is not None or self.matrix is not None
+        """Whether values change between the casts, as by a scale, a bias or a matrix."""
+        return not self.parts <= _WITHOUT_ARITHMETIC
 
     @property
     def steps(self) -> Steps:
@@ -164,6 +176,14 @@ class Conversion:
         """The type that arithmetic is computed in: float32, or float64 when either side is wide."""
         wide = self.source.name in _WIDE or self.target.name in _WIDE
         return ELEMENT_TYPES["float64" if wide else "float32"]
+
+    def check_parts(self, known: frozenset[str], module: str) -> None:
+        """Raise `DeviceError` for a part that an implementation does not know; `module` is where it is added."""
+        unknown = sorted(self.parts - known)
+        if unknown:
+            raise DeviceError(
+                f"{', '.join(unknown)}: {module} does not compute it. Add its code there, and its name to _PARTS."
+            )
 
     def output_channels(self, source_channels: int) -> int:
         """The channels of the result of a source with so many."""

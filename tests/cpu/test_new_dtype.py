@@ -1,6 +1,6 @@
 """The steps of "Add a dtype" in CONTRIBUTING.md, taken for an 8-bit float: every implementation then has its bits.
 
-A rounding that an implementation does not know is an error in each.
+A rounding or an option that an implementation does not know is an error in each.
 
 It has float16's exponent and two fraction bits, infinities and NaNs. The oracle works with exact integers.
 """
@@ -8,26 +8,36 @@ It has float16's exponent and two fraction bits, infinities and NaNs. The oracle
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, fields
 from itertools import product
 from typing import get_args
 
 import numpy as np
 import pytest
 from harness.compiled_loops import converted_words, needs_compiler
+from harness.cpu_paths import picking_by
 from harness.emulator import exact_conversion, runner
 from harness.emulator.exact_conversion import REALS, converted, edge_elements
 from harness.emulator.runner import Buffer, EmulationError, Job, Program, Record
+from harness.frame_cases import surface
+from harness.random_calls import EXECUTIONS
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import conversion as compiled_conversion
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.ir import vector_type
+from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.numpy_loops import conversion as numpy_conversion
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
+from stridedgpu.devices.cuda.parameters import conversion_argument, matrix_encoding, number_argument
 from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.problems.relayout_problem import relayout_problem
 from stridedgpu.values import dtypes
-from stridedgpu.values.conversion import Conversion, Rounding, conversion
+from stridedgpu.values.conversion import Conversion, ConversionOptions, Rounding, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, element_type
+from stridedgpu.values.errors import DeviceError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 NEW = "float8"
 WORDS = np.arange(256, dtype=np.uint8)
@@ -208,17 +218,83 @@ def test_kernels_have_its_bits():
 
 
 UNKNOWN = Conversion(ELEMENT_TYPES["float32"], ELEMENT_TYPES["uint8"], rounding="up")
+SIDES = [TensorSpec(Layout((64, 64)), element, 1) for element in (UNKNOWN.source, UNKNOWN.target)]
 
 
 def test_a_rounding_that_numpy_does_not_know_is_an_error():
-    with pytest.raises(KeyError, match="up"):
+    with pytest.raises(DeviceError, match=r"rounding='up': devices/cpu/numpy_loops/conversion\.py does not compute it"):
         convert_block(np.zeros(4, np.float32), UNKNOWN)
 
 
 @needs_compiler
-def test_a_rounding_that_compiled_loops_do_not_know_is_an_error():
-    with pytest.raises(KeyError, match="up"):
-        converted_words(np.zeros(64, np.uint32), UNKNOWN)
+def test_a_rounding_that_compiled_loops_do_not_know_is_left_to_numpy():
+    assert not can_compile(UNKNOWN)
+    assert relayout_kernel(relayout_problem(*SIDES, UNKNOWN, None)) is None
+
+
+def test_a_rounding_that_parameters_of_kernels_do_not_know_is_an_error():
+    with pytest.raises(DeviceError, match=r"rounding='up': devices/cuda/parameters\.py does not compute it"):
+        conversion_argument(UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WithGamma(Conversion):
+    """A conversion with an option that no loop computes yet."""
+
+    gamma: float = 1.0
+
+
+def gamma_of(source, target, **options):
+    return WithGamma(ELEMENT_TYPES[source], ELEMENT_TYPES[target], **options)
+
+
+def test_an_option_that_is_new_belongs_to_a_conversions_identity_and_parts():
+    plain, other = gamma_of("uint8", "uint8"), gamma_of("uint8", "uint8", gamma=2.2)
+    assert (plain.parts, other.parts) == (frozenset(), {"gamma"})
+    assert (plain.is_bitwise_copy, other.is_bitwise_copy) == (True, False)
+    assert plain != other
+    assert len({plain, other, gamma_of("uint8", "uint8", gamma=2.2)}) == 2
+
+
+IMAGE = np.arange(41 * 59 * 3, dtype=np.uint8).reshape(41, 59, 3)
+SCALE = 0.71875  # no other test has it, and launches are cached
+NEW_OPTION = {
+    "relayout": lambda: sg.relayout(IMAGE, dtype="float32", scale=SCALE),
+    "small": lambda: sg.relayout(IMAGE[:2, :3], dtype="float32", scale=SCALE),
+    "matrix": lambda: sg.relayout(IMAGE, dims="HWC", matrix=[[SCALE, 0.5, 0.25]], dtype="float32"),
+    "crops": lambda: sg.gather_crops(IMAGE[None], [(3, 4)], (20, 30), dims="NHWC", dtype="float32", scale=SCALE),
+    "resize": lambda: sg.resize(IMAGE, (20, 30), dims="HWC", dtype="float32", scale=SCALE),
+    "nearest": lambda: sg.resize(
+        IMAGE, (20, 30), dims="HWC", interpolation="pillow-nearest", dtype="float32", scale=SCALE
+    ),
+    "frame": lambda: sg.relayout(surface("nv12", (42, 58), 1).frame(), dtype="float32", scale=SCALE),
+}
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("name", NEW_OPTION)
+def test_an_option_that_no_loop_computes_is_refused_with_the_place_that_lacks_it(monkeypatch, name, execution):
+    plain = ConversionOptions.conversion
+
+    def with_gamma(self, *arguments):
+        made = plain(self, *arguments)
+        options = {each.name: getattr(made, each.name) for each in fields(made) if each.init}
+        return WithGamma(**options, gamma=2.2)
+
+    monkeypatch.setattr(ConversionOptions, "conversion", with_gamma)
+    place = r"gamma: devices/cpu/numpy_loops/conversion\.py does not compute it"
+    with picking_by(execution), pytest.raises(DeviceError, match=place):
+        NEW_OPTION[name]()
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": (0.5,)}, {"matrix": ((0.25, 0.5, 0.25),)}])
+def test_an_option_that_kernels_do_not_compute_is_refused_with_the_place_that_lacks_it(options):
+    made = gamma_of("uint8", "float32", gamma=2.2, **options)
+    place = r"gamma: devices/cuda/parameters\.py does not compute it"
+    with pytest.raises(DeviceError, match=place):
+        conversion_argument(made)
+    with pytest.raises(DeviceError, match=place):
+        number_argument(matrix_encoding(made))
 
 
 @pytest.mark.emulation

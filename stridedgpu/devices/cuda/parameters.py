@@ -14,6 +14,7 @@ import math
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from stridedgpu.values.constants import Matrix
@@ -192,8 +193,10 @@ def conversion_argument(conversion: Conversion) -> str:
 def number_argument(conversion: Conversion, *, source_is_finite: bool = False) -> str:
     """The `sg::Conversion` of numbers, which are no words even where their bits are only copied.
 
-    `source_is_finite` says that floats of the source are neither NaN nor infinite.
+    `source_is_finite` says that floats of the source are neither NaN nor infinite. Raises `DeviceError` for a
+    conversion with a part that kernels do not compute.
     """
+    conversion.check_parts(_PARTS, "devices/cuda/parameters.py")
     source, target = conversion.source, conversion.target
     flags = ", ".join(str(value is not None).lower() for value in (conversion.scale, conversion.bias))
     rounds = target.is_integer and (conversion.has_arithmetic or source.kind == "f")
@@ -209,6 +212,9 @@ def number_argument(conversion: Conversion, *, source_is_finite: bool = False) -
     nans = nans or ", sg::Nan::keep" if steps else nans
     return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}{nans}{steps}>"
 
+
+_PARTS: Final = frozenset({"scale", "bias", "channels", "matrix", "arithmetic", "unit", "rounding='truncate'"})
+"""The parts of a conversion that kernels compute: template arguments, affines, orders of channels, and matrices."""
 
 _FUSED: Final = ", sg::Arithmetic::fused"
 """The arithmetic of products that `multiplied` of small_elements.cuh computes."""
@@ -229,8 +235,7 @@ def product_argument(source: ElementType, compute: ElementType, matrix: Matrix) 
 
 def matrix_encoding(conversion: Conversion) -> Conversion:
     """From the sums of a matrix to elements of the target."""
-    scale, bias = conversion.scale, conversion.bias
-    return Conversion(conversion.compute, conversion.target, scale, bias, None, conversion.rounding)
+    return replace(conversion, source=conversion.compute, channels=None, matrix=None)
 
 
 def sums_are_finite(source: ElementType, compute: ElementType, matrix: Matrix) -> bool:

@@ -63,11 +63,19 @@ class Affine:
         return Affine(scale, bias)
 
 
+_PARTS: Final = frozenset(
+    {"scale", "bias", "channels", "matrix", "arithmetic", "unit", *(f"rounding={name!r}" for name in _ROUNDINGS)}
+)
+"""The parts of a conversion that this module generates."""
+
+
 def can_compile(conversion: Conversion) -> bool:
-    """Whether this module can generate the conversion."""
+    """Whether this module can generate the conversion; NumPy does what it cannot."""
     source, target = conversion.source.name, conversion.target.name
     return conversion.is_bitwise_copy or (
-        (source in _WORDS or source in _DECODED) and (target in _WORDS or target in _ENCODED)
+        (source in _WORDS or source in _DECODED)
+        and (target in _WORDS or target in _ENCODED)
+        and conversion.parts <= _PARTS
     )
 
 

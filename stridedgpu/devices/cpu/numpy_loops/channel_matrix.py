@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -63,10 +64,8 @@ def mixed(channels: Sequence[Array], conversion: Conversion) -> Iterator[Array]:
     """Each output channel of some pixels, given all their channels in the source's storage type."""
     assert conversion.matrix is not None, "there is a matrix"
     compute, rows = conversion.compute, [constants(row, conversion.compute) for row in conversion.matrix]
-    decoded, last = (
-        Conversion(conversion.source, compute),
-        Conversion(compute, conversion.target, rounding=conversion.rounding),
-    )
+    decoded = Conversion(conversion.source, compute)
+    last = replace(conversion, source=compute, channels=None, matrix=None)
     numbers = [convert_block(channel, decoded) for channel in channels]
     scales, biases = (
         None if values is None else np.broadcast_to(constants(values, compute), (len(rows),))

@@ -18,7 +18,7 @@ from stridedgpu.values.arithmetic import Operation
 from stridedgpu.values.conversion import Conversion, Rounding, casts
 from stridedgpu.values.dtypes import ElementType
 
-__all__ = ["Array", "constants", "convert_block", "storage_dtype"]
+__all__ = ["Array", "check_known", "constants", "convert_block", "storage_dtype"]
 
 Array = NDArray[Any]
 
@@ -43,11 +43,19 @@ def constants(values: Sequence[float], compute: ElementType) -> Array:
         return np.array(values, compute.name)
 
 
+def check_known(conversion: Conversion) -> None:
+    """Raise `DeviceError` for a conversion with a part that this module does not compute."""
+    if not conversion.parts <= _PARTS:
+        conversion.check_parts(_PARTS, "devices/cpu/numpy_loops/conversion.py")
+
+
 def convert_block(block: Array, conversion: Conversion, scale: Array | None = None, bias: Array | None = None) -> Array:
     """`block` (of the source's storage dtype) converted, as a new array of the target's storage dtype.
 
-    `scale` and `bias` are arrays of `conversion.compute` that broadcast against the block, None where absent.
+    `scale` and `bias` are arrays of `conversion.compute` that broadcast against the block, None where absent. Raises
+    `DeviceError` for a conversion with a part that is not computed here.
     """
+    check_known(conversion)
     if block.ndim == 0:  # NumPy's functions would return scalars, which are not writable
         return convert_block(block.reshape(1), conversion, scale, bias).reshape(())
     source, target, rounding = conversion.source, conversion.target, conversion.rounding
@@ -220,6 +228,11 @@ _OPERATIONS: Final[dict[Operation, Callable[..., Array]]] = {
 
 _ROUNDINGS: Final[dict[Rounding, np.ufunc]] = {"nearest": np.rint, "truncate": np.trunc}
 """The NumPy function of each rounding mode."""
+
+_PARTS: Final = frozenset(
+    {"scale", "bias", "channels", "matrix", "arithmetic", "unit", *(f"rounding={name!r}" for name in _ROUNDINGS)}
+)
+"""The parts of a conversion that NumPy's loops compute."""
 
 _DECODED: Final[dict[str, Callable[[Array], Array]]] = {"bfloat16": _float32_of_bfloat16}
 """Decode the bits of types that NumPy lacks to float32, exactly."""
