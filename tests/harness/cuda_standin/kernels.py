@@ -84,7 +84,8 @@ class _Bound:
 @functools.cache
 def _host() -> Path:
     """What runs fibers, loaded once for all kernels."""
-    path = _compiled(f"{(_HERE / 'cuda_host.cpp').read_text(encoding='utf-8')}\n{_HOST}", [])
+    sources = [(_HERE / name).read_text(encoding="utf-8") for name in ("cuda_host.cpp", "matrix_host.cpp")]
+    path = _compiled("\n".join([*sources, _HOST]), [])
     ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     return path
 

@@ -38,6 +38,7 @@ switch_stack:
 namespace cuda_host {
 
 unsigned char* dynamic_shared_memory = nullptr;
+static unsigned dynamic_shared_bytes = 0;
 Thread* current = nullptr;
 
 void fail(const char* what) {
@@ -126,9 +127,11 @@ void block_barrier() {
     suspend_current();
 }
 
-const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t value) {
+namespace {
+
+// The current lane waits in a function. Whether it is the last lane of the mask to call it.
+bool arrives_last(const char* function, unsigned mask, uint64_t value) {
     Thread& self = *current;
-    if (self.warp_lanes < 32) mask &= (1u << self.warp_lanes) - 1;
     if (!(mask >> self.lane & 1)) fail("the calling lane is not in its own mask");
     self.state = State::at_warp_barrier;
     self.mask = mask;
@@ -141,7 +144,15 @@ const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t valu
         if (other.state != State::at_warp_barrier) { complete = false; continue; }
         if (other.mask != mask || std::strcmp(other.function, function)) fail("lanes of a warp disagree on a function");
     }
-    if (complete) {
+    return complete;
+}
+
+}  // namespace
+
+const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t value) {
+    Thread& self = *current;
+    if (self.warp_lanes < 32) mask &= (1u << self.warp_lanes) - 1;
+    if (arrives_last(function, mask, value)) {
         for (unsigned lane = 0; lane < self.warp_lanes; ++lane) {
             if (!(mask >> lane & 1)) continue;
             self.warp[lane].state = State::ready;
@@ -152,6 +163,20 @@ const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t valu
     }
     suspend_current();
     return self.received;
+}
+
+void warp_together(const char* function, void* operands, void (*work)(void* const (&lanes)[32])) {
+    Thread& self = *current;
+    if (self.warp_lanes < 32) fail("a function of whole warps, in a warp of fewer than 32 lanes");
+    if (arrives_last(function, ~0u, reinterpret_cast<uint64_t>(operands))) {
+        void* lanes[32];
+        for (unsigned lane = 0; lane < 32; ++lane) {
+            lanes[lane] = reinterpret_cast<void*>(self.warp[lane].given);
+            self.warp[lane].state = State::ready;
+        }
+        work(lanes);
+    }
+    suspend_current();
 }
 
 namespace {
@@ -237,6 +262,12 @@ __attribute__((no_sanitize("address"), noinline)) void fill_static_shared_memory
     for (volatile char* byte = __start_shared_memory; byte != __stop_shared_memory; ++byte) *byte = char(0xA5);
 }
 
+bool is_readable_shared_memory(const void* address, unsigned bytes) {
+    const uintptr_t at = uintptr_t(address), start = uintptr_t(dynamic_shared_memory);
+    return at >= start && at + bytes <= start + dynamic_shared_bytes &&
+           !__asan_region_is_poisoned(const_cast<void*>(address), bytes);
+}
+
 namespace {
 
 void run_block(Order order, Random& random) {
@@ -291,6 +322,7 @@ void launch(const std::function<void()>& body, dim3 grid, dim3 block, unsigned s
     if (shared_bytes > 227u << 10) fail("more shared memory than any GPU has");
     gridDim = grid;
     blockDim = block;
+    dynamic_shared_bytes = shared_bytes;
     kernel = &body;
     threads.resize(threads_per_block);
     while (fibers.size() < threads.size()) fibers.push_back(std::make_unique<Fiber>());

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cfenv>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -38,7 +40,8 @@ struct Thread {
     unsigned warp_lanes;    // how many lanes the warp has: the last warp of a block may be short
     unsigned mask;          // of the warp-wide function that it waits in, and that function's name
     const char* function;
-    uint64_t given;         // its value for that function, and the whole warp's once all have arrived
+    uint64_t given;         // its value for that function (of a whole warp: the address of its operands), and the
+                            // whole warp's once all have arrived
     uint64_t received[32];
 };
 
@@ -50,6 +53,21 @@ extern Thread* current;
 void block_barrier();
 // Gives a value and returns those of the warp's lanes, when every lane of the mask has called the same function.
 const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t value);
+// For functions of whole warps: calls `work` once with the operands of all 32 lanes, when all have called the function.
+void warp_together(const char* function, void* operands, void (*work)(void* const (&lanes)[32]));
+// Whether bytes lie in the block's dynamic shared memory and may be read: no copy to them is on its way.
+bool is_readable_shared_memory(const void* address, unsigned bytes);
+
+// Matrices in the registers of a warp; kernels/include/matrix_products.cuh says where their elements are.
+void load_matrices(uint32_t* fragment, unsigned count, const void* row, bool transposed);
+// sums (16 x 8) += a (16 x k) * b (k x 8), of bytes that are signed or not.
+void multiply_add(const char* function, int32_t* sums, const uint32_t* a, const uint32_t* b, int k, bool a_is_signed,
+                  bool b_is_signed);
+template <typename A, typename B>
+void multiply_add(const char* function, int32_t* sums, const uint32_t* a, const uint32_t* b, int k) {
+    multiply_add(function, sums, a, b, k, A(-1) < A(0), B(-1) < B(0));
+}
+float fma_toward_zero(float a, float b, float c);
 
 // Bulk copies to shared memory, and the barriers that count their bytes (PTX ISA, "mbarrier"), with one arrival a phase.
 // A copy is made when a thread has waited for it. From when it is asked for, its bytes are poisoned.

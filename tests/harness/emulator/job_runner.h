@@ -2,7 +2,7 @@
 //
 // Usage: program JOBS RESULTS. A translation unit is this file, the kernels, and
 //     RUN_KERNELS(ENTRY(kernel<A>), ENTRY(kernel<B>))
-// linked with cuda_host.cpp and job_runner.cpp.
+// linked with cuda_host.cpp, job_runner.cpp and matrix_host.cpp.
 // A job names a kernel by its position there. Jobs whose results are in the file have run to the end, so that
 // after a sanitizer stops the program, the size of the file says which job it was.
 //

@@ -35,7 +35,7 @@ ORDERS: tuple[Literal["forward", "reversed", "random"], ...] = ("forward", "reve
 
 _HERE = pathlib.Path(__file__).parent
 _HEADER = "job_runner.h"
-_HOST_SOURCES = (_HERE / "cuda_host.cpp", _HERE / "job_runner.cpp")
+_HOST_SOURCES = (_HERE / "cuda_host.cpp", _HERE / "job_runner.cpp", _HERE / "matrix_host.cpp")
 _FLAGS = (
     "-std=c++20",
     "-O1",
