@@ -145,6 +145,11 @@ class Worker:
             try:
                 image = image_operand(step, one, self.device)
                 sizes = image.layout.sizes
+                if len(sizes) < 2:
+                    raise LayoutError(
+                        f"it has the one axis {step.image_axes}; an image of a list has two or more. "
+                        "Pass such rows as one array, as np.stack makes it."
+                    )
                 placed = self._still(image.element, sizes)
                 size = padded_sizes(step, (sizes[-2], sizes[-1]))
                 if stacked and step.window is None and size != (window or size):

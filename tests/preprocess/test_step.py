@@ -589,5 +589,20 @@ def test_an_image_of_other_channels_is_named_with_both_counts():
         sg.Preprocess("image", resize=(2, 2), device="cpu")({"image": images})
 
 
+@pytest.mark.parametrize("declared", [{"dims": "NC", "layout": "NC"}, {"dims": "C", "layout": "NC"}])
+def test_rows_of_one_axis_are_refused_in_a_list_and_taken_as_one_array(declared):
+    rows = [np.arange(3, dtype=np.uint8), np.arange(3, 6, dtype=np.uint8)]
+    step = sg.Preprocess(device="cpu", **declared)
+    with pytest.raises(sg.LayoutError, match=r"row 0: it has the one axis C; an image of a list has two or more"):
+        step(rows)
+    assert np.array_equal(step(np.stack(rows)), np.stack(rows))
+
+
+def test_images_of_two_axes_and_different_sizes_stay_a_list():
+    images = [np.arange(6, dtype=np.uint8).reshape(2, 3), np.arange(9, dtype=np.uint8).reshape(3, 3)]
+    results = sg.Preprocess(dims="NWC", layout="NCW", device="cpu")(images)
+    assert all(np.array_equal(result, image.T) for result, image in zip(results, images, strict=True))
+
+
 def test_what_a_step_hands_out_is_named():
     assert inspect.signature(sg.Preprocess).parameters["output"].kind is inspect.Parameter.KEYWORD_ONLY
