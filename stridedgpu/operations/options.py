@@ -106,13 +106,13 @@ def result_options(
     if not keywords:
         return AS_IT_IS, NO_MEMORY_OPTIONS if device is None else MemoryOptions(device=device)
     try:
-        return _options(device, **keywords)
+        return bound_keywords(device, **keywords)
     except TypeError:
         refuse_unknown(function, keywords, (*MemoryOptions._fields[:-1], *ConversionOptions._fields[:-1]))
         raise
 
 
-def _options(
+def bound_keywords(
     device: str | None,
     /,
     layout: str | Layout | None = None,
