@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from stridedgpu.values.errors import DeviceError
 
-from .image_processors.arithmetic import Backend
 from .image_processors.declaration import KINDS
+from .image_processors.normalising import Backend
 from .image_processors.processor import ImageProcessor, image_processor
 
 __all__ = ["register"]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
-from stridedgpu.adapters.image_processors.arithmetic import Normalising
 from stridedgpu.adapters.image_processors.declaration import KINDS
+from stridedgpu.adapters.image_processors.normalising import Normalising
 
 CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": 20}
 

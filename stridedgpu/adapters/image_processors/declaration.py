@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 from stridedgpu.values.errors import LayoutError
 
-from .arithmetic import Backend
+from .normalising import Backend
 
 __all__ = ["BACKENDS", "KINDS", "Declared", "Kind", "declared_by", "is_count"]
 

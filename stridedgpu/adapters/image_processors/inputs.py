@@ -20,7 +20,7 @@ from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.preprocess.images import decoded, is_pillow_image, shared_pixels
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 
-from .arithmetic import Backend
+from .normalising import Backend
 
 __all__ = ["image_operand", "nested_images"]
 

@@ -20,8 +20,8 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
 from . import sizes
-from .arithmetic import Backend
 from .declaration import Declared, Form
+from .normalising import Backend
 from .rendering import Renderer, resize_rule
 from .sizes import Size
 from .windows import (

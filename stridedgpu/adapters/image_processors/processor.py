@@ -19,9 +19,9 @@ from stridedgpu.typing import DeviceLike
 from stridedgpu.values.errors import DeviceError, LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arithmetic import Backend, Normalising
 from .declaration import BACKENDS, Declared, declared_by, is_count
 from .inputs import image_operand, nested_images
+from .normalising import Backend, Normalising
 from .outputs import Job, Listed, Moved, results
 from .rendering import Renderer, resize_rule
 

@@ -30,7 +30,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import interpolation_named
 from stridedgpu.values.layout import Layout
 
-from .arithmetic import Backend, Normalising
+from .normalising import Backend, Normalising
 from .sizes import Size
 
 __all__ = ["Renderer", "resize_rule"]

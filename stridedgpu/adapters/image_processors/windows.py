@@ -15,8 +15,8 @@ from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
 from . import sizes
-from .arithmetic import Backend
 from .declaration import Resizes, is_count
+from .normalising import Backend
 from .sizes import Size
 
 __all__ = ["crop_places", "grid_places", "middle_place", "middle_window", "new_size", "placed", "size_named"]
