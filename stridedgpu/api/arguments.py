@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeGuard
 
 from stridedgpu.devices.operand import Operand
+from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
@@ -93,12 +94,15 @@ def border(value: object, fill: object) -> tuple[object, str]:
     return fill, "fill"
 
 
-def index_tensor(indices: TensorLike) -> StridedTensor:
-    """Indices as a tensor; Python numbers become int64. Raises `ElementTypeError` for objects that are not numbers."""
+def index_tensor(indices: TensorLike, stream: object = None) -> StridedTensor:
+    """Indices as a tensor for work on `stream`; Python numbers become int64.
+
+    Raises `ElementTypeError` for objects that are not numbers.
+    """
     if isinstance(indices, StridedTensor):
         return indices
     try:
-        tensor = asarray(indices)
+        tensor = StridedTensor.over(*operand_of(indices, None, stream))
     except (ElementTypeError, ValueError) as error:
         raise ElementTypeError(f"indices={indices!r} must be integers of at most 64 bits, of even rows.") from error
     if isinstance(indices, (list, tuple)) and tensor.layout.element_count == 0:

@@ -120,12 +120,12 @@ def gather_crops(
     if size is None:
         raise LayoutError("size= is missing: the height and width of every window, in pixels.")
     values, memory = result_options("gather_crops", options)
-    written = output_tensor(out)
+    written = output_tensor(out, stream)
     if written is not None:
         memory.check_beside_out()
     target = None if written is None else written.operand
     _check_choice(origins, boxes, interpolation, passes)
-    images = _images(sources, dims, memory.layout, size)
+    images = _images(sources, dims, memory.layout, size, stream)
     axes = images.axes
     if boxes is None:
         result = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
@@ -245,7 +245,7 @@ def _spec(
 
 
 def _images(
-    sources: TensorLike | FrameLike, dims: str | None, order: LayoutLike | None, size: ImageSize
+    sources: TensorLike | FrameLike, dims: str | None, order: LayoutLike | None, size: ImageSize, stream: object
 ) -> CropSources:
     """The images with axes C, H, W or the volumes with D besides, or their batch with N besides; or frames."""
     if is_frames(sources):
@@ -260,10 +260,12 @@ def _images(
                 tensors = CropSources.of_images(known)
                 if {layout.ndim for layout in distinct_layouts(tensors.layouts).values()} == {len(wanted)}:
                     return tensors
-        images = [_image(f"sources[{number}]", image, dims, wanted, order) for number, image in enumerate(sources)]
+        images = [
+            _image(f"sources[{number}]", image, dims, wanted, order, stream) for number, image in enumerate(sources)
+        ]
         return CropSources.of_images(images)
     wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources, size)
-    return CropSources.of_batch(_image("sources", sources, dims, f"N{wanted}", order))
+    return CropSources.of_batch(_image("sources", sources, dims, f"N{wanted}", order, stream))
 
 
 @lru_cache(maxsize=256)
@@ -282,9 +284,11 @@ def _axes_of(source: object, size: ImageSize) -> str:
     return _VOLUME if isinstance(size, Sequence) and len(size) == len("DHW") else "CHW"
 
 
-def _image(name: str, source: object, dims: str | None, wanted: str, order: LayoutLike | None) -> Operand:
+def _image(
+    name: str, source: object, dims: str | None, wanted: str, order: LayoutLike | None, stream: object = None
+) -> Operand:
     """The operand of an object with these axes. Raises `LayoutError` for others, and for an order of unnamed axes."""
-    operand, labels = operand_of(source, dims)
+    operand, labels = operand_of(source, dims, stream)
     if labels is None and isinstance(order, str) and not isinstance(source, StridedTensor):
         refuse_unlabelled(operand.layout, order)
     if labels != wanted or len(operand.layout.sizes) != len(wanted):

@@ -252,7 +252,7 @@ def frames_relaid(
     stream: StreamLike | None,
 ) -> StridedTensor:
     """`stridedgpu.relayout` of frames."""
-    written = output_tensor(out)
+    written = output_tensor(out, stream)
     target = None if written is None else written.operand
     sources, labels = frame_images(frames)
     return result_tensor(relayout_frames(sources, labels, values, memory, target, stream), labels, written)
@@ -285,8 +285,8 @@ def unpack_raw(
     >>> [hex(sample) for sample in unpack_raw(packed, "mipi-raw10", (1, 4)).numpy()[0].tolist()]
     ['0x48', '0xd1', '0x15a', '0x1e3']
     """
-    operand = memory.operand if isinstance(memory, StridedTensor) else foreign_operand(memory)[0]
-    written = output_tensor(out)
+    operand = memory.operand if isinstance(memory, StridedTensor) else foreign_operand(memory, None, stream)[0]
+    written = output_tensor(out, stream)
     target = None if written is None else written.operand
     options = MemoryOptions(None, None, alignment, None)
     result = unpack_operand(operand, format, sizes, row_pitch_bytes, options, target, stream)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
+from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.gather import PlannedGather, elements, gather_operand, planned_gather, slices, tuples
 from stridedgpu.operations.index_arguments import (
     IndexedAccess,
@@ -71,8 +72,8 @@ def gather(
     >>> gather(frames, [2, 0], axis=1, dims="NHWC").sizes
     (2, 2, 1, 1)
     """
-    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
-    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else _tensor(data, dims, stream)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out, stream)
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
     result = gather_operand(slices, tensor.operand, tensor.dims, index, axis, mode, target, stream)
@@ -98,8 +99,8 @@ def gather_elements(
     >>> gather_elements(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 0]], axis=1).numpy().tolist()
     [[2, 1], [3, 3]]
     """
-    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
-    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else _tensor(data, dims, stream)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out, stream)
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
     result = gather_operand(elements, tensor.operand, tensor.dims, index, axis, mode, target, stream)
@@ -125,8 +126,8 @@ def gather_nd(
     >>> gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]]).numpy().tolist()
     [3, 2]
     """
-    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
-    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else _tensor(data, dims, stream)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out, stream)
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
     result = gather_operand(tuples, tensor.operand, tensor.dims, index, batch_dims, mode, target, stream)
@@ -162,10 +163,10 @@ def scatter_elements(
     >>> scatter_elements(table, [1], asarray([20]), out=table).numpy().tolist()
     [1, 20, 3]
     """
-    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
-    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else _tensor(data, dims, stream)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out, stream)
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
-    new = updates.operand if type(updates) is StridedTensor else asarray(updates).operand
+    new = updates.operand if type(updates) is StridedTensor else operand_of(updates, None, stream)[0]
     target = None if written is None else written.operand
     result = scatter_operand(elements_access, tensor.operand, index, new, axis, unique, target, stream)
     return StridedTensor.over(result, tensor.dims) if written is None else written
@@ -190,13 +191,18 @@ def scatter_nd(
     >>> scatter_nd(asarray([[1, 2], [3, 4]]), [[1]], asarray([[7, 8]])).numpy().tolist()
     [[1, 2], [7, 8]]
     """
-    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
-    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else _tensor(data, dims, stream)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out, stream)
     index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
-    new = updates.operand if type(updates) is StridedTensor else asarray(updates).operand
+    new = updates.operand if type(updates) is StridedTensor else operand_of(updates, None, stream)[0]
     target = None if written is None else written.operand
     result = scatter_operand(tuples_access, tensor.operand, index, new, 0, unique, target, stream)
     return StridedTensor.over(result, tensor.dims) if written is None else written
+
+
+def _tensor(data: TensorLike, dims: str | None, stream: StreamLike | None) -> StridedTensor:
+    """Anything array-like as a tensor, for work on `stream`."""
+    return StridedTensor.over(*operand_of(data, dims, stream))
 
 
 def _indices(indices: TensorLike, data: StridedTensor, stream: StreamLike | None) -> Operand:
@@ -204,7 +210,7 @@ def _indices(indices: TensorLike, data: StridedTensor, stream: StreamLike | None
 
     The memory of such a copy is released on `stream`, after the work that reads it.
     """
-    tensor = index_tensor(indices)
+    tensor = index_tensor(indices, stream)
     if tensor is indices or tensor.device == data.device:
         return tensor.operand
     return tensor.relayout(device=data.device, stream=stream).operand

@@ -121,7 +121,7 @@ def relayout(
             raise LayoutError("src and out are frames; relayout src into RGB, and that into out.")
         from stridedgpu.operations.frames import write_frame
 
-        write_frame(*operand_of(src, dims), conversion, out.operand, stream)
+        write_frame(*operand_of(src, dims, stream), conversion, out.operand, stream)
         return out
     if isinstance(src, StridedTensor) and dims is None:
         source, labels = src.operand, src.dims
@@ -130,10 +130,10 @@ def relayout(
 
         return frames_relaid(src, conversion, memory, out, stream)
     else:
-        source, labels = operand_of(src, dims)
+        source, labels = operand_of(src, dims, stream)
         if labels is None and isinstance(memory.layout, str):
             refuse_unlabelled(source.layout, memory.layout)
-    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out, stream)
     target = None if written is None else written.operand
     operand, labels = relayout_operand(source, labels, conversion, memory, target, stream)
     return StridedTensor.over(operand, labels) if written is None else written

@@ -106,9 +106,9 @@ def resize(
     Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp; torch,
     aten/src/ATen/native/cpu/UpSampleKernel.cpp.
     """
-    written, weighs = output_tensor(out), truth("premultiply", premultiply)
+    written, weighs = output_tensor(out, stream), truth("premultiply", premultiply)
     values, memory = result_options("resize", options, device)
-    sources, labels = _images("src", src, dims)
+    sources, labels = _images("src", src, dims, stream)
     boxes = None
     if type(size) is tuple and box is None:
         pair = resized_size(size)
@@ -158,9 +158,9 @@ def letterbox(
 
     Source: Ultralytics' `LetterBox`.
     """
-    frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
+    frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out, stream)
     surrounding, named = border(value, fill)
-    sources, labels = _listed_images(images, dims)
+    sources, labels = _listed_images(images, dims, stream)
     resize_options = ResizeOptions(
         labels, frame, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named
     )
@@ -197,23 +197,23 @@ def letterbox_placements(
     return np.array([placement(pair, frame, scale_up=enlarges) for pair in listed], np.int64)
 
 
-def _images(name: str, images: object, dims: str | None) -> tuple[CropSources, str]:
+def _images(name: str, images: object, dims: str | None, stream: object) -> tuple[CropSources, str]:
     """An image or a batch, or frames, and the labels of their result."""
     if is_frames(images):
         return frame_images(images)
-    operand, labels = _image_operand(name, images, dims)
+    operand, labels = _image_operand(name, images, dims, stream)
     return CropSources.of_batch(_batched(operand, labels), name), labels
 
 
-def _listed_images(images: object, dims: str | None) -> tuple[CropSources, str]:
+def _listed_images(images: object, dims: str | None, stream: object) -> tuple[CropSources, str]:
     """The same, or images one by one in a list."""
     if not isinstance(images, (list, tuple)) or is_frames(images):
-        return _images("images", images, dims)
+        return _images("images", images, dims, stream)
     if not images:
         raise LayoutError("images is empty: a batch of no images has no type and no channels.")
     operands = []
     for number, image in enumerate(images):
-        operand, labels = _image_operand(f"images[{number}]", image, dims)
+        operand, labels = _image_operand(f"images[{number}]", image, dims, stream)
         if "N" in labels:
             raise LayoutError(f"images[{number}] has the axes {', '.join(labels)}; a list holds single images.")
         whole = as_batch(operand.layout, labels).sliced(0)
@@ -230,9 +230,9 @@ def _batched(operand: Operand, labels: str) -> Operand:
     return Operand(operand.buffer, as_batch(operand.layout, labels), operand.element, operand.owns_padding)
 
 
-def _image_operand(name: str, images: object, dims: str | None) -> tuple[Operand, str]:
+def _image_operand(name: str, images: object, dims: str | None, stream: object) -> tuple[Operand, str]:
     """An object with the axes H and W, and optionally N and C, and its labels in canonical order."""
-    operand, labels = operand_of(images, dims)
+    operand, labels = operand_of(images, dims, stream)
     if labels is None or labels not in IMAGE_AXES or len(labels) != operand.layout.ndim:
         labels = _letters(name, operand.layout, labels, dims)
     return operand, labels

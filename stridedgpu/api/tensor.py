@@ -271,8 +271,10 @@ def _unpickled(state: State, dims: str | None) -> StridedTensor:
     return StridedTensor.over(restored_operand(state), dims)
 
 
-def output_tensor(out: object) -> StridedTensor | None:
+def output_tensor(out: object, stream: object = None) -> StridedTensor | None:
     """`out` as a tensor over the same memory: a tensor itself, or any array whose memory can be shared and written.
+
+    On a CUDA device `stream`, or else the current one, waits for an array's own stream.
 
     Raises `LayoutError` for anything else. Arrays of JAX, which never change, are refused with a `BindingError`.
     """
@@ -280,4 +282,4 @@ def output_tensor(out: object) -> StridedTensor | None:
         return out
     if type(out).__module__.partition(".")[0] in ("jax", "jaxlib"):
         raise BindingError("out is an array of JAX, which never change; write into a tensor, and share that with JAX.")
-    return StridedTensor.over(shared_operand("out", out))
+    return StridedTensor.over(shared_operand("out", out, stream))

@@ -54,12 +54,13 @@ _PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 """NumPy's own protocols. Source: https://numpy.org/doc/stable/user/basics.interoperability.html."""
 
 
-def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | None]:
+def operand_of(obj: object, dims: str | None = None, stream: object = None) -> tuple[Operand, str | None]:
     """Anything array-like as an operand, with the labels of its axes (None: no labels).
 
     `dims` is the order of the **given** object's axes ("NHWC"). The operand's axes are then in canonical order over the
     same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels, and xarray's arrays have
-    those of their axes' names. The memory is shared if `foreign_operand` shares it. No tensor is built.
+    those of their axes' names. The memory is shared if `foreign_operand` shares it, which orders work on `stream`. No
+    tensor is built.
 
     Raises what `foreign_operand` raises, and `LayoutError` for `dims` that do not fit the axes.
 
@@ -75,7 +76,7 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
     operand: Any = getattr(obj, "operand", None)
     if isinstance(operand, Operand):
         return (operand, obj.dims) if dims is None else with_canonical_axes(operand, dims)  # type: ignore[attr-defined]
-    return labelled(obj, foreign_operand(obj)[0], dims)
+    return labelled(obj, foreign_operand(obj, None, stream)[0], dims)
 
 
 def labelled(obj: object, operand: Operand, dims: str | None) -> tuple[Operand, str | None]:
@@ -103,13 +104,13 @@ def with_canonical_axes(operand: Operand, dims: str) -> tuple[Operand, str]:
     return Operand(operand.buffer, layout, operand.element, operand.owns_padding), canonical_axes(dims)
 
 
-def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, bool]:
+def foreign_operand(obj: object, copy: bool | None = None, stream: object = None) -> tuple[Operand, bool]:
     """An object of another library as an operand, and whether the operand shares the object's memory.
 
     Arrays and objects with DLPack (arrays of PyTorch, JAX and CuPy, values of ONNX Runtime), the CUDA Array Interface,
-    NumPy's protocols or the buffer protocol are wrapped. On a CUDA device the current stream waits for the object's own
-    stream. Pillow's images, scalars and nested sequences are copied. So are, unless `copy=False`, elements that are
-    byte-swapped, misaligned, or at strides that are no whole number of elements.
+    NumPy's protocols or the buffer protocol are wrapped. On a CUDA device `stream`, or else the current stream, waits
+    for the object's own stream. Pillow's images, scalars and nested sequences are copied. So are, unless `copy=False`,
+    elements that are byte-swapped, misaligned, or at strides that are no whole number of elements.
 
     Raises `ElementTypeError` for what NumPy can only represent as objects and for elements of less than a byte, and
     with `copy=False` for swapped bytes. Raises `LayoutError` for a masked array that hides elements, and with
@@ -121,11 +122,9 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
         return _operand_of_values(obj), False
     if hasattr(obj, "__dlpack__"):
         array = _array_of_torch(obj)
-        return _operand_of_capsule(obj, copy) if array is None else _operand_of_array(array, copy)
+        return _operand_of_capsule(obj, copy, stream) if array is None else _operand_of_array(array, copy)
     if hasattr(obj, "__cuda_array_interface__"):
-        device = cuda_device_of_memory(0)
-        device_named(device)
-        return Operand(*exchange_of(device).borrowed(obj)), True
+        return _operand_of_interface(obj, stream), True
     if _is_of(obj, "PIL.Image", "Image"):  # its array interface is a copy made for the caller
         image = np.array(obj)
         # Black and white come as 0 and 255, which NumPy does not turn into valid bools.
@@ -136,15 +135,15 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     return _operand_of_values(obj), False
 
 
-def shared_operand(name: str, obj: object) -> Operand:
-    """The operand of the argument `name`, anything array-like, over the same memory.
+def shared_operand(name: str, obj: object, stream: object = None) -> Operand:
+    """The operand of the argument `name`, anything array-like, over the same memory; `stream` waits as it does there.
 
     Raises `LayoutError` if that takes a copy, as for lists and Pillow's images, besides what `foreign_operand` raises.
     """
     source_operand = getattr(obj, "operand", None)
     if isinstance(source_operand, Operand):
         return source_operand
-    operand, is_shared = foreign_operand(obj, copy=False)
+    operand, is_shared = foreign_operand(obj, False, stream)  # noqa: FBT003 - as copy=
     if not is_shared:
         raise LayoutError(
             f"{name} is a {type(obj).__name__}, whose memory cannot be shared; give a tensor or an array."
@@ -373,15 +372,38 @@ def _array_of_torch(obj: Any) -> NDArray[Any] | None:
     return array
 
 
-def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:
-    """The memory of an object with DLPack."""
-    operand = dlpack_operand(obj)
+def _operand_of_interface(obj: Any, stream: object) -> Operand:
+    """The memory of an object with the CUDA Array Interface."""
+    device = cuda_device_of_memory(0)
+    device_named(device)
+    return Operand(*exchange_of(device).borrowed(obj, stream))
+
+
+def _operand_of_capsule(obj: Any, copy: bool | None, stream: object) -> tuple[Operand, bool]:
+    """The memory of an object with DLPack, or with an interface besides where its capsule was taken before.
+
+    An image of nvImageCodec has one capsule, and then raises a `RuntimeError`.
+    """
+    try:
+        operand = dlpack_operand(obj, stream)
+    except RuntimeError as refusal:
+        if isinstance(refusal, StridedGpuError) or not _has_interface(obj):
+            raise
+        return _operand_of_interface(obj, stream), True
     if operand.element.name == "uint8" and _is_of(obj, "onnxruntime", "OrtValue") and "bool" in obj.data_type():
         operand = Operand(operand.buffer, operand.layout, ELEMENT_TYPES["bool"])  # ONNX Runtime exports bools as uint8
     itemsize = operand.element.itemsize
     if copy is None and itemsize > 1 and operand.buffer.device == "cpu" and operand.address % itemsize:
         return operand_of_array(array_of_operand(operand).copy()), False
     return operand, True
+
+
+def _has_interface(obj: Any) -> bool:
+    """Whether an object states memory of a GPU; PyTorch's tensors raise errors of several types if they do not."""
+    try:
+        return obj.__cuda_array_interface__ is not None
+    except (AttributeError, RuntimeError, TypeError):
+        return False
 
 
 def _is_of(obj: object, module: str, name: str) -> bool:

@@ -109,9 +109,11 @@ def labelled_cuda(capsule: Any) -> Any:
 class _Taken:
     """Memory taken from a capsule: its producer's deleter is called when the last view is released."""
 
-    __slots__ = ("_address", "_deleter")
+    __slots__ = ("_address", "_deleter", "_producer")
 
-    def __init__(self, capsule: Any, name: bytes, address: int, deleter: int) -> None:
+    def __init__(self, producer: object, capsule: Any, name: bytes, address: int, deleter: int) -> None:
+        # An image of nvImageCodec frees its memory whether or not its capsule is in use.
+        self._producer = producer
         self._address = address
         self._deleter = _deleter_at(deleter) if deleter else None
         _rename(capsule, _USED[name])
@@ -144,8 +146,8 @@ def _device_of(obj: Any, pair: tuple[int, int]) -> str:
     )
 
 
-def dlpack_operand(obj: Any) -> Operand:
-    """An object with DLPack as an operand over its memory; on a CUDA device the current stream waits for it.
+def dlpack_operand(obj: Any, stream: object = None) -> Operand:
+    """An object with DLPack as an operand over its memory; on a CUDA device `stream`, or the current one, waits for it.
 
     The operand is read-only if the object says so, or cannot say. Raises `ElementTypeError` for elements that a tensor
     cannot represent, `LayoutError` for PyTorch's negated views, `DeviceError` for unavailable devices.
@@ -158,7 +160,7 @@ def dlpack_operand(obj: Any) -> Operand:
     # PyTorch's `__dlpack_device__` takes as long as its export. Its `is_cpu` is enough; the export itself is checked.
     stated = None if getattr(obj, "is_cpu", False) is True else _stated_device(obj)
     device = "cpu" if stated is None else _device_of(obj, stated)
-    capsule = _requested(obj) if device == "cpu" else _requested_on(device, obj)
+    capsule = _requested(obj) if device == "cpu" else _requested_on(device, obj, stream)
     name, structure = _structure(capsule)
     if name == _NAME:
         fields = _MANAGED.unpack_from(_BYTES[_MANAGED.size].from_address(structure))
@@ -190,7 +192,7 @@ def dlpack_operand(obj: Any) -> Operand:
     strides = tuple(_int64s(rank).from_address(steps)) if rank and steps else None
     if device != "cpu" and strides and max(map(abs, strides)) * element.itemsize >= _BEYOND_63_BITS:
         strides = _interface_strides(obj, element.itemsize, strides)
-    taken = _Taken(capsule, name, structure, deleter)
+    taken = _Taken(obj, capsule, name, structure, deleter)
     if device == EMULATED:
         from stridedgpu.devices.emulated.exchange import check_address
 
@@ -238,8 +240,8 @@ def _requested(obj: Any, **request: object) -> Any:
         raise
 
 
-def _requested_on(device: str, obj: Any) -> Any:
-    """A capsule of a CUDA device's memory; the current stream on that device waits for it.
+def _requested_on(device: str, obj: Any, stream: object) -> Any:
+    """A capsule of a CUDA device's memory; `stream`, or the current stream on that device, waits for it.
 
     The device is made current during the call, since CuPy's arrays use the current device's stream for the device of
     the array.
@@ -248,10 +250,12 @@ def _requested_on(device: str, obj: Any) -> Any:
     if device == EMULATED:
         from stridedgpu.devices.emulated.exchange import requested
 
-        return requested(obj, _requested)
-    from stridedgpu.devices.cuda.runtime.streams import LEGACY_STREAM, current_on
+        return requested(obj, _requested, stream)
+    from stridedgpu.devices.cuda.runtime.streams import LEGACY_STREAM, current_on, stream_handle
 
-    with current_on(int(device.removeprefix("cuda:")), None) as handle:
+    number = int(device.removeprefix("cuda:"))
+    with current_on(number, None) as current:  # which CuPy takes for the stream of its array
+        handle = current if stream is None else stream_handle(stream, number)
         return _requested(obj, stream=handle or LEGACY_STREAM)
 
 

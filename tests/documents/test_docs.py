@@ -88,14 +88,16 @@ def scripts() -> list[tuple[str, list[tuple[str, int]]]]:
 )
 def test_python_runs_and_prints_what_the_page_says(page, code, tmp_path, monkeypatch):
     optional = (
-        r"^(?:import|from) (av|cv2|dask|datasets|onnx|onnxruntime|PIL|ray|torch|torchvision|transformers|skimage)\b"
+        r"^(?:import|from) (av|cv2|dask|datasets|nvidia|onnx|onnxruntime|PIL|PyNvVideoCodec|ray|torch|torchcodec|"
+        r"torchvision|transformers|skimage)\b"
     )
     for name in re.findall(optional, "".join(text for text, _ in code), re.MULTILINE):
         if name == "transformers":
             transformers_library()
         if name == "torchvision":
             torchvision_transforms()
-        pytest.importorskip(name, reason=f"{name} is what this recipe is about", exc_type=ImportError)
+        module = "nvidia.nvimgcodec" if name == "nvidia" else name  # NVIDIA's other packages are in that folder as well
+        pytest.importorskip(module, reason=f"{module} is what this recipe is about", exc_type=ImportError)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "documentation"}
     for text, line in code:

@@ -203,6 +203,22 @@ def test_an_order_that_is_stated_holds(way):
     assert same_bits(made.relayout(device="cpu", stream=given).numpy(), source.numpy())
 
 
+@pytest.mark.parametrize("way", ["interface", "capsule"])
+def test_the_stream_of_a_call_waits_for_an_array_that_comes_in(way):
+    source = sent(np.arange(8, dtype=np.uint8))
+    theirs, ours = sg.emulated.Stream(non_blocking=True), sg.emulated.Stream(non_blocking=True)
+    with theirs:
+        made = source.copy()
+        exported = (
+            SimpleNamespace(__cuda_array_interface__=made.__cuda_array_interface__, kept=made)
+            if way == "interface"
+            else SimpleNamespace(__dlpack__=made.__dlpack__, __dlpack_device__=made.__dlpack_device__)
+        )
+        read = sg.relayout(exported, stream=ours)
+    ours.synchronize()
+    assert same_bits(read.numpy(), source.numpy())
+
+
 def test_events_say_whether_their_work_is_done():
     stream, event = sg.emulated.Stream(non_blocking=True), sg.emulated.Event()
     assert event.done

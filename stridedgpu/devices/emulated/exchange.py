@@ -56,9 +56,9 @@ def device_capsule(
     return array.__dlpack__(max_version=max_version)
 
 
-def requested(obj: Any, request: Any) -> Any:
-    """A capsule of another object over emulated memory, on which the current stream may work."""
-    return request(obj, stream=get_current_stream().ptr or LEGACY_STREAM)
+def requested(obj: Any, request: Any, stream: object = None) -> Any:
+    """A capsule of another object over emulated memory, on which `stream`, or else the current stream, may work."""
+    return request(obj, stream=stream_of(stream).ptr or LEGACY_STREAM)
 
 
 def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -66,12 +66,12 @@ def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dic
     return interface_of_array(buffer, layout, dtype, get_current_stream().ptr or LEGACY_STREAM)
 
 
-def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
-    """The memory of an object with the CUDA Array Interface; the current stream waits for the object's."""
+def borrowed(obj: Any, stream: object = None) -> tuple[Buffer, Layout, ElementType]:
+    """The memory of an object with the CUDA Array Interface; `stream`, or the current one, waits for the object's."""
     array = described_array(obj)
     check_address(type(obj).__name__, array.address)
     if array.stream is not None:
-        get_current_stream().wait_event(stream_of(array.stream).record())
+        stream_of(stream).wait_event(stream_of(array.stream).record())
     return array.located(EMULATED)
 
 

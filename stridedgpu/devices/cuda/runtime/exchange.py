@@ -39,11 +39,11 @@ def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dic
     return interface_of_array(buffer, layout, dtype, stream)
 
 
-def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
+def borrowed(obj: Any, stream: object = None) -> tuple[Buffer, Layout, ElementType]:
     """The memory of an object with the CUDA Array Interface; the buffer keeps the object alive.
 
-    The current stream waits for the object's. Raises what `described_array` raises, and `DeviceError` for memory
-    that CUDA does not know.
+    `stream`, or else the current stream, waits for the object's. Raises what `described_array` raises, and
+    `DeviceError` for memory that CUDA does not know.
     """
     array = described_array(obj)
     # CuPy takes an address as a signed number.
@@ -52,7 +52,7 @@ def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
     if device < 0:
         raise DeviceError(f"{type(obj).__name__} describes memory at {array.address:#x} that no CUDA device knows.")
     if array.stream is not None:
-        wait_for_stream(device, stream_handle(None, device), array.stream)
+        wait_for_stream(device, stream_handle(stream, device), array.stream)
     return array.located(f"cuda:{device}")
 
 
