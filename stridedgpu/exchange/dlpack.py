@@ -243,20 +243,22 @@ def _requested(obj: Any, **request: object) -> Any:
 def _requested_on(device: str, obj: Any, stream: object) -> Any:
     """A capsule of a CUDA device's memory; `stream`, or the current stream on that device, waits for it.
 
-    The device is made current during the call, since CuPy's arrays use the current device's stream for the device of
-    the array.
+    PyTorch keeps the memory of its tensors until that stream has read it. The device is made current during the call,
+    since CuPy's arrays use the current device's stream for the device of the array.
     """
     device_named(device)
     if device == EMULATED:
         from stridedgpu.devices.emulated.exchange import requested
 
         return requested(obj, _requested, stream)
-    from stridedgpu.devices.cuda.runtime.streams import LEGACY_STREAM, current_on, stream_handle
+    from stridedgpu.devices.cuda.runtime.streams import LEGACY_STREAM, current_on, keep_for_stream, stream_handle
 
     number = int(device.removeprefix("cuda:"))
     with current_on(number, None) as current:  # which CuPy takes for the stream of its array
         handle = current if stream is None else stream_handle(stream, number)
-        return _requested(obj, stream=handle or LEGACY_STREAM)
+        capsule = _requested(obj, stream=handle or LEGACY_STREAM)
+        keep_for_stream(obj, number, handle)
+        return capsule
 
 
 def _structure(capsule: Any) -> tuple[bytes, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -209,8 +210,9 @@ def test_frames_of_torchcodec_are_waited_for(on):
     decoding, working = side_stream(), side_stream()
     with torch_double(decoding):
         frames = Tensor.of_frames(FRAMES)
-        result = on(lambda **where: sg.resize(frames, (8, 9), dims="NCHW", passes="horizontal", **where), working)
+        result = on(partial(sg.resize, frames, (8, 9), dims="NCHW", passes="horizontal"), working)
         made = read(result, working)
+        del frames  # PyTorch's memory is freed before the stream that it is recorded on
     wanted = sg.resize(FRAMES, (8, 9), dims="NHWC", passes="horizontal")
     np.testing.assert_array_equal(made, wanted.numpy())
 

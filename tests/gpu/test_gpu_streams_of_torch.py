@@ -21,12 +21,15 @@ PLANES = IMAGE.transpose(2, 0, 1)
 
 @pytest.fixture
 def side_stream(monkeypatch):
-    """A stream that PyTorch, as far as the library looks at it, has made current."""
+    """A stream that PyTorch, as far as the library looks at it, has made current in this thread."""
     import cupy
 
-    stream = cupy.cuda.Stream(non_blocking=True)
-    current = SimpleNamespace(cuda_stream=stream.ptr)
-    cuda = SimpleNamespace(is_initialized=lambda: True, current_stream=lambda _: current)
+    stream, of_test = cupy.cuda.Stream(non_blocking=True), threading.get_ident()
+    current, default = SimpleNamespace(cuda_stream=stream.ptr), SimpleNamespace(cuda_stream=0)
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        current_stream=lambda _: current if threading.get_ident() == of_test else default,
+    )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, Tensor=type("Tensor", (), {})))
     yield stream
     stream.synchronize()

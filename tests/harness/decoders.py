@@ -35,17 +35,14 @@ class Surface:
         self.stream, self.nbytes = stream, contents.nbytes
         self.address: int = cupy.cuda.runtime.mallocAsync(contents.nbytes, stream.ptr)
         self.event = cupy.cuda.Event(disable_timing=True)
-        self._near: list[Any] = []
-        """The page-locked memory that the stream has yet to read."""
         self.fill(contents)
 
     def fill(self, contents: NDArray[Any]) -> None:
         """Write other contents, in the order of the stream, as a decoder does that uses its surfaces again."""
-        self._near.append(cupy.cuda.alloc_pinned_memory(contents.nbytes))
-        near = np.frombuffer(self._near[-1], np.uint8, contents.nbytes)
-        near[:] = np.ascontiguousarray(contents).view(np.uint8).reshape(-1)
+        packed = np.ascontiguousarray(contents)  # pageable memory, which CUDA has copied on return
         runtime = cupy.cuda.runtime
-        runtime.memcpyAsync(self.address, self._near[-1].ptr, self.nbytes, runtime.memcpyHostToDevice, self.stream.ptr)
+        kind = runtime.memcpyHostToDevice
+        runtime.memcpyAsync(self.address, packed.ctypes.data, self.nbytes, kind, self.stream.ptr)
         self.event.record(self.stream)
 
     def free(self) -> None:
@@ -240,7 +237,7 @@ class Tensor:
     def __del__(self) -> None:
         """The caching allocator: the memory is reused in the order of its stream and of those recorded."""
         own = self._surface.stream
-        for stream in self.recorded:
+        for stream in (0 if one == "default" else one for one in self.recorded):
             event = cupy.cuda.Event(disable_timing=True)
             cupy.cuda.runtime.eventRecord(event.ptr, stream)
             cupy.cuda.runtime.streamWaitEvent(own.ptr, event.ptr)
@@ -264,6 +261,7 @@ def torch_double(stream: Any) -> Iterator[ModuleType]:
     module.cuda = SimpleNamespace(
         is_initialized=lambda: True,
         current_stream=lambda _: current,
+        default_stream=lambda _: SimpleNamespace(cuda_stream="default"),
         ExternalStream=lambda handle, device=None: SimpleNamespace(cuda_stream=handle, device=device),
     )
     before = sys.modules.get("torch")

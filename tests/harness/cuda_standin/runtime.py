@@ -41,6 +41,7 @@ _NO_DEVICE = -2
 
 _TO_DEVICE, _TO_HOST = 1, 2
 _ERROR_INVALID_VALUE, _ERROR_MEMORY, _ERROR_NOT_READY, _ERROR_CAPTURE, _ERROR_CAPTURE_IMPLICIT = 1, 2, 600, 900, 906
+_ERROR_CAPTURE_INVALIDATED, _ERROR_CAPTURE_ISOLATION = 901, 905
 
 
 class StandIn:
@@ -295,8 +296,14 @@ class StandIn:
         return _ERROR_NOT_READY
 
     def streamWaitEvent(self, handle: int, event: int) -> None:
-        recorded = self._events[event].recorded
-        if recorded is not None and not recorded.is_done:
+        """A wait across the border of a capture spoils it; of streams that join one there is nothing here."""
+        recorded, stream = self._events[event].recorded, self._stream(handle)
+        if recorded is None:
+            return
+        if recorded.is_captured != (stream.captured is not None):
+            (recorded.stream if recorded.is_captured else stream).is_invalid = True
+            raise self._error(_ERROR_CAPTURE_ISOLATION)
+        if not recorded.is_done:
             self._add(handle, _nothing, (recorded,))
 
     def streamIsCapturing(self, handle: int) -> int:
@@ -314,6 +321,9 @@ class StandIn:
         assert stream.captured is not None
         graph = next(self._numbers)
         self._graphs[graph], stream.captured = stream.captured, None
+        if stream.is_invalid:
+            stream.is_invalid = False
+            raise self._error(_ERROR_CAPTURE_INVALIDATED)
         return graph
 
     def graphInstantiate(self, graph: int) -> int:

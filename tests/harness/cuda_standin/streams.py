@@ -19,6 +19,8 @@ class Work:
     task: Task
     after: tuple[Work, ...] = ()
     is_done: bool = False
+    is_captured: bool = False
+    """Part of a graph, and never done itself; `is_done`, so that nothing waits for it."""
 
 
 @dataclass(eq=False)
@@ -32,13 +34,15 @@ class Stream:
     captured: list[Task] | None = None
     capture: tuple[int, int] = (0, 0)
     """The thread that captures, and the mode in which it does."""
+    is_invalid: bool = False
+    """Whether a call has spoiled the capture."""
 
     def add(self, task: Task, after: tuple[Work, ...] = ()) -> Work:
         """Give the stream work to do, behind all that it has; while it captures, the work becomes part of a graph."""
         work = Work(self, task, tuple(one for one in after if not one.is_done))
         if self.captured is not None:
             self.captured.append(task)
-            work.is_done = True
+            work.is_done = work.is_captured = True
             return work
         self.queue.append(work)
         self.last = work

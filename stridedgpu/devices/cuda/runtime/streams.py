@@ -22,6 +22,7 @@ __all__ = [
     "check_not_capturing",
     "context_of_thread",
     "current_on",
+    "keep_for_stream",
     "relaxed_capture",
     "stream_handle",
     "stream_of_torch",
@@ -67,6 +68,22 @@ def stream_of_torch(device: int) -> int:
         return 0
     raw_stream = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
     return int(cuda.current_stream(device).cuda_stream if raw_stream is None else raw_stream(device))
+
+
+def keep_for_stream(obj: object, device: int, handle: int) -> None:
+    """Have PyTorch keep the memory of a tensor of its own until a stream has read it (`record_stream`).
+
+    PyTorch's allocator gives the memory of a tensor that is freed to the next one of the same stream, and knows no
+    other stream that still reads it. Work on PyTorch's current stream is in its order anyway.
+    """
+    torch: Any = sys.modules.get("torch")
+    if not isinstance(obj, getattr(torch, "Tensor", ())):
+        return
+    tensor: Any = obj
+    is_default = handle in (0, LEGACY_STREAM)
+    if (0 if is_default else handle) != stream_of_torch(device):
+        cuda = torch.cuda
+        tensor.record_stream(cuda.default_stream(device) if is_default else cuda.ExternalStream(handle, device=device))
 
 
 class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
