@@ -19,7 +19,7 @@ import stridedgpu as sg
 from stridedgpu.devices.cpu import executable_memory, thread_count
 from stridedgpu.devices.cpu.compiled import compiler as compilers, jit, kernel_cache
 from stridedgpu.devices.cpu.compiled.compiler import Compiler, CompilerError
-from stridedgpu.devices.cpu.compiled.ir import Code, Value, needs_of
+from stridedgpu.devices.cpu.compiled.ir import Code, needs_of
 from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import LEVELS, Target
 
@@ -271,7 +271,7 @@ def test_a_compiler_that_ends_again_and_again_is_not_started_any_more(monkeypatc
     with failing_from(monkeypatch, 0, CompilerError("the compiler of loops ended with code -6: LLVM ERROR: no")):
         for number in range(5):
             code = Code()
-            code.store(Value("i64", str(number)), code.target, 8)
+            code.store(number, code.target, 8)
             with pytest.raises(sg.DeviceError, match="ended with code -6: LLVM ERROR: no"):
                 jit.machine_functions(code.text("kernel"), "")
         assert len(jit._FAILED.texts) == 3
@@ -296,11 +296,11 @@ def test_a_module_that_ended_the_compiler_is_not_sent_again(monkeypatch):
 @needs_compiler
 def test_an_intrinsic_that_the_target_lacks_is_refused_before_llvm_sees_it(monkeypatch):
     code = Code()
-    vector = code.load("<64 x i8>", code.source, 1)
+    vector = code.source.load("<64 x i8>")
     made = code.call(
         "llvm.x86.avx512.vpermi2var.qi.512", vector.type, vector, vector, vector, needs="avx512vbmi avx512bw"
     )
-    code.store(made, code.target, 1)
+    code.store(made, code.target)
     text = code.text("kernel")
     assert needs_of(text) == {"avx512vbmi", "avx512bw"}
     here = policy().target
@@ -316,7 +316,7 @@ def test_an_intrinsic_that_the_target_lacks_is_refused_before_llvm_sees_it(monke
 def test_what_an_intrinsic_needs_is_stated_where_it_is_called(intrinsic, needs):
     code = Code()
     with pytest.raises(AssertionError, match="needs"):
-        code.call(intrinsic, "<8 x i8>", code.load("<8 x i8>", code.source, 1), needs=needs)
+        code.call(intrinsic, "<8 x i8>", code.source.load("<8 x i8>"), needs=needs)
 
 
 @needs_compiler

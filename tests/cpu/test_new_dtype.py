@@ -25,7 +25,6 @@ from harness.random_calls import EXECUTIONS
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import conversion as compiled_conversion
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
-from stridedgpu.devices.cpu.compiled.ir import vector_type
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.numpy_loops import conversion as numpy_conversion
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
@@ -79,33 +78,25 @@ def on_numpy(monkeypatch):
 def compiled(monkeypatch):
     """Step 3: the tables of the compiled loops."""
 
-    def decoded(code, vector):
-        bits = code.binary("shl", code.cast("zext", vector, "i16"), 8)
+    def decoded(vector):
+        bits = vector.cast("zext", "i16") << 8
         # LLVM may drop a widening that is narrowed again, and with it what makes a NaN quiet.
-        is_nan = code.compare("icmp ugt", code.binary("and", bits, 0x7FFF), 0x7C00)
-        bits = code.select(is_nan, code.binary("or", bits, 0x200), bits)
-        return code.cast("fpext", code.cast("bitcast", bits, "half"), "float")
+        is_nan = (bits & 0x7FFF).compare("icmp ugt", 0x7C00)
+        return is_nan.select(bits | 0x200, bits).cast("bitcast", "half").cast("fpext", "float")
 
-    def encoded(code, numbers):
-        bits = code.cast("bitcast", numbers, "i32")
-        type_ = vector_type(numbers.lanes, "i32")
+    def encoded(numbers):
+        bits = numbers.cast("bitcast", "i32")
 
         def clamped(vector, least, most):
-            vector = code.select(code.compare("icmp ult", vector, least), code.full(type_, least), vector)
-            return code.select(code.compare("icmp ugt", vector, most), code.full(type_, most), vector)
+            return vector.intrinsic("llvm.umax", least).intrinsic("llvm.umin", most)
 
-        magnitude = clamped(code.binary("and", bits, 0x7FFFFFFF), 0, 0x47800000)
-        exponent = clamped(code.binary("and", magnitude, 0x7F800000), 113 << 23, 142 << 23)
-        magic = code.cast("bitcast", code.binary("or", code.add(exponent, 21 << 23), 0x400000), "float")
-        rounded = code.binary("fadd", code.cast("bitcast", magnitude, "float"), magic)
-        rounded = code.binary(
-            "fmul", code.binary("fsub", rounded, magic), code.full(rounded.type, "0x38F0000000000000")
-        )
-        nan = code.binary("or", code.binary("and", code.binary("lshr", bits, 21), 1), 0x7E)
-        rest = code.binary("lshr", code.cast("bitcast", rounded, "i32"), 21)
-        rest = code.select(code.compare("fcmp uno", numbers, numbers), nan, rest)
-        sign = code.binary("and", code.binary("lshr", bits, 24), 0x80)
-        return code.cast("trunc", code.binary("or", sign, rest), "i8")
+        magnitude = clamped(bits & 0x7FFFFFFF, 0, 0x47800000)
+        exponent = clamped(magnitude & 0x7F800000, 113 << 23, 142 << 23)
+        magic = ((exponent + (21 << 23)) | 0x400000).cast("bitcast", "float")
+        rounded = (magnitude.cast("bitcast", "float") + magic - magic) * 2.0**-112
+        nan = ((bits >> 21) & 1) | 0x7E
+        rest = numbers.is_nan().select(nan, rounded.cast("bitcast", "i32") >> 21)
+        return (((bits >> 24) & 0x80) | rest).cast("trunc", "i8")
 
     monkeypatch.setitem(compiled_conversion._DECODED, NEW, decoded)
     monkeypatch.setitem(compiled_conversion._ENCODED, NEW, (encoded, 57344.0))

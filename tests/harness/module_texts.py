@@ -119,6 +119,13 @@ def _pixels(limits: dict[str, Any], types: tuple[str, str], channels: int) -> Te
         yield from _moved(packed, wider, types, axis=2, source_channels=channels, filler=1)
 
 
+def _scaled_transposes(sizes: tuple[int, int], types: tuple[str, str], axis: int) -> Texts:
+    """A scale for each line of either side."""
+    source, options = Layout(sizes).permuted((1, 0)), {"axis": axis, "source_channels": sizes[1 - axis]}
+    scale = [0.5 + channel for channel in range(sizes[1 - axis])]
+    yield from _moved(source, Layout((sizes[1], sizes[0])), types, scale=scale, **options)
+
+
 def _casts(source: str, target: str, options: dict[str, Any]) -> Texts:
     yield from _moved(Layout((300,)), Layout((300,)), (source, target), **options)
 
@@ -201,14 +208,31 @@ def _index_checks(index: str) -> Texts:
     yield from _asked(sg.gather, table, np.zeros(1000, index))
     yield from _asked(sg.gather_elements, table, np.zeros((300, 400), index), 1)
     yield from _asked(sg.gather_nd, table, np.zeros((70, 2), index))
+    for count in (9, 200):
+        rows = np.arange(count, dtype=index)[:, None]
+        yield from _asked(sg.scatter_nd, table, rows, table[:count], unique=True)
+        yield from _asked(sg.scatter_nd, table, np.hstack([rows, rows % 16]), table[:count, 0], unique=True)
     yield from _asked(
         sg.scatter_elements, table, np.arange(9, dtype=index)[None].repeat(300, 0), table[:, :9], 1, unique=True
     )
 
 
+def _small_tables(element: str, index: str, size: int, count: int) -> Texts:
+    """Elements of each row by the same indices."""
+    for rows in (1, 300):
+        yield from _asked(sg.gather, np.zeros((rows, size), element), np.zeros(count, index), axis=1)
+
+
 def _crops(layout: str, dtype: str, origin: tuple[int, int]) -> Texts:
     batch, options = np.zeros((2, 70, 90, 3), np.uint8), {"layout": layout, "dtype": dtype, "flip": [True, False]}
     yield from _asked(sg.gather_crops, batch, [origin] * 2, (40, 50), dims="NHWC", **options)
+
+
+def _windows(layout: str, channels: int, origins: list[tuple[int, int]]) -> Texts:
+    """Bytes that stay unchanged, in windows inside their images or over their edges."""
+    batch = np.zeros((len(origins), 70, 90, channels), np.uint8)
+    for size in ((40, 50), (100, 120), (9, 12)):
+        yield from _asked(sg.gather_crops, batch, origins, size, dims="NHWC", layout=layout)
 
 
 def _resizes(rule: str, element: str, channels: int, size: tuple[int, int], layout: str) -> Texts:
@@ -220,6 +244,20 @@ def _resizes(rule: str, element: str, channels: int, size: tuple[int, int], layo
     yield from _asked(sg.resize, picture, size, dims="HWC", layout=layout, interpolation=rule, **options)
     if rule.startswith("pillow"):
         yield from _asked(sg.resize, picture, size, dims="HWC", interpolation=rule, passes="horizontal")
+        rows_first = {"interpolation": rule, "passes": "pillow-13"}
+        yield from _asked(sg.resize, picture, (size[0] // 4, size[1]), dims="HWC", **rows_first)
+
+
+def _halved(rule: str, channels: int, options: dict[str, Any]) -> Texts:
+    """Blocks of 2 x 2 pixels, colours weighted by alpha, and padded pixels."""
+    picture = _picture("uint8", channels, (60, 90))
+    weighs = {"premultiply": True} if rule.startswith("pillow") and channels in (2, 4) else {}
+    yield from _asked(sg.resize, picture, _HALF, dims="HWC", interpolation=rule, **weighs, **options)
+    yield from _asked(sg.resize, picture, (90, 45), dims="HWC", interpolation=rule, **weighs, **options)
+    padded = np.zeros((60, 90, channels + 1), np.uint8)[:, :, :channels]
+    yield from _asked(sg.resize, padded, _HALF, dims="HWC", interpolation=rule, **options)
+    mirrored = _picture("uint8", channels, (60, 90))[:, ::-1]
+    yield from _asked(sg.resize, mirrored, _HALF, dims="HWC", interpolation=rule, **options)
 
 
 _HALF = 30, 45
@@ -231,19 +269,40 @@ def _frames(name: str, dtype: str, layout: str) -> Texts:
     yield from _asked(sg.relayout, surface(name, (64, 96), 1).frame(), dtype=dtype, layout=layout)
 
 
+def _frame_windows(name: str, chroma: str, dtype: str, origin: tuple[int, int]) -> Texts:
+    """Windows of odd widths, from even and odd columns, mirrored or not."""
+    frame = surface(name, (64, 96), 1).frame(chroma=chroma)
+    for layout in ("NCHW", "NHWC"):
+        options = {"dtype": dtype, "layout": layout, "flip": [False, True]}
+        yield from _asked(sg.gather_crops, [frame, frame], [origin] * 2, (31, 45), **options)
+
+
+def _resized_frames(name: str, chroma: str, rule: str) -> Texts:
+    frame = surface(name, (64, 96), 1).frame(chroma=chroma)
+    for size in ((32, 48), (20, 30), (100, 120)):
+        yield from _asked(sg.resize, frame, size, interpolation=rule, dtype="float16", scale=1 / 255)
+
+
 def _encoded_frames(name: str) -> Texts:
     frame = sg.Frame.over(name, bytearray(64 * 96 * 2), (64, 96))
-    yield from _asked(sg.relayout, _picture(size=(64, 96)), dims="HWC", out=frame)
+    for planes in (False, True):
+        colours = np.zeros((3, 64, 96) if planes else (64, 96, 3), np.uint8)
+        yield from _asked(sg.relayout, colours, dims="CHW" if planes else "HWC", out=frame)
 
 
 def _matrices(sizes: tuple[int, int], source: str, target: str) -> Texts:
     rows, columns = sizes
     matrix, picture = [[0.25] * columns for _ in range(rows)], _picture(source, columns)
     yield from _asked(sg.relayout, picture, dims="HWC", matrix=matrix, dtype=target, layout="CHW")
+    planes = np.zeros((columns, 61, 90), source)
+    yield from _asked(sg.relayout, planes, dims="CHW", matrix=matrix, dtype=target, layout="HWC", scale=0.5, bias=1.0)
 
 
 def _raw(name: str) -> Texts:
     yield from _asked(sg.unpack_raw, np.zeros(64 * 120, np.uint8), name, (64, 60))
+
+
+_COMMON_RULES = ("opencv-linear", "opencv-area", "pillow-bilinear")
 
 
 def _every(*choices: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -257,6 +316,7 @@ _TYPES = (("uint8", "uint8"), ("uint8", "float32"), ("float32", "uint8"), ("floa
 _FAMILIES: Mapping[str, _Family] = {
     "relayout": _Family([(number, _LIMITS[number % len(_LIMITS)]) for number in range(360)], _relayouts),
     "pixels": _Family(_every(_LIMITS, _TYPES, (1, 2, 3, 4, 5, 8, 12, 16)), _pixels),
+    "scaled transpose": _Family(_every(((40, 64), (64, 40)), _TYPES, (0, 1)), _scaled_transposes),
     "cast": _Family(
         _every(_NUMBERS, _NUMBERS, ({}, {"scale": 1 / 255, "bias": -0.5}, {"scale": 3.0, "rounding": "truncate"})),
         _casts,
@@ -272,6 +332,9 @@ _FAMILIES: Mapping[str, _Family] = {
         ),
         _row_gathers,
     ),
+    "gather from small tables": _Family(
+        _every(("uint8", "float16", "float32", "int64"), ("int32", "int64"), (7, 100, 200), (7, 100)), _small_tables
+    ),
     "scatter": _Family(
         _every(("uint8", "float16", "float32", "int64"), ("int32", "int64"), (1, 7, 33, 500)), _scatters
     ),
@@ -280,12 +343,18 @@ _FAMILIES: Mapping[str, _Family] = {
         _every(("NCHW", "NHWC"), ("uint8", "float32", "float16"), ((3, 4), (-3, 60))),
         _crops,
     ),
+    "windows": _Family(_every(("NCHW", "NHWC"), (1, 3, 4), ([(3, 4), (20, 30)], [(-3, 60)] * 2)), _windows),
     "resize": _Family(
         _every(tuple(INTERPOLATIONS), ("uint8", "uint16", "float32"), (1, 3, 4), _SHAPES, ("CHW", "HWC")), _resizes
     ),
     "frame": _Family(
         _every((*YUV, *DEEP, "gray", "rgba", "bgrx"), ("uint8", "float32", "float16"), ("CHW", "HWC")), _frames
     ),
+    "halved": _Family(_every(_COMMON_RULES, (1, 2, 3, 4), ({}, {"dtype": "float16", "layout": "CHW"})), _halved),
+    "frame window": _Family(
+        _every((*YUV, *DEEP), ("repeated", "linear"), ("uint8", "float32"), ((3, 4), (6, 7))), _frame_windows
+    ),
+    "frame resized": _Family(_every(("nv12", "yuyv", "p010"), ("repeated", "linear"), _COMMON_RULES), _resized_frames),
     "to a frame": _Family(_every(("nv12", "i420", "yuyv")), _encoded_frames),
     "channel matrix": _Family(
         _every(

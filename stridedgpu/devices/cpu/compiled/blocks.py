@@ -100,14 +100,14 @@ class Blocks:
             row = grid.addresses(grid.a, a, item.source, item.target)
             with code.steps(*item.b, b_step) as b:
                 source, target = grid.addresses(grid.b, b, *row)
-                vectors = [self._loaded(code, code.at(source, load.offset), load.words) for load in loads]
+                vectors = [self._loaded(source + load.offset, load.words) for load in loads]
                 wanted = [store.words for store in stores]
-                sorted_vectors = self._gathered(code, self._merged(code, vectors, wanted), wanted)
+                sorted_vectors = self._gathered(self._merged(vectors, wanted), wanted)
                 for vector, store in zip(sorted_vectors, stores, strict=True):
                     value = vector.value
                     if len(store.words) < self.lanes:
-                        value = code.shuffle(value, None, range(len(store.words)))
-                    code.store(value, code.at(target, store.offset), 1)
+                        value = value.shuffle(range(len(store.words)))
+                    code.store(value, target + store.offset)
         return code.text(name)
 
     def _places(self) -> list[tuple[int, ...]]:
@@ -122,23 +122,23 @@ class Blocks:
             runs.setdefault(run, {})[sum(map(mul, places, steps))] = word
         accesses = []
         for first, run_words in runs.items():
-            start = code.full("i64", 0)
+            start = code.constant(0)
             for place, stride in zip(first, strides, strict=True):
                 if place:
-                    start = code.add(start, code.multiply(stride, place))
+                    start = start + stride * place
             for begin, count in pieces_of(len(run_words), self.lanes):
                 words = [run_words[begin + number] for number in range(count)]
-                accesses.append(_Access(words, code.add(start, begin * self.elements.source_bytes)))
+                accesses.append(_Access(words, start + begin * self.elements.source_bytes))
         return accesses
 
-    def _loaded(self, code: Code, address: Value, words: list[int]) -> _Vector:
+    def _loaded(self, address: Value, words: list[int]) -> _Vector:
         """Load consecutive words into the first lanes of a vector."""
-        value = code.load(vector_type(len(words), self.elements.source_type), address, 1)
+        value = address.load(vector_type(len(words), self.elements.source_type))
         if len(words) < self.lanes:
-            value = code.shuffle(value, None, [*range(len(words)), *[-1] * (self.lanes - len(words))])
+            value = value.shuffle([*range(len(words)), *[-1] * (self.lanes - len(words))])
         return _Vector(value, words)
 
-    def _merged(self, code: Code, vectors: list[_Vector], wanted: list[list[int]]) -> list[_Vector]:
+    def _merged(self, vectors: list[_Vector], wanted: list[list[int]]) -> list[_Vector]:
         """Merge vectors until each wanted one has words of one group.
 
         First along the loops that the target's runs have and the source's do not, the innermost first; then along the
@@ -164,24 +164,24 @@ class Blocks:
             size = length
             while size > 1 and _sources(parts, wanted) > 1:
                 parts = [
-                    self._pair(code, parts[first + half : first + min(half + 2, size)], order)
+                    self._pair(parts[first + half : first + min(half + 2, size)], order)
                     for first in range(0, len(parts), size)
                     for half in range(0, size, 2)
                 ]
                 size = -(-size // 2)
         return [vector for part in parts for vector in part]
 
-    def _pair(self, code: Code, parts: list[list[_Vector]], order: Sequence[tuple[list[int], int]]) -> list[_Vector]:
+    def _pair(self, parts: list[list[_Vector]], order: Sequence[tuple[list[int], int]]) -> list[_Vector]:
         """The words of two groups of vectors, sorted; one group as it is."""
         vectors = [vector for part in parts for vector in part]
         if len(parts) == 1:
             return vectors
         words = sorted({word for vector in vectors for word in vector.words}, key=order.__getitem__)
         return self._gathered(
-            code, vectors, [words[first : first + self.lanes] for first in range(0, len(words), self.lanes)]
+            vectors, [words[first : first + self.lanes] for first in range(0, len(words), self.lanes)]
         )
 
-    def _gathered(self, code: Code, vectors: list[_Vector], wanted: list[list[int]]) -> list[_Vector]:
+    def _gathered(self, vectors: list[_Vector], wanted: list[list[int]]) -> list[_Vector]:
         """Gather each of the wanted vectors' words from some vectors."""
         where = {
             word: number * self.lanes + lane
@@ -190,7 +190,7 @@ class Blocks:
         }
         values = [vector.value for vector in vectors]
         return [
-            _Vector(gathered(code, values, [where[word] for word in words] + [-1] * (self.lanes - len(words))), words)
+            _Vector(gathered(values, [where[word] for word in words] + [-1] * (self.lanes - len(words))), words)
             for words in wanted
         ]
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import count
 from math import prod
+from operator import add
 from struct import pack
 from typing import NamedTuple
 
@@ -25,7 +27,7 @@ from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
 
-from .conversion import Affine, can_compile, converted, storage_type
+from .conversion import Affine, can_compile, converted, storage_type, with_one_nan
 from .ir import Code, Value, vector_type
 from .jit import loop_of
 from .shuffles import gathered
@@ -86,29 +88,29 @@ class MatrixKernel:
         source_step = max(self.source_pixel, 1) * conversion.source.itemsize
         target_step = max(self.target_pixel, 1) * conversion.target.itemsize
         with code.loop(code.first, code.last) as item:
-            number, piece = code.binary("udiv", item, pieces), code.binary("urem", item, pieces)
+            number, piece = item // pieces, item % pieces
             source, target = code.source, code.target
             for size, source_stride, stride in outer:
-                place, number = code.binary("urem", number, size), code.binary("udiv", number, size)
-                source = code.at(source, code.multiply(place, source_stride))
-                target = code.at(target, code.multiply(place, stride))
-            begin = code.multiply(piece, item_pixels)
-            with code.steps(begin, code.smaller(code.add(begin, item_pixels), row), lanes) as at:
-                vectors = self._channels(code, code.at(source, code.multiply(at, source_step)), channel)
-                mixed = mixed_vectors(code, vectors, conversion, constants)
-                written = code.at(target, code.multiply(at, target_step))
+                place, number = number % size, number // size
+                source = source + place * source_stride
+                target = target + place * stride
+            begin = piece * item_pixels
+            with code.steps(begin, (begin + item_pixels).at_most(row), lanes) as at:
+                vectors = self._channels(source + at * source_step, channel)
+                mixed = mixed_vectors(vectors, conversion, constants)
+                written = target + at * target_step
                 # A pixel of one element is a plane's.
-                store_pixels(code, mixed, written, self.target_pixel if self.target_pixel > 1 else 0, target_channel)
+                store_pixels(mixed, written, self.target_pixel if self.target_pixel > 1 else 0, target_channel)
         return code.text(name)
 
-    def _channels(self, code: Code, address: Value, channel: Value) -> list[Value]:
+    def _channels(self, address: Value, channel: Value) -> list[Value]:
         """One vector of each channel of the source."""
         stored, pixel = storage_type(self.conversion.source, opaque=False), self.source_pixel
         if pixel < 2:
-            starts = [code.at(address, code.multiply(channel, number)) for number in range(self.columns)]
-            return [code.load(vector_type(self.lanes, stored), start, 1) for start in starts]
-        whole = code.load(vector_type(self.lanes * pixel, stored), address, 1)
-        return [code.shuffle(whole, None, range(number, self.lanes * pixel, pixel)) for number in range(self.columns)]
+            starts = [address + channel * number for number in range(self.columns)]
+            return [start.load(vector_type(self.lanes, stored)) for start in starts]
+        whole = address.load(vector_type(self.lanes * pixel, stored))
+        return [whole.shuffle(range(number, self.lanes * pixel, pixel)) for number in range(self.columns)]
 
 
 def kernel_conversion(conversion: Conversion) -> Conversion:
@@ -149,9 +151,9 @@ class Constants(NamedTuple):
         compute, places = conversion.compute, count(place)
 
         def constant() -> Value:
-            address = code.at(Value("ptr", "%parameters"), 8 * next(places))
-            number = code.load(storage_type(compute, opaque=False), address, compute.itemsize)
-            return code.splat(number, lanes)
+            address = code.parameters + 8 * next(places)
+            number = address.load(storage_type(compute, opaque=False), compute.itemsize)
+            return number.splat(lanes)
 
         matrix = [[constant() for _ in row] for row in conversion.matrix or ()]
         scales, biases = (
@@ -161,33 +163,30 @@ class Constants(NamedTuple):
         return cls(matrix, [Affine(scale, bias) for scale, bias in zip(scales, biases, strict=True)])
 
 
-def mixed_vectors(code: Code, channels: Sequence[Value], conversion: Conversion, constants: Constants) -> list[Value]:
+def mixed_vectors(channels: Sequence[Value], conversion: Conversion, constants: Constants) -> list[Value]:
     """Each output channel of some pixels: vectors of the target, from vectors of all channels of the source."""
     decode = Conversion(conversion.source, conversion.compute)
-    numbers = [converted(code, channel, decode, Affine(), finite=True) for channel in channels]
+    numbers = [converted(channel, decode, Affine(), finite=True) for channel in channels]
     last = replace(conversion, source=conversion.compute, channels=None, matrix=None)
     vectors = []
     for row, affine in zip(constants.matrix, constants.affines, strict=True):
-        total = code.binary("fmul", numbers[0], row[0])
-        for number, weight in zip(numbers[1:], row[1:], strict=True):
-            total = code.binary("fadd", total, code.binary("fmul", number, weight))
-        quiet = code.full(total.type, "0x7FF8000000000000")
-        total = code.select(code.compare("fcmp uno", total, total), quiet, total)
-        vectors.append(converted(code, total, last, affine, finite=False))
+        products = (number * weight for number, weight in zip(numbers, row, strict=True))
+        total = reduce(add, products)
+        vectors.append(converted(with_one_nan(total), last, affine, finite=False))
     return vectors
 
 
-def store_pixels(code: Code, channels: Sequence[Value], address: Value, pixel: int, channel: Value) -> None:
+def store_pixels(channels: Sequence[Value], address: Value, pixel: int, channel: Value) -> None:
     """Write pixels as rows of planes, `channel` bytes apart, or interleaved if `pixel` elements have one each."""
     if not pixel:
         for number, vector in enumerate(channels):
-            code.store(vector, code.at(address, code.multiply(channel, number)), 1)
+            vector.code.store(vector, address + channel * number)
         return
     lanes = channels[0].lanes
     places = [number * lanes + at for at in range(lanes) for number in range(pixel)]
     for first in range(0, len(places), lanes):
-        vector = gathered(code, channels, places[first : first + lanes])
-        code.store(vector, code.at(address, first * vector.nbytes // lanes), 1)
+        vector = gathered(channels, places[first : first + lanes])
+        vector.code.store(vector, address + first * vector.nbytes // lanes)
 
 
 def mixing_kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:

@@ -77,7 +77,7 @@ class Channels:
         code = Code()
         grid = Grid(code, self.elements, self.rank)
         with grid.items(1, self.pixels) as item:
-            fixed = self._fixed_affines(code, grid, item)
+            fixed = self._fixed_affines(grid, item)
             with code.loop(*item.a) as a:
                 source, target = grid.addresses(grid.a, a, item.source, item.target)
                 rows = [grid.affine(a, self.pixels, along=False)] if self.elements.constants == Constants.A else []
@@ -86,12 +86,11 @@ class Channels:
                     places = [grid.affine(b, self.pixels, along=True)] if self.elements.constants == Constants.B else []
                     affines = fixed or (rows or places) * len(self.order)
                     read, written = (
-                        code.at(base, code.multiply(b, step))
-                        for base, step in ((source, self._source_step), (target, self._target_step))
+                        base + b * step for base, step in ((source, self._source_step), (target, self._target_step))
                     )
-                    planes = self._load(code, grid, read)
+                    planes = self._load(grid, read)
                     pairs = zip(planes, affines, strict=True)
-                    converted = [self.elements.convert(code, plane, affine) for plane, affine in pairs]
+                    converted = [self.elements.convert(plane, affine) for plane, affine in pairs]
                     self._store(code, grid, converted, written, may_stream)
         return code.text(name)
 
@@ -106,59 +105,58 @@ class Channels:
         """Bytes from one target pixel to the next."""
         return self.elements.target_bytes * (self.target_pixel or 1)
 
-    def _fixed_affines(self, code: Code, grid: Grid, item: Item) -> list[Affine]:
+    def _fixed_affines(self, grid: Grid, item: Item) -> list[Affine]:
         """Each channel's scale and bias if they are constant over an item; else an empty list."""
         if self.elements.constants == Constants.SMALL:
-            return [
-                grid.affine(code.full("i64", channel), self.pixels, along=False) for channel in range(len(self.order))
-            ]
+            channels = map(grid.small_source.like, range(len(self.order)))
+            return [grid.affine(channel, self.pixels, along=False) for channel in channels]
         if self.elements.constants == Constants.ITEM:
             return [grid.affine(item.place, self.pixels, along=False)] * len(self.order)
         return []
 
-    def _load(self, code: Code, grid: Grid, address: Value) -> list[Value]:
+    def _load(self, grid: Grid, address: Value) -> list[Value]:
         """One vector of source elements for each output channel, from the pixel at an address on."""
         planes = [address]
         if self.planar:
-            planes = [code.at(address, code.multiply(grid.small_source, channel)) for channel in self.order]
+            planes = [address + grid.small_source * channel for channel in self.order]
         if self.backwards:
-            planes = [code.at(plane, self._source_step * (self.pixels - 1)) for plane in planes]
+            planes = [plane + self._source_step * (self.pixels - 1) for plane in planes]
         order = (0,) if self.planar else self.order
-        return [vector for plane in planes for vector in self._taken_apart(code, grid, plane, order)]
+        return [vector for plane in planes for vector in self._taken_apart(grid, plane, order)]
 
-    def _taken_apart(self, code: Code, grid: Grid, address: Value, order: tuple[int, ...]) -> list[Value]:
+    def _taken_apart(self, grid: Grid, address: Value, order: tuple[int, ...]) -> list[Value]:
         """De-interleave source pixels from an address on: one vector for each position in `order`."""
         element, nbytes = self.elements.source_type, self.elements.source_bytes
         if not self.source_pixel:
-            return [code.splat(code.load(element, address, 1), self.pixels)]
+            return [address.load(element).splat(self.pixels)]
         pixels = self.pixels // self.parts
         # Load up to the last channel that is used and no further: the memory may end there.
         used = self.source_pixel * (pixels - 1) + max(order) + 1
         if self.reads_ahead:
             grid.prefetch_row(address, nbytes * (self.source_pixel * (self.pixels - pixels) + used))
         if self.source_pixel == 1 and not self.backwards:
-            return [code.load(vector_type(self.pixels, element), address, 1)]
+            return [address.load(vector_type(self.pixels, element))]
         starts = list(range(0, used - pixels + 1, pixels))
         rest = used - len(starts) * pixels
-        pieces = [self._piece(code, address, start) for start in starts]
+        pieces = [self._piece(address, start) for start in starts]
         if rest:
             # The remainder is the end of a vector that begins earlier.
-            last = self._piece(code, address, used - pixels)
+            last = self._piece(address, used - pixels)
             shifted = [lane + pixels - rest if lane % pixels < rest else -1 for lane in range(self.pixels)]
-            pieces.append(code.shuffle(last, None, shifted))
+            pieces.append(last.shuffle(shifted))
         lanes = range(pixels)[::-1] if self.backwards else range(pixels)
         return [
-            gathered(code, pieces, self._in_parts([self.source_pixel * lane + channel for lane in lanes]))
+            gathered(pieces, self._in_parts([self.source_pixel * lane + channel for lane in lanes]))
             for channel in order
         ]
 
-    def _piece(self, code: Code, address: Value, start: int) -> Value:
+    def _piece(self, address: Value, start: int) -> Value:
         """A vector of the source elements from `start` on of each part's pixels."""
         pixels, nbytes = self.pixels // self.parts, self.elements.source_bytes
         parts = range(self.parts)[::-1] if self.backwards else range(self.parts)
         type_ = vector_type(pixels, self.elements.source_type)
         elements = (self.source_pixel * pixels * part + start for part in parts)
-        return joined(code, [code.load(type_, code.at(address, nbytes * element), 1) for element in elements])
+        return joined([(address + nbytes * element).load(type_) for element in elements])
 
     def _in_parts(self, places: list[int]) -> list[int]:
         """The lanes of one part in vectors of one part each, as those of all parts in vectors of all."""
@@ -172,12 +170,12 @@ class Channels:
     def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value, may_stream: Value | None) -> None:
         """Write one vector of target elements for each output channel, or for each position in an interleaved pixel."""
         if not self.target_pixel:
-            steps = [code.multiply(grid.small_target, channel) for channel in range(len(planes))]
-            starts = [code.at(address, step) for step in steps]
+            steps = [grid.small_target * channel for channel in range(len(planes))]
+            starts = [address + step for step in steps]
             code.store_all(list(zip(planes, starts, strict=True)), may_stream)
             return
-        vectors = self._interleaved(code, planes)
-        stores = [(vector, code.at(address, piece * vector.nbytes)) for piece, vector in enumerate(vectors)]
+        vectors = self._interleaved(planes)
+        stores = [(vector, address + piece * vector.nbytes) for piece, vector in enumerate(vectors)]
         if self.fills or self.target_pixel == len(planes):
             code.store_all(stores, may_stream)
             return
@@ -185,20 +183,20 @@ class Channels:
             places = range(piece * vector.lanes, (piece + 1) * vector.lanes)
             code.store_some(vector, start, [place % self.target_pixel < len(planes) for place in places])
 
-    def _interleaved(self, code: Code, planes: list[Value]) -> list[Value]:
+    def _interleaved(self, planes: list[Value]) -> list[Value]:
         """Interleave the planes into whole pixels, as many vectors for each part as a pixel has elements."""
-        zero, pixels = Value(planes[0].type, "zeroinitializer"), self.pixels // self.parts
+        zero, pixels = planes[0].like(0), self.pixels // self.parts
         places = [
             min(place, len(planes)) * pixels + pixel for pixel in range(pixels) for place in range(self.target_pixel)
         ]
         vectors = [
-            gathered(code, [*planes, zero], self._in_parts(places[first : first + pixels]))
+            gathered([*planes, zero], self._in_parts(places[first : first + pixels]))
             for first in range(0, len(places), pixels)
         ]
         if self.parts == 1:
             return vectors
         starts = range(0, self.pixels, pixels)
-        return [code.shuffle(vector, None, range(start, start + pixels)) for start in starts for vector in vectors]
+        return [vector.shuffle(range(start, start + pixels)) for start in starts for vector in vectors]
 
 
 class _SourcePixels(NamedTuple):

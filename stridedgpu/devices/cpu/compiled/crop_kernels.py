@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from stridedgpu.problems.device_plan import Width
 
-from .ir import LINE_BYTES, Code, Value, constant, vector_type
+from .ir import LINE_BYTES, Code, Value, vector_type
 from .kernel_call import KernelFacts, LoopAxis
 from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
 
@@ -31,9 +31,9 @@ def entries_text(name: str) -> str:
     """The module: a loop over entries; its parameters are their list."""
     code = Code()
     with code.loop(code.first, code.last) as number:
-        entry = code.at(Value("ptr", "%parameters"), code.multiply(number, 8 * ENTRY_FIELDS))
-        source, target, kernel, parameters, first, last = _fields(code, entry, ENTRY_FIELDS)
-        code.run(code.pointer(kernel), *map(code.pointer, (source, target, parameters)), first, last)
+        entry = code.parameters + number * (8 * ENTRY_FIELDS)
+        source, target, kernel, parameters, first, last = entry.words(ENTRY_FIELDS)
+        code.run(*(address.pointer() for address in (kernel, source, target, parameters)), first, last)
     return code.text(name)
 
 
@@ -51,28 +51,23 @@ def list_text(name: str) -> str:
     of windows. The list has a word before the entries that is 0 afterwards if every window is inside.
     """
     code = Code("ptr origins", "ptr list", "ptr parameters", "i64 pixel", "i64 written", "i64 count")
-    fields = _fields(code, code.argument("parameters"), LIST_FIELDS)
+    fields = code.parameters.words(LIST_FIELDS)
     last_row, last_column, down, right, next_image, next_window, kernel, arguments, items = fields
     place = code.argument("origins")
-    zero = code.full("i64", 0)
+    zero = code.constant(0)
     with code.fold(code.argument("count"), [zero]) as (number, carried):
-        y, x = _fields(code, code.at(place, code.multiply(number, 16)), 2)
+        y, x = (place + number * 16).words(2)
         # Unsigned, rows and columns before the first one are far behind the last one.
-        beyond = code.binary("or", code.compare("icmp ugt", y, last_row), code.compare("icmp ugt", x, last_column))
-        carried[0] = code.select(beyond, code.full("i64", 1), carried[0])
-        offset = code.add(code.add(code.multiply(y, down), code.multiply(x, right)), code.multiply(number, next_image))
-        source = code.add(code.argument("pixel"), offset)
-        target = code.add(code.argument("written"), code.multiply(number, next_window))
-        entry = code.at(code.argument("list"), code.add(code.multiply(number, 8 * ENTRY_FIELDS), 8))
+        beyond = y.compare("icmp ugt", last_row) | x.compare("icmp ugt", last_column)
+        carried[0] = beyond.select(1, carried[0])
+        offset = y * down + x * right + number * next_image
+        source = code.argument("pixel") + offset
+        target = code.argument("written") + number * next_window
+        entry = code.argument("list") + (number * (8 * ENTRY_FIELDS) + 8)
         for field, value in enumerate((source, target, kernel, arguments, zero, items)):
-            code.store(value, code.at(entry, 8 * field), 8)
+            code.store(value, entry + 8 * field, 8)
     code.store(carried[0], code.argument("list"), 8)
     return code.text(name)
-
-
-def _fields(code: Code, address: Value, count: int) -> list[Value]:
-    """Load `count` consecutive 64-bit numbers."""
-    return [code.load("i64", code.at(address, 8 * place), 8) for place in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,28 +103,28 @@ class BorderedRows:
         grid = Grid(code, self.elements, self.rank)
         place = OUTER_PLACE + OUTER_FIELDS * self.rank
         above, below, before, behind, fills = (code.parameter(place + field) for field in range(5))
-        length = code.add(code.add(before, grid.b.size), behind)
-        last = code.add(length, -self.fill_lanes)
+        length = before + grid.b.size + behind
+        last = length - self.fill_lanes
         with grid.items(1, self.lanes) as item:
             begin, end = item.a
-            target = code.at(item.target, code.binary("sub", constant(0), before))
-            pattern = code.at(code.pointer(fills), code.multiply(item.place, LINE_BYTES))
-            fill = code.load(vector_type(self.fill_lanes, "i8"), pattern, 1)
-            for rows in ((begin, code.smaller(end, above)), (_larger(code, begin, below), end)):
-                self._fill(code, fill, target, rows, (length, grid.a.target))
-            first, stop = _larger(code, begin, above), code.smaller(end, below)
+            target = item.target - before
+            pattern = fills.pointer() + item.place * LINE_BYTES
+            fill = pattern.load(vector_type(self.fill_lanes, "i8"))
+            for rows in ((begin, end.at_most(above)), (begin.at_least(below), end)):
+                self._fill(fill, target, rows, (length, grid.a.target))
+            first, stop = begin.at_least(above), end.at_most(below)
             if self.merged:
                 first = self._merge(code, grid, (item.source, target), (first, stop), (before, length), pattern)
             with code.loop(first, stop) as a:
-                row = code.at(target, code.multiply(a, grid.a.target))
+                row = target + a * grid.a.target
                 with code.loop(0, before, self.fill_lanes) as b:
-                    code.store(fill, code.at(row, code.smaller(b, last)), 1)
+                    code.store(fill, row + b.at_most(last))
                 with code.loop(0, behind, self.fill_lanes) as b:
-                    code.store(fill, code.at(row, _larger(code, code.binary("sub", last, b), constant(0))), 1)
-                source, middle = code.at(item.source, code.multiply(a, grid.a.source)), code.at(row, before)
+                    code.store(fill, row + (last - b).at_least(0))
+                source, middle = item.source + a * grid.a.source, row + before
                 with code.steps(*item.b, self.lanes) as b:
-                    here = code.at(source, b)
-                    code.store(code.load(vector_type(self.lanes, "i8"), here, 1), code.at(middle, b), 1)
+                    here = source + b
+                    code.store(here.load(vector_type(self.lanes, "i8")), middle + b)
         return code.text(name)
 
     def _merge(
@@ -144,34 +139,27 @@ class BorderedRows:
         """Write rows as a vector each, whose excess the next row overwrites; returns the first one that is left."""
         (source, target), (first, stop), (before, length) = sides, rows, sizes
         type_ = vector_type(self.merged, "i8")
-        fill = code.load(type_, pattern, 1)
-        numbers = Value(type_, "<" + ", ".join(f"i8 {lane}" for lane in range(self.merged)) + ">")
-        begin, count = (code.splat(code.cast("trunc", value, "i8"), self.merged) for value in (before, grid.b.size))
-        inside = code.compare("icmp ult", code.binary("sub", numbers, begin), count)
-        exact = code.compare("icmp eq", length, self.merged)
-        left = _larger(code, first, code.select(exact, stop, code.add(stop, -1)))
+        fill = pattern.load(type_)
+        numbers = code.lanes("i8", range(self.merged))
+        begin, count = (value.cast("trunc", "i8").splat(self.merged) for value in (before, grid.b.size))
+        inside = (numbers - begin).compare("icmp ult", count)
+        exact = length == self.merged
+        left = first.at_least(exact.select(stop, stop - 1))
         with code.loop(first, left) as a:
-            read = code.at(source, code.binary("sub", code.multiply(a, grid.a.source), before))
+            read = source + (a * grid.a.source - before)
             name = f"llvm.masked.load.v{self.merged}i8.p0"
-            row = code.call(name, type_, read, Value("i32", "1"), inside, fill)
-            code.store(row, code.at(target, code.multiply(a, grid.a.target)), 1)
+            row = code.call(name, type_, read, code.constant(1, "i32"), inside, fill)
+            code.store(row, target + a * grid.a.target)
         return left
 
-    def _fill(
-        self, code: Code, fill: Value, target: Value, rows: tuple[Value, Value], steps: tuple[Value, Value]
-    ) -> None:
+    def _fill(self, fill: Value, target: Value, rows: tuple[Value, Value], steps: tuple[Value, Value]) -> None:
         """Fill whole rows, from the first one to the one behind them; `steps` are their length and their distance."""
-        (first, stop), (length, pitch) = rows, steps
+        (first, stop), (length, pitch), code = rows, steps, fill.code
         if self.dense:
-            start = code.at(target, code.multiply(first, pitch))
-            whole = code.multiply(code.binary("sub", stop, first), length)
+            start = target + first * pitch
+            whole = (stop - first) * length
             with code.steps(0, whole, self.fill_lanes) as b:
-                code.store(fill, code.at(start, b), 1)
+                code.store(fill, start + b)
             return
         with code.loop(first, stop) as a, code.steps(0, length, self.fill_lanes) as b:
-            code.store(fill, code.at(target, code.add(code.multiply(a, pitch), b)), 1)
-
-
-def _larger(code: Code, left: Value, right: Value) -> Value:
-    """The larger of two indices."""
-    return code.select(code.compare("icmp sgt", left, right), left, right)
+            code.store(fill, target + (a * pitch + b))

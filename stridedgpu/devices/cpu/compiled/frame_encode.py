@@ -53,23 +53,23 @@ class SamplesKernel:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, lanes, planes = Code(), self.lanes, len(self.samples.planes)
-        addresses = [code.pointer(code.parameter(place)) for place in range(3)]
+        addresses = [code.parameter(place).pointer() for place in range(3)]
         pitch, width = code.parameter(3), code.parameter(_PLANES_AT + 2 * planes)
         targets = [
-            (code.pointer(code.parameter(_PLANES_AT + 2 * n)), code.parameter(_PLANES_AT + 2 * n + 1))
+            (code.parameter(_PLANES_AT + 2 * n).pointer(), code.parameter(_PLANES_AT + 2 * n + 1))
             for n in range(planes)
         ]
         down, right = self.samples.chroma_step
         with code.loop(code.first, code.last) as item, code.steps(0, width, lanes) as at:
             for number in range(down):
-                row = code.add(code.multiply(item, down), number)
-                colours = self._colours(code, addresses, code.multiply(row, pitch), at)
-                vectors = [self._sample(code, colours, self.matrix.y)]
+                row = item * down + number
+                colours = self._colours(addresses, row * pitch, at)
+                vectors = [self._sample(colours, self.matrix.y)]
                 if number == 0 and right == 2:
-                    vectors += self._chroma(code, colours, sums=down == 1)
+                    vectors += self._chroma(colours, sums=down == 1)
                 for plane, (start, stride) in enumerate(targets):
                     rows = row if self.samples.planes[plane].rows == 1 else item
-                    self._store(code, vectors, plane, code.at(start, code.multiply(rows, stride)), at)
+                    self._store(vectors, plane, start + rows * stride, at)
         return code.text(name)
 
     @property
@@ -80,46 +80,34 @@ class SamplesKernel:
     def _element(self) -> str:
         return f"i{8 * self._itemsize}"
 
-    def _colours(self, code: Code, addresses: list[Value], row: Value, at: Value) -> list[Value]:
+    def _colours(self, addresses: list[Value], row: Value, at: Value) -> list[Value]:
         """Red, green and blue of the pixels from a column on, in integers of the sums."""
-        lanes, itemsize = self.lanes, self._itemsize
+        lanes, itemsize, vector = self.lanes, self._itemsize, vector_type(self.lanes, self._element)
         if self.places is None:
-            start = [code.at(address, row) for address in addresses]
-            narrow = [
-                code.load(vector_type(lanes, self._element), code.at(one, code.multiply(at, itemsize)), itemsize)
-                for one in start
-            ]
+            starts = [address + row for address in addresses]
+            narrow = [(start + at * itemsize).load(vector, itemsize) for start in starts]
         else:
-            start_of = code.at(code.at(addresses[0], row), code.multiply(at, 3 * itemsize))
-            loaded = [
-                code.load(vector_type(lanes, self._element), code.at(start_of, part * lanes * itemsize), itemsize)
-                for part in range(3)
-            ]
-            narrow = [gathered(code, loaded, [3 * n + place for n in range(lanes)]) for place in self.places]
-        return [code.cast("zext", vector, "i32" if itemsize == 1 else "i64") for vector in narrow]
+            start = addresses[0] + row + at * (3 * itemsize)
+            loaded = [(start + part * lanes * itemsize).load(vector, itemsize) for part in range(3)]
+            narrow = [gathered(loaded, [3 * n + place for n in range(lanes)]) for place in self.places]
+        return [samples.cast("zext", "i32" if itemsize == 1 else "i64") for samples in narrow]
 
-    def _sample(self, code: Code, colours: list[Value], weights: tuple[int, int, int, int]) -> Value:
+    def _sample(self, colours: list[Value], weights: tuple[int, int, int, int]) -> Value:
         """One kind of sample, as `stridedgpu.values.colour_matrix.LumaMatrix` states it."""
         matrix = self.matrix
-        products = [code.binary("mul", colour, weight) for colour, weight in zip(colours, weights, strict=False)]
-        total = code.add(code.add(products[0], products[1]), products[2])
-        total = code.add(total, (1 << (matrix.bits - 1)) + (weights[3] << matrix.bits))
-        whole = code.binary("ashr", total, matrix.bits)
-        for operation, bound in (("smax", 0), ("smin", matrix.most)):
-            name = f"llvm.{operation}.v{whole.lanes}{whole.element}"
-            whole = code.call(name, whole.type, whole, code.full(whole.type, bound))
-        narrow = code.cast("trunc", whole, self._element)
-        return code.binary("shl", narrow, matrix.shift) if matrix.shift else narrow
+        red, green, blue = (colour * weight for colour, weight in zip(colours, weights, strict=False))
+        total = red + green + blue + ((1 << (matrix.bits - 1)) + (weights[3] << matrix.bits))
+        whole = total.shifted(matrix.bits).intrinsic("llvm.smax", 0).intrinsic("llvm.smin", matrix.most)
+        narrow = whole.cast("trunc", self._element)
+        return narrow << matrix.shift if matrix.shift else narrow
 
-    def _chroma(self, code: Code, colours: list[Value], *, sums: bool) -> list[Value]:
+    def _chroma(self, colours: list[Value], *, sums: bool) -> list[Value]:
         """Blue and red difference of every pair of pixels."""
-        even, odd = (
-            [code.shuffle(colour, None, range(first, self.lanes, 2)) for colour in colours] for first in range(2)
-        )
-        taken = [code.add(left, right) for left, right in zip(even, odd, strict=True)] if sums else even
-        return [self._sample(code, taken, weights) for weights in (self.matrix.u, self.matrix.v)]
+        even, odd = ([colour.shuffle(range(first, self.lanes, 2)) for colour in colours] for first in range(2))
+        taken = [left + right for left, right in zip(even, odd, strict=True)] if sums else even
+        return [self._sample(taken, weights) for weights in (self.matrix.u, self.matrix.v)]
 
-    def _store(self, code: Code, vectors: Sequence[Value], number: int, row: Value, at: Value) -> None:
+    def _store(self, vectors: Sequence[Value], number: int, row: Value, at: Value) -> None:
         """Write those samples that lie in a plane, of the pixels from a column on: luma, or luma and both chromas."""
         plane, lanes, itemsize = self.samples.planes[number], self.lanes, self._itemsize
         places = [-1] * (lanes // plane.columns * plane.samples)
@@ -130,12 +118,12 @@ class SamplesKernel:
         if max(places) < 0:
             return
         whole = range(lanes)
-        wide = [code.shuffle(vector, None, [n if n < vector.lanes else -1 for n in whole]) for vector in vectors]
-        column = code.binary("udiv", at, plane.columns)
-        start = code.at(row, code.multiply(column, plane.samples * itemsize))
+        wide = [vector.shuffle([n if n < vector.lanes else -1 for n in whole]) for vector in vectors]
+        column = at // plane.columns
+        start = row + column * (plane.samples * itemsize)
         for first in range(0, len(places), lanes):
-            piece = gathered(code, wide, places[first : first + lanes])
-            code.store(piece, code.at(start, first * itemsize), itemsize)
+            piece = gathered(wide, places[first : first + lanes])
+            piece.code.store(piece, start + first * itemsize, itemsize)
 
 
 def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:

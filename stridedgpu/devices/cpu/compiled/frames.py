@@ -102,7 +102,7 @@ class _Text:
         self._samples_of, self._element = kernel.samples.channels, f"i{8 * kernel.samples.element.itemsize}"
         self._number = "i32" if kernel.matrix.most == 255 else "i64"
         self._itemsize = kernel.samples.element.itemsize
-        self._planes = [(code.pointer(code.parameter(2 * n)), code.parameter(2 * n + 1)) for n in range(planes)]
+        self._planes = [(code.parameter(2 * n).pointer(), code.parameter(2 * n + 1)) for n in range(planes)]
         fields = [code.parameter(2 * planes + n) for n in range(len(_FIELDS))]
         self._target_row, self._target_channel, self._width, self._parity, self._phase = fields
         place = 2 * planes + len(_FIELDS)
@@ -115,30 +115,30 @@ class _Text:
         """The LLVM module: a loop over rows, the steps of a row, and the odd last step."""
         code, kernel = self._code, self._kernel
         lanes = kernel.lanes
-        even = code.binary("and", self._width, -2) if kernel.odd else self._width
+        even = self._width & -2 if kernel.odd else self._width
         down = kernel.samples.chroma_step[0]
         with code.loop(code.first, code.last) as row:
-            row_of_frame = code.add(row, self._parity)
-            shared = code.binary("lshr", row_of_frame, down.bit_length() - 1)
+            row_of_frame = row + self._parity
+            shared = row_of_frame >> (down.bit_length() - 1)
             rows = [
-                code.at(address, code.multiply(row if plane.rows == 1 else shared, stride))
+                address + (row if plane.rows == 1 else shared) * stride
                 for plane, (address, stride) in zip(kernel.samples.planes, self._planes, strict=True)
             ]
             if kernel.linear and down == 2:
                 # The other row of chroma beside a row of pixels, of each plane: behind the planes' own rows.
-                above_or_below = code.binary("sub", code.multiply(code.binary("and", row_of_frame, 1), 2), 1)
-                beside = self._clamped(code.add(shared, above_or_below))
-                rows += [code.at(address, code.multiply(beside, stride)) for address, stride in self._planes]
-            target = code.at(code.target, code.multiply(row, self._target_row))
+                above_or_below, (first, last, _) = (row_of_frame & 1) * 2 - 1, self._edges
+                beside = (shared + above_or_below).at_most(last).at_least(first)
+                rows += [address + beside * stride for address, stride in self._planes]
+            target = code.target + row * self._target_row
             with code.steps(0, even, lanes) as at:
                 self._step(rows, target, at, kernel.phase)
             if kernel.odd:
-                self._step(rows, target, code.binary("sub", self._width, lanes), 1 - kernel.phase)
+                self._step(rows, target, self._width - lanes, 1 - kernel.phase)
         return code.text(name)
 
     def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
         """Write `lanes` pixels from a column on; `phase` 1: the first one is the second column of its chroma sample."""
-        code, kernel = self._code, self._kernel
+        kernel = self._kernel
         # Wider targets of planes need one number a lane, which the other path has already.
         fits = kernel.conversion.target.itemsize == 1 or len(kernel.samples.planes) == 1
         if fits and self._itemsize == 1 and not phase and not kernel.linear:
@@ -146,55 +146,50 @@ class _Text:
         else:
             colours = self._colours(self._luma(rows, at), *self._chromas(rows, self._chroma_column(at), phase))
         if kernel.conversion.matrix is not None:
-            pixels = mixed_vectors(code, colours, kernel.conversion, self._constants)
+            pixels = mixed_vectors(colours, kernel.conversion, self._constants)
         else:
             pixels = [
-                converted(code, colours[channel], kernel.conversion, affine, finite=kernel.finite)
+                converted(colours[channel], kernel.conversion, affine, finite=kernel.finite)
                 for channel, affine in zip(kernel.order, self._constants.affines, strict=True)
             ]
         step = kernel.conversion.target.itemsize * (kernel.pixel or 1)
         if kernel.mirrored:  # the last pixel of the step has the lowest address
-            pixels = [code.shuffle(vector, None, range(kernel.lanes)[::-1]) for vector in pixels]
-            at, step = code.add(at, kernel.lanes - 1), -step
-        store_pixels(code, pixels, code.at(target, code.multiply(at, step)), kernel.pixel, self._target_channel)
+            pixels = [vector.shuffle(range(kernel.lanes)[::-1]) for vector in pixels]
+            at, step = at + (kernel.lanes - 1), -step
+        store_pixels(pixels, target + at * step, kernel.pixel, self._target_channel)
 
     # Samples, in the type of memory
 
     def _samples(self, row: Value, place: Value, samples: Samples, count: int) -> Value:
         """`count` samples of one kind from one of their columns on; a single one is loaded without those beside it."""
-        code, step = self._code, samples.step
+        step = samples.step
         first = samples.first % step  # the luma of packed pixels is in one column of each
-        start = code.multiply(place, step)
+        start = place * step
         if count == 1:
-            step, start, first = 1, code.add(start, first), 0
-        address = code.at(row, code.multiply(start, self._itemsize))
-        vector = code.load(vector_type(count * step, self._element), address, 1)
-        return vector if step == 1 else code.shuffle(vector, None, range(first, count * step, step))
+            step, start, first = 1, start + first, 0
+        address = row + start * self._itemsize
+        vector = address.load(vector_type(count * step, self._element))
+        return vector if step == 1 else vector.shuffle(range(first, count * step, step))
 
     def _luma(self, rows: Sequence[Value], at: Value) -> Value:
-        """Luma above black."""
+        """Luma above black, at least 0, in its narrow type: a vector has more of its lanes."""
         luma = self._samples_of[0]
         # The address of packed pixels is that of a whole pair.
-        column = at if luma.step == 1 else self._code.add(at, self._phase)
+        column = at if luma.step == 1 else at + self._phase
         vector = self._samples(rows[luma.plane], column, luma, self._kernel.lanes)
-        return self._above(vector, self._code.full(vector.type, self._kernel.matrix.luma_floor))
-
-    def _above(self, samples: Value, floors: Value) -> Value:
-        """How far samples are above others, at least 0, in their narrow type: a vector has more of its lanes."""
-        return self._code.call(f"llvm.usub.sat.v{samples.lanes}{samples.element}", samples.type, samples, floors)
+        return vector.intrinsic("llvm.usub.sat", self._kernel.matrix.luma_floor)
 
     def _chroma_column(self, at: Value) -> Value:
-        return self._code.binary("lshr", self._code.add(at, self._phase), 1)
+        return (at + self._phase) >> 1
 
     # Chroma as signed numbers, in 32 or 64 bits
 
     def _chromas(self, rows: Sequence[Value], place: Value, phase: int) -> list[list[Value]]:
         """Blue and red difference of the first columns of chroma samples and, if they differ, of the second columns."""
-        code = self._code
         if self._kernel.linear:
             blue, red = (self._linear_chroma(rows, place, samples, phase) for samples in self._samples_of[1:])
             return [list(pair) for pair in zip(blue, red, strict=True)]
-        half, columns = self._kernel.lanes // 2, (place, code.add(place, 1)) if phase else (place,)
+        half, columns = self._kernel.lanes // 2, (place, place + 1) if phase else (place,)
         return [
             [
                 self._centred(self._wide(self._samples(rows[samples.plane], column, samples, half)))
@@ -211,67 +206,56 @@ class _Text:
             near   s(p)      s(p + 1)  ...  s(p + half - 1)
             far    s(p + 1)  s(p + 2)  ...  s(p + half)
         """
-        code, half = self._code, self._kernel.lanes // 2
+        half = self._kernel.lanes // 2
         near = self._sums(rows, place, samples, half)
-        behind = self._sums(rows, code.smaller(code.add(place, half), self._edges[2]), samples, 1)
-        far = code.shuffle(near, code.splat(code.extract(behind, 0), half), range(1, half + 1))
-        own, mean = far if phase else near, code.add(near, far)
-        values = [code.binary("lshr", code.add(own, 2), 2), code.binary("lshr", code.add(mean, 4), 3)]
+        behind = self._sums(rows, (place + half).at_most(self._edges[2]), samples, 1)
+        far = near.shuffle(range(1, half + 1), behind.extract(0).splat(half))
+        own, mean = far if phase else near, near + far
+        values = [(own + 2) >> 2, (mean + 4) >> 3]
         return [self._centred(value) for value in (values[::-1] if phase else values)]
 
     def _sums(self, rows: Sequence[Value], place: Value, samples: Samples, count: int) -> Value:
         """Four times `count` samples from a chroma column on, between two rows if these share samples."""
-        code, planes = self._code, len(self._kernel.samples.planes)
+        planes = len(self._kernel.samples.planes)
         own = self._wide(self._samples(rows[samples.plane], place, samples, count))
         if len(rows) == planes:
-            return code.binary("shl", own, 2)
+            return own << 2
         beside = self._wide(self._samples(rows[planes + samples.plane], place, samples, count))
-        return code.add(code.binary("mul", own, 3), beside)
-
-    def _clamped(self, row: Value) -> Value:
-        """A row of chroma inside the frame: its first or last row in place of those beyond."""
-        code, (first, last, _) = self._code, self._edges
-        inside = code.smaller(row, last)
-        return code.select(code.compare("icmp slt", inside, first), first, inside)
+        return own * 3 + beside
 
     def _wide(self, vector: Value) -> Value:
-        return self._code.cast("zext", vector, self._number)
+        return vector.cast("zext", self._number)
 
     def _centred(self, vector: Value) -> Value:
-        return self._code.binary("sub", vector, self._kernel.matrix.chroma_centre)
+        return vector - self._kernel.matrix.chroma_centre
 
     # Colours, clamped, in the type of samples
 
     def _colours(self, luma: Value, *chromas: Sequence[Value]) -> list[Value]:
         """Red, green and blue, one number a lane."""
-        code, matrix, lanes = self._code, self._kernel.matrix, self._kernel.lanes
-        y = code.binary("mul", self._wide(luma), matrix.luma)
+        matrix, lanes = self._kernel.matrix, self._kernel.lanes
+        y = self._wide(luma) * matrix.luma
         products = [self._products(*chroma) for chroma in chromas]
         even, odd = products[0], products[-1]
         places = [lane // 2 + (lane % 2) * (lanes // 2) for lane in range(lanes)]
         colours = []
         for first, second in zip(even, odd, strict=True):
-            total = code.add(y, code.shuffle(first, second, places))
-            shifted = code.binary("ashr", total, FRACTION_BITS)
-            clamped = self._bounded("smin", self._bounded("smax", shifted, 0), matrix.most)
-            colours.append(code.cast("trunc", clamped, self._element))
+            total = y + first.shuffle(places, second)
+            colours.append(self._bounded(total.shifted(FRACTION_BITS)).cast("trunc", self._element))
         return colours
 
     def _colours_of_words(self, rows: Sequence[Value], at: Value) -> list[Value]:
         """Red, green and blue of 8 bits, from words of 32 bits: shifts take the place of shuffles."""
-        code, factor = self._code, self._kernel.matrix.luma
+        factor = self._kernel.matrix.luma
         lumas, kinds = self._words(rows, at)
-        bright = [
-            code.binary("mul", code.binary("and", code.binary("lshr", words, 8 * byte), 255), factor)
-            for words, byte in lumas
-        ]
+        bright = [((words >> 8 * byte) & 255) * factor for words, byte in lumas]
         products = []
         for pair in zip(*kinds, strict=True):
             # x - 128 is x with the highest bit inverted, as a signed number.
-            left = [code.binary("shl", words, 24 - 8 * byte) for words, byte in pair]
-            products.append(self._products(*(code.binary("ashr", code.binary("xor", x, -(2**31)), 24) for x in left)))
+            left = [words << (24 - 8 * byte) for words, byte in pair]
+            products.append(self._products(*((x ^ -(2**31)).shifted(24) for x in left)))
         return [
-            self._in_words([code.add(y, products[number // 2][colour]) for number, y in enumerate(bright)])
+            self._in_words([y + products[number // 2][colour] for number, y in enumerate(bright)])
             for colour in range(3)
         ]
 
@@ -280,57 +264,51 @@ class _Text:
 
         planes   y0 y1 y2 y3, with u0 v0 u2 v2 or u0 u2 . . and v0 v2 . .      pairs   y0 u0 y1 v0 in any order
         """
-        code, lanes = self._code, self._kernel.lanes
+        lanes = self._kernel.lanes
         luma, *kinds = self._samples_of
         if luma.step == 2:
-            address = code.at(rows[0], code.multiply(code.add(at, self._phase), 2))
-            pairs, places = code.load(vector_type(2 * lanes, "i8"), address, 1), (luma.first, luma.first + 2)
-            floors = code.full(
-                vector_type(lanes // 2, "i32"), sum(self._kernel.matrix.luma_floor << 8 * n for n in places)
-            )
-            words = code.recast(self._above(pairs, code.recast(floors, "i8")), "i32")
+            address = rows[0] + (at + self._phase) * 2
+            pairs, places = address.load(vector_type(2 * lanes, "i8")), (luma.first, luma.first + 2)
+            floor = sum(self._kernel.matrix.luma_floor << 8 * n for n in places)
+            floors = self._code.constant(floor, vector_type(lanes // 2, "i32"))
+            words = pairs.intrinsic("llvm.usub.sat", floors.recast("i8")).recast("i32")
             return [(words, place) for place in places], [[(words, samples.first)] for samples in kinds]
-        words, column = code.recast(self._luma(rows, at), "i32"), self._chroma_column(at)
+        words, column = self._luma(rows, at).recast("i32"), self._chroma_column(at)
         chroma = []
         for samples in kinds:
-            address = code.at(rows[samples.plane], code.multiply(column, samples.step))
-            loaded = code.load(vector_type(lanes * samples.step // 2, "i8"), address, 1)
-            twos = code.recast(loaded, f"i{16 * samples.step}")
-            twos = twos if samples.step == 2 else code.cast("zext", twos, "i32")
+            address = rows[samples.plane] + column * samples.step
+            loaded = address.load(vector_type(lanes * samples.step // 2, "i8"))
+            twos = loaded.recast(f"i{16 * samples.step}")
+            twos = twos if samples.step == 2 else twos.cast("zext", "i32")
             chroma.append([(twos, samples.first), (twos, samples.first + samples.step)])
         return [(words, pixel) for pixel in range(4)], chroma
 
     def _in_words(self, totals: Sequence[Value]) -> Value:
         """Sums of the pixels of each word, two or four: shifted, clamped, and in the order of the pixels."""
-        code = self._code
         if len(totals) == 2:
-            return code.cast("trunc", self._in_halves(*totals), "i8")
+            return self._in_halves(*totals).cast("trunc", "i8")
         even, odd = self._in_halves(totals[0], totals[2]), self._in_halves(totals[1], totals[3])
-        return code.recast(code.binary("or", even, code.binary("shl", odd, 8)), "i8")
+        return (even | (odd << 8)).recast("i8")
 
     def _in_halves(self, low: Value, high: Value) -> Value:
         """Sums shifted and clamped, as the lower and the upper 16 bits of words."""
-        code = self._code
-        lower = code.binary("and", code.binary("ashr", low, FRACTION_BITS), 0xFFFF)
-        upper = code.binary("and", code.binary("ashr", high, FRACTION_BITS - 16), -0x10000)
-        both = code.recast(code.binary("or", lower, upper), "i16")
-        return self._bounded("smin", self._bounded("smax", both, 0), self._kernel.matrix.most)
+        lower = low.shifted(FRACTION_BITS) & 0xFFFF
+        upper = high.shifted(FRACTION_BITS - 16) & -0x10000
+        return self._bounded((lower | upper).recast("i16"))
 
     def _products(self, blue: Value, red: Value) -> tuple[Value, Value, Value]:
         """The terms that chroma adds to each colour, rounding offset included."""
-        code, matrix = self._code, self._kernel.matrix
+        matrix = self._kernel.matrix
         half = 1 << (FRACTION_BITS - 1)
-        green = code.add(code.binary("mul", red, matrix.green_v), code.binary("mul", blue, matrix.green_u))
+        green = red * matrix.green_v + blue * matrix.green_u
         return (
-            code.add(code.binary("mul", red, matrix.red_v), half),
-            code.add(green, half),
-            code.add(code.binary("mul", blue, matrix.blue_u), half),
+            red * matrix.red_v + half,
+            green + half,
+            blue * matrix.blue_u + half,
         )
 
-    def _bounded(self, operation: str, vector: Value, bound: int) -> Value:
-        code = self._code
-        name = f"llvm.{operation}.v{vector.lanes}{vector.element}"
-        return code.call(name, vector.type, vector, code.full(vector.type, bound))
+    def _bounded(self, sums: Value) -> Value:
+        return sums.intrinsic("llvm.smax", 0).intrinsic("llvm.smin", self._kernel.matrix.most)
 
 
 # The choice of a kernel, windows, and single rows for other operations' loops

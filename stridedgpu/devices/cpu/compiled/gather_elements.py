@@ -29,7 +29,7 @@ from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, positions_of, taken_out
 from .gather_loop import items_of
-from .ir import LINE_BYTES, Code, Value, constant, vector_type
+from .ir import LINE_BYTES, Code, Value, vector_type
 
 __all__ = ["GatherElements", "GatherLongRows"]
 
@@ -88,37 +88,34 @@ class GatherElements:
         steps = _Steps(code, lanes, width, along, row)
         with items_of(code, index, [blocks], (_ELEMENTS_FIELDS, self.rank), scatters=self.scatters) as item:
             (number,), (dense, indexed, indices) = item
-            axis = _Axis(size, code.cast("trunc", stride, "i32"))
+            axis = _Axis(size, stride.cast("trunc", "i32"))
             start, end = code.block(number, block, total)
-            whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
+            whole = start + ((end - start) & -lanes)
             with steps.over(start, whole) as (at, base):
-                first = code.at(indices, code.multiply(at, nbytes))
-                _prefetch(code, code.at(first, policy().gather.index_ahead_bytes), lanes * nbytes)
-                numbers = code.load(vector_type(lanes, f"i{8 * nbytes}"), first, 1)
-                for lane, offset in enumerate(taken_out(code, self._offsets(code, numbers, base, axis))):
-                    self._move(code, code.at(dense, code.multiply(code.add(at, lane), self.run)), indexed, offset)
+                first = indices + at * nbytes
+                _prefetch(first + policy().gather.index_ahead_bytes, lanes * nbytes)
+                numbers = first.load(vector_type(lanes, f"i{8 * nbytes}"))
+                for lane, offset in enumerate(taken_out(self._offsets(numbers, base, axis))):
+                    self._move(dense + (at + lane) * self.run, indexed, offset)
             with steps.one_by_one(whole, end) as (at, base):
-                numbers = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(at, nbytes)), 1)
-                offset = code.cast("sext", self._offsets(code, numbers, base, axis), "i64")
-                self._move(code, code.at(dense, code.multiply(at, self.run)), indexed, offset)
+                numbers = (indices + at * nbytes).load(f"i{8 * nbytes}")
+                offset = self._offsets(numbers, base, axis).cast("sext", "i64")
+                self._move(dense + at * self.run, indexed, offset)
         return code.text(name)
 
-    def _move(self, code: Code, dense: Value, indexed: Value, offset: Value) -> None:
+    def _move(self, dense: Value, indexed: Value, offset: Value) -> None:
         """Move one element."""
-        source, target = code.at(indexed, offset), dense
+        source, target = indexed + offset, dense
         if self.scatters:
             source, target = target, source
-        code.store(code.load(f"i{8 * self.run}", source, 1), target, 1)
+        dense.code.store(source.load(f"i{8 * self.run}"), target)
 
-    def _offsets(self, code: Code, numbers: Value, base: Value, axis: _Axis) -> Value:
+    def _offsets(self, numbers: Value, base: Value, axis: _Axis) -> Value:
         """The offsets of the elements that one index or a vector of indices selects, relative to their row."""
-        places = positions_of(code, self.index, numbers, axis.size)
+        places = positions_of(self.index, numbers, axis.size)
         if self.adjacent:
-            return code.add(base, code.multiply(places, self.run))
-        is_vector = numbers.type.startswith("<")
-        return code.add(
-            base, code.multiply(places, code.splat(axis.stride, numbers.lanes) if is_vector else axis.stride)
-        )
+            return base + places * self.run
+        return base + places * (axis.stride.splat(numbers.lanes) if numbers.is_vector else axis.stride)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,41 +152,39 @@ class GatherLongRows:
         index, size, stride, ahead, width, block, blocks, rows, many, parts, *pitches = (
             code.parameter(place) for place in range(_ROWS_FIELDS)
         )
-        step, along = constant(run) if self.adjacent else stride, run if self.columns else 0
+        step, along = code.constant(run) if self.adjacent else stride, run if self.columns else 0
         with items_of(code, index, [blocks, parts], (_ROWS_FIELDS, self.rank)) as ((b, a), sides):
             columns = code.block(b, block, width)
             with code.loop(*code.block(a, many, rows)) as row, code.steps(*columns, self.lanes) as at:
                 dense, indexed, indices = (
-                    code.at(code.at(side, code.multiply(row, pitch)), code.multiply(at, each))
+                    side + row * pitch + at * each
                     for side, pitch, each in zip(sides, pitches, (run, along, nbytes), strict=True)
                 )
-                _prefetch(code, code.at(indices, policy().gather.index_ahead_bytes), self.lanes * nbytes)
+                _prefetch(indices + policy().gather.index_ahead_bytes, self.lanes * nbytes)
                 if not self.columns:
-                    _prefetch(code, code.at(indexed, code.add(ahead, code.multiply(at, run))), self.lanes * run)
+                    _prefetch(indexed + (ahead + at * run), self.lanes * run)
                 elements = (
-                    code.load(f"i{8 * run}", code.at(code.at(indexed, code.multiply(position, step)), lane * along), 1)
-                    for lane, position in enumerate(self._positions(code, indices, size))
+                    (indexed + position * step + lane * along).load(f"i{8 * run}")
+                    for lane, position in enumerate(self._positions(indices, size))
                 )
                 lanes = self.store_bytes // run
                 for stored in range(0, self.lanes, lanes):
-                    vector = Value(vector_type(lanes, f"i{8 * run}"), "poison")
-                    for lane, element in enumerate(islice(elements, lanes)):
-                        vector = code.insert(vector, element, lane)
-                    code.store(vector, code.at(dense, stored * run), 1)
+                    vector = code.vector(vector_type(lanes, f"i{8 * run}"), islice(elements, lanes))
+                    code.store(vector, dense + stored * run)
         return code.text(name)
 
-    def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:
+    def _positions(self, indices: Value, size: Value) -> Iterator[Value]:
         """The positions of a step's elements, one by one as they are used: all of them would not fit the registers."""
         nbytes = self.index.nbytes
         for first in range(0, self.lanes, _INDICES):
-            numbers = code.load(vector_type(_INDICES, f"i{8 * nbytes}"), code.at(indices, first * nbytes), 1)
-            yield from taken_out(code, positions_of(code, self.index, numbers, size))
+            numbers = (indices + first * nbytes).load(vector_type(_INDICES, f"i{8 * nbytes}"))
+            yield from taken_out(positions_of(self.index, numbers, size))
 
 
-def _prefetch(code: Code, address: Value, nbytes: int) -> None:
+def _prefetch(address: Value, nbytes: int) -> None:
     """Prefetch some bytes, such as indices, which are read in bursts: that defeats the hardware prefetcher."""
     for line in range(0, nbytes, LINE_BYTES):
-        code.prefetch(code.at(address, line))
+        address.code.prefetch(address + line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,35 +203,35 @@ class _Steps:
         self._code, self._lanes = code, lanes
         self._width, self._along, self._row = width, along, row
         self._columns, self._bases = (code.scratch(4 * lanes) for _ in range(2))
-        rows = code.binary("udiv", constant(lanes), width)
-        rest = code.binary("sub", constant(lanes), code.multiply(rows, width))
-        back = code.binary("sub", row, code.multiply(width, along))
-        onward = code.add(code.multiply(rows, row), code.multiply(rest, along))
-        self._vectors = [code.splat(code.cast("trunc", value, "i32"), lanes) for value in (width, rest, onward, back)]
-        self._short = [code.cast("trunc", value, "i32") for value in (width, along, back)]
+        rows = code.constant(lanes) // width
+        rest = lanes - rows * width
+        back = row - width * along
+        onward = rows * row + rest * along
+        self._vectors = [value.cast("trunc", "i32").splat(lanes) for value in (width, rest, onward, back)]
+        self._short = [value.cast("trunc", "i32") for value in (width, along, back)]
 
     @contextmanager
     def one_by_one(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
         """Every position from `start` to `stop`, and the offset of its element in 32 bits."""
-        count = self._code.binary("sub", stop, start)
+        count = stop - start
         with self._following(start, count) as (number, _, base):
-            yield self._code.add(start, number), base
+            yield start + number, base
 
     @contextmanager
-    def _following(self, start: Value, count: Value) -> Iterator[tuple[Value, Value, Value]]:
+    def _following(self, start: Value, count: Value | int) -> Iterator[tuple[Value, Value, Value]]:
         """Numbers below `count`; each position's column, and the offset of its place in the row, in 32 bits."""
         code = self._code
         width, along, back = self._short
-        row = code.binary("udiv", start, self._width)
-        column = code.binary("sub", start, code.multiply(row, self._width))
-        base = code.add(code.multiply(row, self._row), code.multiply(column, self._along))
-        with code.fold(count, [code.cast("trunc", value, "i32") for value in (column, base)]) as (number, carried):
+        row = start // self._width
+        column = start - row * self._width
+        base = row * self._row + column * self._along
+        with code.fold(count, [value.cast("trunc", "i32") for value in (column, base)]) as (number, carried):
             column, base = carried
             yield number, column, base
-            column, base = code.add(column, 1), code.add(base, along)
-            wraps = code.compare("icmp uge", column, width)
-            carried[0] = code.select(wraps, code.full("i32", 0), column)
-            carried[1] = code.select(wraps, code.add(base, back), base)
+            column, base = column + 1, base + along
+            wraps = column.compare("icmp uge", width)
+            carried[0] = wraps.select(0, column)
+            carried[1] = wraps.select(base + back, base)
 
     @contextmanager
     def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
@@ -244,17 +239,17 @@ class _Steps:
         code, lanes = self._code, self._lanes
         width, rest, onward, back = self._vectors
         columns, bases = self._columns, self._bases
-        with self._following(start, constant(lanes)) as (lane, column, base):
-            at = code.multiply(lane, 4)
-            code.store(column, code.at(columns, at), 4)
-            code.store(base, code.at(bases, at), 4)
+        with self._following(start, lanes) as (lane, column, base):
+            at = lane * 4
+            code.store(column, columns + at, 4)
+            code.store(base, bases + at, 4)
         type_ = vector_type(lanes, "i32")
-        initial = [code.load(type_, place, 4) for place in (columns, bases)]
-        count = code.binary("udiv", code.binary("sub", stop, start), lanes)
+        initial = [place.load(type_, 4) for place in (columns, bases)]
+        count = (stop - start) // lanes
         with code.fold(count, initial) as (number, carried):
             column, base = carried
-            yield code.add(start, code.multiply(number, lanes)), base
-            column, base = code.add(column, rest), code.add(base, onward)
-            wraps = code.compare("icmp uge", column, width)
-            carried[0] = code.select(wraps, code.binary("sub", column, width), column)
-            carried[1] = code.select(wraps, code.add(base, back), base)
+            yield start + number * lanes, base
+            column, base = column + rest, base + onward
+            wraps = column.compare("icmp uge", width)
+            carried[0] = wraps.select(column - width, column)
+            carried[1] = wraps.select(base + back, base)

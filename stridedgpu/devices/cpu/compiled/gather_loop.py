@@ -60,10 +60,9 @@ def items_of(
     ]
     with places_of_items(code, [*blocks, *(size for size, *_ in loops)]) as places:
         sides = [code.source, code.target] if scatters else [code.target, code.source]
-        sides.append(code.pointer(index))
+        sides.append(index.pointer())
         for place, (_, *strides) in zip(places[len(blocks) :], loops, strict=True):
-            steps = [code.multiply(place, stride) for stride in strides]
-            sides = [code.at(side, step) for side, step in zip(sides, steps, strict=True)]
+            sides = [side + place * stride for side, stride in zip(sides, strides, strict=True)]
         yield places[: len(blocks)], sides
 
 
@@ -86,9 +85,9 @@ class _Loop:
         size, *strides, block, blocks = (code.parameter(first + field) for field in range(_A - _B))
         return cls(size, strides, block, blocks)
 
-    def along(self, code: Code, sides: _Sides, steps: Value) -> _Sides:
+    def along(self, sides: _Sides, steps: Value) -> _Sides:
         """The addresses some steps further."""
-        return [code.at(side, code.multiply(steps, stride)) for side, stride in zip(sides, self.strides, strict=True)]
+        return [side + steps * stride for side, stride in zip(sides, self.strides, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +121,12 @@ class Gather:
         """The module."""
         code = Code()
         # The last vector of a chunk is moved back to end with it, and so may begin before the chunk.
-        offsets = code.at(code.scratch(8 * (policy().gather.chunk_indices + self.lanes)), 8 * self.lanes)
+        offsets = code.scratch(8 * (policy().gather.chunk_indices + self.lanes)) + 8 * self.lanes
         body = _Body(code, self)
         with body.items() as (sides, m, b, a):
             if self.follows:
                 with code.loop(*a) as row:
-                    of_row = body.a.along(code, sides, row)
+                    of_row = body.a.along(sides, row)
                     with body.chunks(b) as chunk:
                         body.resolve(of_row, chunk, offsets)
                         body.move(of_row, chunk, m, offsets)
@@ -135,7 +134,7 @@ class Gather:
                 with body.chunks(b) as chunk:
                     body.resolve(sides, chunk, offsets)
                     with code.loop(*a) as row:
-                        body.move(body.a.along(code, sides, row), chunk, m, offsets)
+                        body.move(body.a.along(sides, row), chunk, m, offsets)
         return code.text(name)
 
 
@@ -149,9 +148,9 @@ class _Body:
         self._run, self._run_block, self._run_blocks = (code.parameter(_RUN + n) for n in range(3))
         self.m, self.b, self.a = (_Loop.at(code, first) for first in (_M, _B, _A))
         self._dense, indexed, self._stride = self.b.strides
-        self._along = code.full(vector_type(kernel.lanes, "i64"), 0)
+        self._along = code.constant(0, vector_type(kernel.lanes, "i64"))
         for lane in range(kernel.lanes):
-            self._along = code.insert(self._along, code.multiply(indexed, lane), lane)
+            self._along = self._along.insert(indexed * lane, lane)
         tuples = _OUTER_PLACE + OUTER_FIELDS * kernel.rank
         self._components = [
             tuple(code.parameter(tuples + _COMPONENT_FIELDS * n + field) for field in range(_COMPONENT_FIELDS))
@@ -166,8 +165,8 @@ class _Body:
         with items_of(code, self._index, blocks, (_OUTER_PLACE, kernel.rank), scatters=kernel.scatters) as item:
             (part, m, b, a), (dense, indexed, index) = item
             # The last block of a long run overlaps the one before it, so that all have the same length.
-            offset = code.smaller(code.multiply(part, self._run_block), code.binary("sub", self._run, self._run_block))
-            sides = code.at(dense, offset), code.at(indexed, offset), index
+            offset = (part * self._run_block).at_most(self._run - self._run_block)
+            sides = dense + offset, indexed + offset, index
             m_block, b_block, a_block = (
                 code.block(number, loop.block, loop.size) for loop, number in ((self.m, m), (self.b, b), (self.a, a))
             )
@@ -178,43 +177,38 @@ class _Body:
         """The chunks of a block of `b`, whose indices are resolved together."""
         code, (start, stop) = self._code, block
         with code.loop(start, stop, policy().gather.chunk_indices) as first:
-            yield first, code.smaller(code.add(first, policy().gather.chunk_indices), stop)
+            yield first, (first + policy().gather.chunk_indices).at_most(stop)
 
     def resolve(self, sides: _Sides, chunk: _Block, offsets: Value) -> None:
         """Store the offset of every step of a chunk on the stack, including the stride of `b` itself."""
         code, kernel = self._code, self._kernel
         (start, end), lanes = chunk, kernel.lanes
         with code.steps(start, end, lanes) as at:
-            total = code.add(self._along, code.splat(code.multiply(at, self.b.strides[1]), lanes))
-            first = code.at(sides[2], code.multiply(at, self._stride))
+            total = self._along + (at * self.b.strides[1]).splat(lanes)
+            first = sides[2] + at * self._stride
             # Indices are read in bursts, one chunk at a time, which defeats the hardware prefetcher.
-            soon = code.at(first, code.multiply(self._stride, policy().gather.index_ahead_bytes // kernel.index.nbytes))
+            soon = first + self._stride * (policy().gather.index_ahead_bytes // kernel.index.nbytes)
             for line in range(kernel.components):
-                code.prefetch(code.at(soon, line * LINE_BYTES))
+                code.prefetch(soon + line * LINE_BYTES)
             for size, stride, component in self._components:
-                indices = load_indices(code, kernel.index, code.at(first, component), self._stride, lanes)
-                place = resolved(code, kernel.index, indices, code.splat(size, lanes))
-                total = code.add(total, code.multiply(place, code.splat(stride, lanes)))
-            code.store(total, code.at(offsets, code.multiply(code.binary("sub", at, start), 8)), 8)
+                indices = load_indices(kernel.index, first + component, self._stride, lanes)
+                place = resolved(kernel.index, indices, size.splat(lanes))
+                total = total + place * stride.splat(lanes)
+            code.store(total, offsets + (at - start) * 8, 8)
 
     def move(self, sides: _Sides, chunk: _Block, m: _Block, offsets: Value) -> None:
         """Move the elements that a chunk's indices select, past the caches where all runs are whole cache lines."""
         code, kernel = self._code, self._kernel
-        if not kernel.streaming:
-            self._runs(sides, chunk, m, offsets, streaming=False)
-            return
         steps = [self._dense, self._run_block, *([self.m.strides[0]] if kernel.deep else [])]
-        aligned = code.is_aligned(sides[0], *steps)
-        with code.when(aligned):
-            self._runs(sides, chunk, m, offsets, streaming=True)
-        with code.when(code.negated(aligned)):
-            self._runs(sides, chunk, m, offsets, streaming=False)
+        aligned = code.is_aligned(sides[0], *steps) if kernel.streaming else None
+        for streaming in code.cases(aligned):
+            self._runs(sides, chunk, m, offsets, streaming=streaming)
 
     def _runs(self, sides: _Sides, chunk: _Block, m: _Block, offsets: Value, *, streaming: bool) -> None:
         """Move the runs of a chunk."""
         code, (start, end) = self._code, chunk
-        count = code.binary("sub", end, start)
-        begin = [code.at(sides[0], code.multiply(start, self._dense)), *sides[1:]]
+        count = end - start
+        begin = [sides[0] + start * self._dense, *sides[1:]]
         with code.loop(0, count) as number:
             self._step(begin, number, m, offsets, streaming=streaming)
 
@@ -224,13 +218,13 @@ class _Body:
         dense, indexed, index = sides
         # A step known at compile time needs no multiplication.
         step = kernel.run if kernel.packed and not kernel.long else self._dense
-        selected = code.at(indexed, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
-        run = [code.at(dense, code.multiply(number, step)), selected, index]
+        selected = indexed + offsets.word(number)
+        run = [dense + number * step, selected, index]
         if not kernel.deep:
             self._copy(run, streaming=streaming)
             return
         with code.loop(*m) as inner:
-            self._copy(self.m.along(code, run, inner), streaming=streaming)
+            self._copy(self.m.along(run, inner), streaming=streaming)
 
     def _copy(self, sides: _Sides, *, streaming: bool) -> None:
         """Move one run, or a block of it."""
@@ -240,13 +234,13 @@ class _Body:
             self._copy_step(source, target, streaming=streaming)
             return
         with code.steps(0, self._run_block, kernel.run) as at:
-            self._copy_step(code.at(source, at), code.at(target, at), streaming=streaming)
+            self._copy_step(source + at, target + at, streaming=streaming)
 
     def _copy_step(self, source: Value, target: Value, *, streaming: bool) -> None:
         """Move `run` bytes: all loads first."""
         code, run = self._code, self._kernel.run
         width = min(run, LINE_BYTES)
         type_ = f"i{8 * width}" if width <= 8 else vector_type(width, "i8")
-        values = [code.load(type_, code.at(source, at), 1) for at in range(0, run, width)]
+        values = [(source + at).load(type_) for at in range(0, run, width)]
         for number, value in enumerate(values):
-            code.store(value, code.at(target, number * width), 1, streaming=streaming)
+            code.store(value, target + number * width, 1, streaming=streaming)

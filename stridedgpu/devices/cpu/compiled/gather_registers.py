@@ -86,28 +86,28 @@ class RowsInRegisters:
         index, size, own, step, last, *strides, count, block, blocks, many, parts = (
             code.parameter(place) for place in range(_FIELDS)
         )
-        numbers = ", ".join(f"i{8 * self.run} {lane}" for lane in range(self.lanes))
-        tail = own if self.run == 8 else code.cast("trunc", own, f"i{8 * self.run}")
-        inside = code.compare("icmp ult", Value(self._vector, f"<{numbers}>"), code.splat(tail, self.lanes))
+        numbers = code.lanes(f"i{8 * self.run}", range(self.lanes))
+        tail = own if self.run == 8 else own.cast("trunc", f"i{8 * self.run}")
+        inside = numbers.compare("icmp ult", tail.splat(self.lanes))
         resolve = self._resolver(code, size) if self.repeated else None
-        groups = code.add(code.binary("udiv", code.add(last, code.add(step, -1)), step), 1)
+        groups = (last + (step - 1)) // step + 1
         with items_of(code, index, [blocks, parts], (_FIELDS, self.rank)) as ((b, a), (*sides, indices)):
             sides.append(indices if resolve is None else resolve(indices, count))
             elements_of_item = code.block(b, block, count)
             with code.loop(*code.block(a, many, groups)) as group:
-                row = code.smaller(code.multiply(group, step), last)
+                row = (group * step).at_most(last)
                 dense, indexed, numbers_of_row = (
-                    code.at(side, code.multiply(row, stride)) for side, stride in zip(sides, strides, strict=True)
+                    side + row * stride for side, stride in zip(sides, strides, strict=True)
                 )
-                table = self._table(code, indexed, inside)
+                table = self._table(indexed, inside)
                 with code.steps(*elements_of_item, self.lanes) as at:
                     if self.repeated:
-                        known = code.at(numbers_of_row, code.multiply(at, self.position_bytes))
-                        positions = code.load(vector_type(self.lanes, f"i{8 * self.position_bytes}"), known, 1)
+                        known = numbers_of_row + at * self.position_bytes
+                        positions = known.load(vector_type(self.lanes, f"i{8 * self.position_bytes}"))
                     else:
-                        positions = self._positions(code, numbers_of_row, at, size)
-                    elements = self._permuted(code, table, positions)
-                    code.store(elements, code.at(dense, code.multiply(at, self.run)), 1)
+                        positions = self._positions(numbers_of_row, at, size)
+                    elements = self._permuted(table, positions)
+                    code.store(elements, dense + at * self.run)
         return code.text(name)
 
     @property
@@ -126,55 +126,57 @@ class RowsInRegisters:
 
         def resolve(indices: Value, count: Value) -> Value:
             with code.loop(0, count) as place:
-                column = code.binary("udiv", code.binary("urem", place, width), self.parts)
-                number = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(column, nbytes)), 1)
-                code.store(number, code.at(numbers, code.multiply(place, nbytes)), 1)
+                column = place % width // self.parts
+                number = (indices + column * nbytes).load(f"i{8 * nbytes}")
+                code.store(number, numbers + place * nbytes)
             with code.steps(0, count, self.lanes) as at:
-                positions = self._positions(code, numbers, at, size)
-                code.store(positions, code.at(known, code.multiply(at, self.position_bytes)), 1)
+                positions = self._positions(numbers, at, size)
+                code.store(positions, known + at * self.position_bytes)
             return known
 
         return resolve
 
-    def _table(self, code: Code, indexed: Value, inside: Value) -> list[Value]:
+    def _table(self, indexed: Value, inside: Value) -> list[Value]:
         """The registers with the rows from an address on; `inside`: the lanes of the last one that are of the rows."""
-        whole = [code.load(self._vector, code.at(indexed, LINE_BYTES * n), 1) for n in range(self.registers - 1)]
-        rest = code.at(indexed, LINE_BYTES * (self.registers - 1))
+        whole = [(indexed + LINE_BYTES * n).load(self._vector) for n in range(self.registers - 1)]
+        rest = indexed + LINE_BYTES * (self.registers - 1)
         name = f"llvm.masked.load.v{self.lanes}i{8 * self.run}.p0"
-        return [*whole, code.call(name, self._vector, rest, Value("i32", "1"), inside, code.full(self._vector, 0))]
+        code = indexed.code
+        alignment, beyond = code.constant(1, "i32"), code.constant(0, self._vector)
+        return [*whole, code.call(name, self._vector, rest, alignment, inside, beyond)]
 
-    def _positions(self, code: Code, indices: Value, at: Value, size: Value) -> Value:
+    def _positions(self, indices: Value, at: Value, size: Value) -> Value:
         """The indices of a vector, `at` of them behind an address, resolved to positions in the registers."""
         nbytes = self.index.nbytes
-        address = code.at(indices, code.multiply(at, nbytes))
+        address = indices + at * nbytes
         each = min(self.lanes, LINE_BYTES // nbytes)
         type_ = vector_type(each, f"i{8 * nbytes}")
-        parts = [code.load(type_, code.at(address, first * nbytes), 1) for first in range(0, self.lanes, each)]
-        positions = joined(code, [self._resolved(code, part, size) for part in parts])
+        parts = [(address + first * nbytes).load(type_) for first in range(0, self.lanes, each)]
+        positions = joined([self._resolved(part, size) for part in parts])
         if not self.grouped:
             return positions
         if self.parts > 1:
-            positions = code.multiply(positions, code.full(positions.type, self.parts))
-        places = code.at(Value("ptr", "%parameters"), 8 * self._places)
-        place = code.at(places, code.multiply(at, self.position_bytes))
-        return code.add(positions, code.load(positions.type, place, 1))
+            positions = positions * self.parts
+        places = at.code.parameters + 8 * self._places
+        place = places + at * self.position_bytes
+        return positions + place.load(positions.type)
 
-    def _resolved(self, code: Code, numbers: Value, size: Value) -> Value:
+    def _resolved(self, numbers: Value, size: Value) -> Value:
         """A vector of indices as positions: narrowed first where they were checked, and last where they are clipped."""
         element, wider = f"i{8 * self.position_bytes}", self.position_bytes - self.index.nbytes
         if wider > 0:
-            numbers = code.cast("sext" if self.index.signed else "zext", numbers, element)
+            numbers = numbers.cast("sext" if self.index.signed else "zext", element)
         elif wider < 0 and self.index.mode != "clip":
-            numbers = code.cast("trunc", numbers, element)
-        scalar = size if numbers.element == "i64" else code.cast("trunc", size, numbers.element)
-        places = resolved(code, self.index, numbers, code.splat(scalar, numbers.lanes))
-        return places if places.element == element else code.cast("trunc", places, element)
+            numbers = numbers.cast("trunc", element)
+        scalar = size if numbers.element == "i64" else size.cast("trunc", numbers.element)
+        places = resolved(self.index, numbers, scalar.splat(numbers.lanes))
+        return places if places.element == element else places.cast("trunc", element)
 
-    def _permuted(self, code: Code, table: list[Value], positions: Value) -> Value:
+    def _permuted(self, table: list[Value], positions: Value) -> Value:
         """The elements at a vector of positions."""
-        lanes, needs = positions, permuting(self.run)
+        lanes, needs, code = positions, permuting(self.run), positions.code
         if self.position_bytes > self.run:
-            lanes = code.cast("trunc", positions, f"i{8 * self.run}")
+            lanes = positions.cast("trunc", f"i{8 * self.run}")
         elements = [
             code.call(f"llvm.x86.avx512.{_TWO[self.run]}.512", self._vector, left, lanes, right, needs=needs)
             for left, right in zip(table[::2], table[1::2], strict=False)
@@ -184,10 +186,10 @@ class RowsInRegisters:
             elements.append(code.call(one, self._vector, table[-1], lanes, needs=needs))
         bit = 2 * self.lanes
         while len(elements) > 1:
-            upper = code.compare("icmp ne", code.binary("and", positions, bit), 0)
+            upper = (positions & bit) != 0
             rest = elements[len(elements) // 2 * 2 :]
             pairs = zip(elements[::2], elements[1::2], strict=False)
-            elements = [*(code.select(upper, right, left) for left, right in pairs), *rest]
+            elements = [*(upper.select(right, left) for left, right in pairs), *rest]
             bit *= 2
         return elements[0]
 

@@ -29,7 +29,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 
 from .gather_indices import IndexKind, lanes_of, load_indices, resolved
-from .ir import LINE_BYTES, Code, Value, constant, vector_type
+from .ir import LINE_BYTES, Code, Value, vector_type
 from .jit import loop_of, moving_function
 from .work_grid import places_of_items
 from .worker_pool import run_shared
@@ -73,78 +73,76 @@ class IndexCheck:
             [[code.parameter(first + _FIELDS * number + field) for field in range(_FIELDS)] for number in range(count)]
             for first, count in ((_AXES_PLACE, self.components), (_AXES_PLACE + _FIELDS * self.components, self.rank))
         )
-        numbers = Value(vector_type(lanes, "i64"), "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">")
-        along, marks = code.multiply(numbers, code.splat(pitch, lanes)), code.at(code.target, LINE_BYTES)
-        sizes = [code.splat(extent, lanes) for extent, _, _ in axes]
-        listed, zero = code.scratch(8 * self.paired), code.full(numbers.type, 0)
+        numbers = code.lanes("i64", range(lanes))
+        along, marks = numbers * pitch.splat(lanes), code.target + LINE_BYTES
+        sizes = [extent.splat(lanes) for extent, _, _ in axes]
+        listed, zero = code.scratch(8 * self.paired), numbers.like(0)
         with places_of_items(code, [b[4], a[4], *(count for count, *_ in outer)]) as (b_place, a_place, *places):
-            address, first = code.source, code.full("i64", 0)
+            address, first = code.source, code.constant(0)
             for place, (_, step, ids) in zip(places, outer, strict=True):
-                address = code.at(address, code.multiply(place, step))
-                first = code.add(first, code.multiply(place, ids))
+                address = address + place * step
+                first = first + place * ids
             (a_start, a_end), (start, end) = (
                 code.block(number, loop[3], loop[0]) for number, loop in ((a_place, a), (b_place, b))
             )
-            latest = code.add(end, -lanes)
-            steps = code.binary("udiv", code.add(code.binary("sub", end, start), lanes - 1), lanes)
-            rows = code.binary("sub", a_end, a_start)
+            latest = end - lanes
+            steps = (end - start + (lanes - 1)) // lanes
+            rows = a_end - a_start
             # What is wrong is collected in a register, and looked at once for each item.
-            with code.fold(rows, [code.full(vector_type(lanes, "i1"), "false")]) as (number, wrong):
-                row = code.add(a_start, number)
-                at_row = code.at(address, code.multiply(row, a[1]))
-                ids_of_row = code.add(first, code.multiply(row, a[2]))
-                at_list = code.at(listed, code.multiply(code.multiply(row, b[0]), 8))
+            with code.fold(rows, [code.constant("false", vector_type(lanes, "i1"))]) as (number, wrong):
+                row = a_start + number
+                at_row = address + row * a[1]
+                ids_of_row = first + row * a[2]
+                at_list = listed + row * b[0] * 8
                 with code.fold(steps, [*wrong, *[zero] * self.words]) as (step, of_row):
-                    here = code.smaller(code.add(start, code.multiply(step, lanes)), latest)
-                    at = code.at(at_row, code.multiply(here, stride))
-                    names = code.add(along, code.splat(code.add(ids_of_row, code.multiply(here, pitch)), lanes))
+                    here = (start + step * lanes).at_most(latest)
+                    at = at_row + here * stride
+                    names = along + (ids_of_row + here * pitch).splat(lanes)
                     for extent, (_, ids, offset) in zip(sizes, axes, strict=True):
-                        indices = load_indices(code, kind, code.at(at, offset), stride, lanes)
+                        indices = load_indices(kind, at + offset, stride, lanes)
                         # Adding the size to the range -size .. size - 1 leaves one unsigned comparison.
-                        shifted = code.add(indices, extent) if kind.signed else indices
+                        shifted = indices + extent if kind.signed else indices
                         if self.words:
                             # Of a valid index and its sum with the size the position is the smaller, without signs.
                             # A wrong one has no bit that counts.
-                            position = code.call(f"llvm.umin.v{lanes}i64", indices.type, indices, shifted)
+                            position = indices.intrinsic("llvm.umin", shifted)
                             for word in range(self.words):
-                                bit = code.binary("sub", position, _WORD * word)
-                                mark = code.binary("shl", code.full(bit.type, 1), bit)
-                                mark = code.select(code.compare("icmp ult", bit, _WORD), mark, zero)
-                                of_row[1 + word] = code.binary("or", of_row[1 + word], mark)
+                                bit = position - _WORD * word
+                                mark = bit.like(1) << bit
+                                mark = bit.compare("icmp ult", _WORD).select(mark, zero)
+                                of_row[1 + word] = of_row[1 + word] | mark
                             continue
-                        valid = code.multiply(extent, 2) if kind.signed else extent
-                        of_row[0] = code.binary("or", of_row[0], code.compare("icmp uge", shifted, valid))
+                        valid = extent * 2 if kind.signed else extent
+                        of_row[0] = of_row[0] | shifted.compare("icmp uge", valid)
                         if self.marks or self.paired:
-                            position = resolved(code, kind, indices, extent)
+                            position = resolved(kind, indices, extent)
                             # The last axis' pitch is 1.
                             is_last = extent is sizes[-1]
-                            names = code.add(
-                                names, position if is_last else code.multiply(position, code.splat(ids, lanes))
-                            )
+                            names = names + (position if is_last else position * ids.splat(lanes))
                     for lane in range(lanes if self.marks else 0):
-                        code.store(Value("i8", "1"), code.at(marks, code.extract(names, lane)), 1)
+                        code.store(code.constant(1, "i8"), marks + names.extract(lane))
                     if self.paired:
-                        code.store(names, code.at(at_list, code.multiply(here, 8)), 8)
+                        code.store(names, at_list + here * 8, 8)
                 wrong[0] = of_row[0]
                 if self.words:
-                    differs = code.compare("icmp ne", self._count(code, of_row[1:], axes[0][0]), b[0])
-                    wrong[0] = code.binary("or", wrong[0], code.splat(differs, lanes))
+                    differs = self._count(of_row[1:], axes[0][0]) != b[0]
+                    wrong[0] = wrong[0] | differs.splat(lanes)
             with code.loop(0, self.paired) as one, code.loop(0, one) as other:
-                pair = [code.load("i64", code.at(listed, code.multiply(place, 8)), 8) for place in (one, other)]
-                with code.when(code.compare("icmp eq", *pair)):
-                    code.store(Value("i64", "1"), code.target, 8)
-            with code.when(code.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", wrong[0])):
-                code.store(Value("i64", "1"), code.target, 8)
+                pair = [listed.word(place) for place in (one, other)]
+                with code.when(pair[0] == pair[1]):
+                    code.store(1, code.target, 8)
+            with code.when(wrong[0].reduced("or")):
+                code.store(1, code.target, 8)
         return code.text(name)
 
-    def _count(self, code: Code, words: list[Value], size: Value) -> Value:
+    def _count(self, words: list[Value], size: Value) -> Value:
         """How many of the first `size` bits are set in any lane of the words."""
-        count = code.full("i64", 0)
+        count = size.like(0)
         for end, word in enumerate(words, 1):
-            bits = code.call(f"llvm.vector.reduce.or.v{self.lanes}i64", "i64", word)
+            bits = word.reduced("or")
             if end == self.words:
-                bits = code.binary("shl", bits, code.binary("sub", constant(_WORD * end), size))
-            count = code.add(count, code.call("llvm.ctpop.i64", "i64", bits))
+                bits = bits << (_WORD * end - size)
+            count = count + bits.intrinsic("llvm.ctpop")
         return count
 
 

@@ -15,9 +15,13 @@ What LLVM is worked around for:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate, repeat
+from operator import or_
+from struct import pack
 from typing import Final
 
 __all__ = [
@@ -42,12 +46,46 @@ LEAST_MASKED_BYTES: Final = 16
 """Bytes of the narrowest vector that may be stored by a mask."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A typed LLVM value: a register or a constant."""
+def _operator(operation: str) -> Callable[[Value, Operand], Value]:
+    """A method that appends a binary operation."""
 
+    def method(self: Value, other: Operand) -> Value:
+        return self.binary(operation, other)
+
+    return method
+
+
+def _comparison(whole: str, floating: str) -> Callable[[Value, Operand], Value]:
+    """A method that appends a comparison of integers or of floats."""
+
+    def method(self: Value, other: Operand) -> Value:
+        return self.compare(f"fcmp {floating}" if self.is_float else f"icmp {whole}", other)
+
+    return method
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A typed LLVM value of a function under construction: a register or a constant, a scalar or a vector.
+
+    Its operators and methods append code to the function. A number beside a value is a constant of the value's type, in
+    every lane of a vector.
+
+        + - *                of integers or floats, and of an address and bytes
+        & | ^ << == !=       of integers; == and != of floats, too
+        // % >>              of unsigned integers; `shifted` keeps the sign
+        < <= > >=            of signed integers, and of floats: false where one is no number
+        -a  ~a               0 - a, and the logical not of a condition
+    """
+
+    code: Code
     type: str
     name: str
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it has lanes."""
+        return self.type.startswith("<")
 
     @property
     def lanes(self) -> int:
@@ -56,25 +94,178 @@ class Value:
 
     @property
     def element(self) -> str:
-        """The type of a vector's elements."""
-        return self.type[1:-1].split(" x ", 1)[1]
+        """The type of a vector's elements, or of a scalar."""
+        return self.type[1:-1].split(" x ", 1)[1] if self.is_vector else self.type
+
+    @property
+    def is_float(self) -> bool:
+        """Whether elements are floats."""
+        return self.element in _FLOAT_BITS
 
     @property
     def nbytes(self) -> int:
         """Bytes of a vector."""
-        element = self.element
-        bits = int(element[1:]) if element.startswith("i") else {"float": 32, "double": 64}[element]
-        return self.lanes * bits // 8
+        return self.lanes * _bits(self.element) // 8
+
+    def like(self, number: Number) -> Value:
+        """A constant of the same type."""
+        return self.code.constant(number, self.type)
+
+    def binary(self, operation: str, other: Operand) -> Value:
+        """`srem`, `add nsw` … with another value of the same type."""
+        right = other if isinstance(other, Value) else self.like(other)
+        return self.code.value(self.type, f"{operation} {self.type} {self.name}, {right.name}")
+
+    def _arithmetic(self, operation: str, other: Operand) -> Value:
+        return self.binary(f"f{operation}" if self.is_float else operation, other)
+
+    def __add__(self, other: Operand) -> Value:
+        if self.type != "ptr":
+            return self._arithmetic("add", other)
+        offset = other if isinstance(other, Value) else self.code.constant(other)
+        return self.code.value("ptr", f"getelementptr i8, ptr {self.name}, i64 {offset.name}")
+
+    def __sub__(self, other: Operand) -> Value:
+        return self + -other if self.type == "ptr" and isinstance(other, Value) else self._arithmetic("sub", other)
+
+    def __rsub__(self, number: Number) -> Value:
+        return self.like(number) - self
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._arithmetic("mul", other)
+
+    __truediv__, __floordiv__, __mod__ = _operator("fdiv"), _operator("udiv"), _operator("urem")
+    __and__, __or__, __xor__ = _operator("and"), _operator("or"), _operator("xor")
+    __lshift__, __rshift__, shifted = _operator("shl"), _operator("lshr"), _operator("ashr")
+
+    def __neg__(self) -> Value:
+        return 0 - self
+
+    def __invert__(self) -> Value:
+        return self ^ "true"
+
+    def compare(self, condition: str, other: Operand) -> Value:
+        """`icmp ult`, `fcmp uno` …, with one bit a lane as the result."""
+        right = other if isinstance(other, Value) else self.like(other)
+        bits = vector_type(self.lanes, "i1") if self.is_vector else "i1"
+        return self.code.value(bits, f"{condition} {self.type} {self.name}, {right.name}")
+
+    __lt__, __le__ = _comparison("slt", "olt"), _comparison("sle", "ole")
+    __gt__, __ge__ = _comparison("sgt", "ogt"), _comparison("sge", "oge")
+    __eq__, __ne__ = _comparison("eq", "oeq"), _comparison("ne", "une")  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        raise TypeError("a value is known when the code runs, not while it is generated")
+
+    def is_nan(self) -> Value:
+        """Whether a float is no number."""
+        return self.compare("fcmp uno", self)
+
+    def select(self, yes: Operand, no: Operand) -> Value:
+        """`yes` where this condition holds, else `no`, one of which is a value."""
+        known = yes if isinstance(yes, Value) else no
+        assert isinstance(known, Value), "one of them has a type"
+        (first, second) = (value if isinstance(value, Value) else known.like(value) for value in (yes, no))
+        typed = f"{first.type} {first.name}, {second.type} {second.name}"
+        return self.code.value(known.type, f"select {self.type} {self.name}, {typed}")
+
+    def at_most(self, limit: Operand) -> Value:
+        """The smaller of both; of floats the limit where one is NaN."""
+        other = limit if isinstance(limit, Value) else self.like(limit)
+        return (self < other).select(self, other)
+
+    def at_least(self, limit: Operand) -> Value:
+        """The larger of both; of floats the limit where one is NaN."""
+        other = limit if isinstance(limit, Value) else self.like(limit)
+        return (self > other).select(self, other)
+
+    def cast(self, operation: str, element: str) -> Value:
+        """`zext`, `fptrunc`, `bitcast` … to another element type, lane by lane."""
+        type_ = vector_type(self.lanes, element) if self.is_vector else element
+        return self.code.value(type_, f"{operation} {self.type} {self.name} to {type_}")
+
+    def recast(self, element: str) -> Value:
+        """Reinterpret a vector as one of elements of another size."""
+        type_ = vector_type(self.lanes * _bits(self.element) // _bits(element), element)
+        return self.code.value(type_, f"bitcast {self.type} {self.name} to {type_}")
+
+    def pointer(self) -> Value:
+        """Convert an address from an integer to a pointer."""
+        return self.code.value("ptr", f"inttoptr i64 {self.name} to ptr")
+
+    def bits(self) -> Value:
+        """Convert an address from a pointer to an integer."""
+        return self.code.value("i64", f"ptrtoint ptr {self.name} to i64")
+
+    def intrinsic(self, name: str, *others: Operand) -> Value:
+        """`llvm.umin`, `llvm.floor` … of this value, of others of its type, and with a result of its type."""
+        kind = f"f{_bits(self.element)}" if self.is_float else self.element
+        suffix = f"v{self.lanes}{kind}" if self.is_vector else kind
+        values = (other if isinstance(other, Value) else self.like(other) for other in others)
+        return self.code.call(f"{name}.{suffix}", self.type, self, *values)
+
+    def reduced(self, operation: str) -> Value:
+        """`or`, `and` … of all lanes."""
+        return self.code.call(f"llvm.vector.reduce.{operation}.v{self.lanes}{self.element}", self.element, self)
+
+    # Lanes
+
+    def shuffle(self, places: Sequence[int], right: Value | None = None) -> Value:
+        """Lanes of this vector followed by those of `right`, by number; -1 leaves a lane undefined."""
+        mask = ", ".join("i32 poison" if place < 0 else f"i32 {place}" for place in places)
+        type_, mask_type = vector_type(len(places), self.element), vector_type(len(places), "i32")
+        vectors = f"{self.type} {self.name}, {self.type} {'poison' if right is None else right.name}"
+        return self.code.value(type_, f"shufflevector {vectors}, {mask_type} <{mask}>")
+
+    def splat(self, lanes: int) -> Value:
+        """A scalar in every lane."""
+        return self.code.constant("poison", vector_type(lanes, self.type)).insert(self, 0).shuffle([0] * lanes)
+
+    def insert(self, scalar: Value, lane: int) -> Value:
+        """The vector with one lane replaced."""
+        one = f"{scalar.type} {scalar.name}, i32 {lane}"
+        return self.code.value(self.type, f"insertelement {self.type} {self.name}, {one}")
+
+    def extract(self, lane: int) -> Value:
+        """One lane."""
+        return self.code.value(self.element, f"extractelement {self.type} {self.name}, i32 {lane}")
+
+    # Memory at an address
+
+    def load(self, type_: str, alignment: int = 1) -> Value:
+        """Load a value from this address."""
+        return self.code.value(type_, f"load {type_}, ptr {self.name}, align {alignment}")
+
+    def word(self, place: Value | int = 0) -> Value:
+        """Load a 64-bit number, by its place in those from this address on."""
+        return (self + 8 * place if isinstance(place, int) else self + place * 8).load("i64", 8)
+
+    def strided(self, stride: Value, count: int) -> Iterator[Value]:
+        """The addresses of so many elements that are `stride` bytes apart, each computed when it is taken."""
+        return accumulate(repeat(stride, count - 1), initial=self)
+
+    def words(self, count: int) -> list[Value]:
+        """Load consecutive 64-bit numbers."""
+        return [self.word(place) for place in range(count)]
+
+
+Number = int | float | str
+"""A constant: a whole number, a float, or LLVM's words for one."""
+
+Operand = Value | Number
+
+
+def _bits(element: str) -> int:
+    """Bits of a type of elements."""
+    return _FLOAT_BITS.get(element) or int(element[1:])
+
+
+_FLOAT_BITS: Final = {"half": 16, "float": 32, "double": 64}
 
 
 def vector_type(lanes: int, element: str) -> str:
     """LLVM's name for a vector."""
     return f"<{lanes} x {element}>"
-
-
-def constant(number: int) -> Value:
-    """A 64-bit constant: an index or a number of bytes."""
-    return Value("i64", str(number))
 
 
 _LOOP_ARGUMENTS: Final = ("ptr noalias source", "ptr noalias target", "ptr parameters", "i64 first", "i64 last")
@@ -97,10 +288,10 @@ class Code:
         self._needs: set[str] = set()
         self._returns, self._result = returns, returns
         self._arguments = [argument.rpartition(" ") for argument in arguments or _LOOP_ARGUMENTS]
-        self.source = Value("ptr", "%source")
-        self.target = Value("ptr", "%target")
-        self.first = Value("i64", "%first")
-        self.last = Value("i64", "%last")
+        self.source, self.target, self.parameters = (
+            Value(self, "ptr", f"%{name}") for name in ("source", "target", "parameters")
+        )
+        self.first, self.last = Value(self, "i64", "%first"), Value(self, "i64", "%last")
 
     def text(self, name: str) -> str:
         """The text of a module with this function alone."""
@@ -109,7 +300,7 @@ class Code:
     def argument(self, name: str) -> Value:
         """An argument of the function."""
         type_ = next(type_ for type_, _, other in self._arguments if other == name)
-        return Value(type_.split(" ", 1)[0], f"%{name}")
+        return Value(self, type_.split(" ", 1)[0], f"%{name}")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -142,42 +333,17 @@ class Code:
         self._count += 1
         name = f"%v{self._count}"
         self._lines.append(f"  {name} = {expression}")
-        return Value(type_, name)
+        return Value(self, type_, name)
 
-    def binary(self, operation: str, left: Value, right: Value | int) -> Value:
-        """`add`, `mul`, `and`, `fmul` … of two values of one type; an int becomes a constant in every lane."""
-        other = self.full(left.type, right) if isinstance(right, int) else right
-        return self.value(left.type, f"{operation} {left.type} {left.name}, {other.name}")
-
-    def full(self, type_: str, number: int | str) -> Value:
+    def constant(self, number: Number, type_: str = "i64") -> Value:
         """A constant of a scalar type, or of a vector type with the constant in every lane."""
-        if not type_.startswith("<"):
-            return Value(type_, str(number))
-        lanes, element = Value(type_, "").lanes, Value(type_, "").element
-        return Value(type_, "<" + ", ".join([f"{element} {number}"] * lanes) + ">")
+        value = Value(self, type_, _literal(number, type_))
+        return self.lanes(value.element, [number] * value.lanes) if value.is_vector and number != "poison" else value
 
-    def compare(self, operation: str, left: Value, right: Value | int | str) -> Value:
-        """`icmp slt`, `fcmp uno` …, with one bit a lane as the result."""
-        other = right if isinstance(right, Value) else self.full(left.type, right)
-        bits = vector_type(left.lanes, "i1") if left.type.startswith("<") else "i1"
-        return self.value(bits, f"{operation} {left.type} {left.name}, {other.name}")
-
-    def select(self, condition: Value, yes: Value, no: Value) -> Value:
-        """`yes` where the condition holds, else `no`."""
-        return self.value(
-            yes.type, f"select {condition.type} {condition.name}, {yes.type} {yes.name}, {no.type} {no.name}"
-        )
-
-    def cast(self, operation: str, value: Value, element: str) -> Value:
-        """`zext`, `fptrunc`, `bitcast` … to another element type, lane by lane."""
-        type_ = vector_type(value.lanes, element) if value.type.startswith("<") else element
-        return self.value(type_, f"{operation} {value.type} {value.name} to {type_}")
-
-    def recast(self, vector: Value, element: str) -> Value:
-        """Reinterpret a vector as integers of another size."""
-        lanes = vector.lanes * int(vector.element[1:]) // int(element[1:])
-        type_ = vector_type(lanes, element)
-        return self.value(type_, f"bitcast {vector.type} {vector.name} to {type_}")
+    def lanes(self, element: str, numbers: Sequence[Number]) -> Value:
+        """A constant for each lane of a vector."""
+        names = ", ".join(f"{element} {_literal(number, element)}" for number in numbers)
+        return Value(self, vector_type(len(numbers), element), f"<{names}>")
 
     def call(self, intrinsic: str, type_: str, *arguments: Value, needs: str = "") -> Value:
         """Call an LLVM intrinsic by its full name. One of a single architecture `needs` an instruction set.
@@ -189,157 +355,85 @@ class Code:
         self._needs.update(needs.split())
         types = ", ".join(argument.type for argument in arguments)
         self._declared[f"declare {type_} @{intrinsic}({types})"] = None
-        return self.call_for(type_, Value("ptr", f"@{intrinsic}"), *arguments)
+        return self.call_for(type_, Value(self, "ptr", f"@{intrinsic}"), *arguments)
 
     def run(self, function: Value, *arguments: Value, returns: str = "void") -> None:
         """Call the function at an address and ignore its result."""
         passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
         self._lines.append(f"  call {returns} {function.name}({passed})")
 
-    def shuffle(self, left: Value, right: Value | None, places: Sequence[int]) -> Value:
-        """Select lanes of `left` followed by `right` by number; -1 leaves a lane undefined."""
-        mask = ", ".join("i32 poison" if place < 0 else f"i32 {place}" for place in places)
-        other = "poison" if right is None else right.name
-        type_ = vector_type(len(places), left.element)
-        mask_type = vector_type(len(places), "i32")
-        return self.value(type_, f"shufflevector {left.type} {left.name}, {left.type} {other}, {mask_type} <{mask}>")
+    def vector(self, type_: str, scalars: Iterable[Value]) -> Value:
+        """A vector of scalars, each inserted as it comes."""
+        vector = self.constant("poison", type_)
+        for lane, scalar in enumerate(scalars):
+            vector = vector.insert(scalar, lane)
+        return vector
 
-    def splat(self, scalar: Value, lanes: int) -> Value:
-        """A scalar in every lane."""
-        type_ = vector_type(lanes, scalar.type)
-        one = self.value(type_, f"insertelement {type_} poison, {scalar.type} {scalar.name}, i32 0")
-        return self.shuffle(one, None, [0] * lanes)
-
-    def insert(self, vector: Value, scalar: Value, lane: int) -> Value:
-        """The vector with one lane replaced."""
-        return self.value(
-            vector.type, f"insertelement {vector.type} {vector.name}, {scalar.type} {scalar.name}, i32 {lane}"
-        )
-
-    def extract(self, vector: Value, lane: int) -> Value:
-        """One lane."""
-        return self.value(vector.element, f"extractelement {vector.type} {vector.name}, i32 {lane}")
-
-    # Indices and memory
-
-    def add(self, left: Value, right: Value | int) -> Value:
-        """A sum of indices."""
-        return self.binary("add", left, right)
-
-    def multiply(self, left: Value, right: Value | int) -> Value:
-        """A product of indices."""
-        return self.binary("mul", left, right)
-
-    def smaller(self, left: Value, right: Value) -> Value:
-        """The smaller of two indices."""
-        return self.select(self.compare("icmp slt", left, right), left, right)
+    # Memory
 
     def block(self, number: Value, length: Value, size: Value) -> tuple[Value, Value]:
         """The first index of the block with a number, of blocks of some length, and the index behind its last one."""
-        start = self.multiply(number, length)
-        return start, self.smaller(self.add(start, length), size)
-
-    def at(self, base: Value, nbytes: Value | int) -> Value:
-        """The address `nbytes` after `base`."""
-        offset = constant(nbytes) if isinstance(nbytes, int) else nbytes
-        return self.value("ptr", f"getelementptr i8, ptr {base.name}, i64 {offset.name}")
+        start = number * length
+        return start, (start + length).at_most(size)
 
     def parameter(self, place: int) -> Value:
         """Load one of the 64-bit parameters."""
-        return self.load("i64", self.at(Value("ptr", "%parameters"), 8 * place), 8)
-
-    def pointer(self, address: Value) -> Value:
-        """Convert an address from an integer to a pointer."""
-        return self.value("ptr", f"inttoptr i64 {address.name} to ptr")
-
-    def load(self, type_: str, address: Value, alignment: int) -> Value:
-        """Load a value from an address."""
-        return self.value(type_, f"load {type_}, ptr {address.name}, align {alignment}")
+        return self.parameters.word(place)
 
     def load_in_order(self, type_: str, address: Value) -> Value:
         """Load a vector of any width a cache line after another.
 
         LLVM by itself may load the parts of a wide vector from last to first, which hardware prefetchers do not follow.
         """
-        vector = Value(type_, "")
-        lines = vector.nbytes // LINE_BYTES
+        whole = self.constant("poison", type_)
+        lines = whole.nbytes // LINE_BYTES
         if lines < 2:
-            return self.load(type_, address, 1)
+            return address.load(type_)
         parts = []
         for line in range(lines):
-            parts.append(
-                self.load(vector_type(vector.lanes // lines, vector.element), self.at(address, line * LINE_BYTES), 1)
-            )
+            parts.append((address + line * LINE_BYTES).load(vector_type(whole.lanes // lines, whole.element)))
             self.barrier()
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [self.shuffle(left, right, range(2 * left.lanes)) for left, right in pairs]
+            parts = [left.shuffle(range(2 * left.lanes), right) for left, right in pairs]
         return parts[0]
 
-    def store(self, value: Value, address: Value, alignment: int, *, streaming: bool = False) -> None:
-        """Store a value; `streaming` is a non-temporal store, and of a vector it requires a cache line's alignment."""
-        aligned = LINE_BYTES if streaming and value.type.startswith("<") else alignment
+    def store(self, value: Value | int, address: Value, alignment: int = 1, *, streaming: bool = False) -> None:
+        """Store a value, or a number of 64 bits.
+
+        `streaming` is a non-temporal store, and of a vector it requires a cache line's alignment.
+        """
+        whole = self.constant(value) if isinstance(value, int) else value
+        aligned = LINE_BYTES if streaming and whole.is_vector else alignment
         hint = f"align {aligned}, !nontemporal !0" if streaming else f"align {aligned}"
-        for part, start in self._in_lines(value, address):
+        for part, start in _in_lines(whole, address):
             self._lines.append(f"  store {part.type} {part.name}, ptr {start.name}, {hint}")
 
     def store_some(self, vector: Value, address: Value, wanted: Sequence[bool]) -> None:
         """Store the `wanted` lanes of a vector; the memory of the other lanes is not touched."""
-        vector = self.cast("bitcast", vector, f"i{8 * vector.nbytes // vector.lanes}")
-        parts = max(1, vector.nbytes // vector.lanes // 8)
-        if parts > 1:
-            vector = self.recast(vector, "i64")
-        name = f"llvm.masked.store.v{vector.lanes}{vector.element}.p0"
-        bits = vector_type(vector.lanes, "i1")
-        mask = ", ".join(f"i1 {int(lane)}" for lane in wanted for _ in range(parts))
-        self._declared[f"declare void @{name}({vector.type}, ptr, i32, {bits})"] = None
+        words = vector.recast(f"i{min(64, 8 * vector.nbytes // vector.lanes)}")
+        name = f"llvm.masked.store.v{words.lanes}{words.element}.p0"
+        mask = self.lanes("i1", [int(lane) for lane in wanted for _ in range(words.lanes // vector.lanes)])
+        self._declared[f"declare void @{name}({words.type}, ptr, i32, {mask.type})"] = None
         self._lines.append(
-            f"  call void @{name}({vector.type} {vector.name}, ptr {address.name}, i32 1, {bits} <{mask}>)"
+            f"  call void @{name}({words.type} {words.name}, ptr {address.name}, i32 1, {mask.type} {mask.name})"
         )
-
-    def _in_lines(self, value: Value, address: Value) -> list[tuple[Value, Value]]:
-        """Split a vector into vectors of a cache line, with their addresses in ascending order.
-
-        LLVM by itself stores the parts of a wide vector from last to first, which costs a sixth of the speed.
-        """
-        if not value.type.startswith("<") or value.nbytes <= LINE_BYTES:
-            return [(value, address)]
-        each = value.lanes * LINE_BYTES // value.nbytes
-        return [
-            (self.shuffle(value, None, range(first, first + each)), self.at(address, line * LINE_BYTES))
-            for line, first in enumerate(range(0, value.lanes, each))
-        ]
 
     def is_aligned(self, address: Value, *offsets: Value) -> Value:
         """Whether an address and all offsets are multiples of a cache line."""
-        bits = self.value("i64", f"ptrtoint ptr {address.name} to i64")
-        for offset in offsets:
-            bits = self.binary("or", bits, offset)
-        return self.compare("icmp eq", self.binary("and", bits, LINE_BYTES - 1), 0)
-
-    def negated(self, condition: Value) -> Value:
-        """The logical not of a condition."""
-        return self.value("i1", f"xor i1 {condition.name}, true")
-
-    def both(self, left: Value, right: Value) -> Value:
-        """The logical and of two conditions."""
-        return self.value("i1", f"and i1 {left.name}, {right.name}")
+        bits = reduce(or_, offsets, address.bits())
+        return bits & LINE_BYTES - 1 == 0
 
     def store_all(self, stores: Sequence[tuple[Value, Value]], may_stream: Value | None) -> None:
         """Store each vector to its address: non-temporal if `may_stream` holds (None: never) and alignment allows."""
-        if may_stream is None:
+        streams = may_stream
+        if may_stream is not None:
+            first, *others = (address for _, address in stores)
+            others = [address.bits() for address in others]
+            streams = may_stream & self.is_aligned(first, *others)
+        for streaming in self.cases(streams):
             for vector, address in stores:
-                self.store(vector, address, 1)
-            return
-        first = stores[0][1]
-        others = [self.value("i64", f"ptrtoint ptr {address.name} to i64") for _, address in stores[1:]]
-        streaming = self.both(may_stream, self.is_aligned(first, *others))
-        with self.when(streaming):
-            for vector, address in stores:
-                self.store(vector, address, 1, streaming=True)
-        with self.when(self.negated(streaming)):
-            for vector, address in stores:
-                self.store(vector, address, 1)
+                self.store(vector, address, streaming=streaming)
 
     def prefetch(self, address: Value, *, written: bool = False) -> None:
         """Prefetch the cache line at an address, which may be invalid; `written`: for a store."""
@@ -376,8 +470,8 @@ class Code:
 
     def fetch_add(self, address: Value, number: Value | int) -> Value:
         """Atomically add to a 64-bit counter (relaxed); returns the old value."""
-        added = constant(number) if isinstance(number, int) else number
-        return self.value("i64", f"atomicrmw add ptr {address.name}, i64 {added.name} monotonic")
+        added = number.name if isinstance(number, Value) else number
+        return self.value("i64", f"atomicrmw add ptr {address.name}, i64 {added} monotonic")
 
     def pause(self, architecture: str) -> None:
         """Emit a spin-wait hint (`pause`, `yield`); `architecture` is that of a `Target`."""
@@ -401,6 +495,16 @@ class Code:
         self._lines += [f"  br label %{label}.end", f"{label}.end:"]
         self._block = f"{label}.end"
 
+    def cases(self, condition: Value | None) -> Iterator[bool]:
+        """Generate the body twice: for where the condition is true and where it is false; once without a condition."""
+        if condition is None:
+            yield False
+            return
+        with self.when(condition):
+            yield True
+        with self.when(~condition):
+            yield False
+
     def either(self, condition: Value, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
         """The value of `yes()` if the condition is true, else that of `no()`; the other one's code does not run."""
         self._count += 1
@@ -420,48 +524,47 @@ class Code:
     @contextmanager
     def loop(self, start: Value | int, stop: Value | int, step: Value | int = 1) -> Iterator[Value]:
         """Run the body with an index from `start` while it is below `stop`."""
-        begin, end, stride = (constant(x) if isinstance(x, int) else x for x in (start, stop, step))
-        with self._counted(begin, end, stride, ()) as (index, _):
+        with self._counted(start, stop, step, ()) as (index, _):
             yield index
 
     @contextmanager
     def steps(self, start: Value | int, stop: Value, step: int) -> Iterator[Value]:
         """A loop by steps of `step` places; the last one is moved back to end at `stop`, and has no scalar tail."""
-        latest = self.add(stop, -step)
+        latest = stop - step
         with self.loop(start, stop, step) as place:
-            yield self.smaller(place, latest)
+            yield place.at_most(latest)
 
     @contextmanager
-    def fold(self, stop: Value, initial: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
+    def fold(self, stop: Value | int, initial: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
         """A loop from 0 with loop-carried values in registers.
 
         The body replaces the entries of the list. After the loop the list has the values of the last iteration, or
         `initial` if there was none.
         """
-        with self._counted(constant(0), stop, constant(1), initial) as turn:
+        with self._counted(0, stop, 1, initial) as turn:
             yield turn
 
     @contextmanager
     def _counted(
-        self, start: Value, stop: Value, step: Value, initial: Sequence[Value]
+        self, start: Value | int, stop: Value | int, step: Value | int, initial: Sequence[Value]
     ) -> Iterator[tuple[Value, list[Value]]]:
         """A loop with an index and carried values, each a phi of its first value and that of the turn before."""
         before = self._block
         self._count += 1
-        label, index = f"loop{self._count}", Value("i64", f"%i{self._count}")
-        carried = [Value(value.type, f"%c{self._count}.{place}") for place, value in enumerate(initial)]
+        label, index = f"loop{self._count}", Value(self, "i64", f"%i{self._count}")
+        carried = [Value(self, value.type, f"%c{self._count}.{place}") for place, value in enumerate(initial)]
         self._lines += [f"  br label %{label}", f"{label}:"]
         phis = len(self._lines)
         self._lines += [""] * (1 + len(carried))
-        inside = self.compare("icmp slt", index, stop)
+        inside = index < stop
         self._lines += [f"  br i1 {inside.name}, label %{label}.body, label %{label}.end", f"{label}.body:"]
         self._block = f"{label}.body"
         self._loops.append(label)
         values = list(carried)
         yield index, values
         self._loops.pop()
-        after = self.binary("add nsw", index, step)
-        turns = [(index, start, after), *zip(carried, initial, values, strict=True)]
+        begin = start if isinstance(start, Value) else self.constant(start)
+        turns = [(index, begin, index.binary("add nsw", step)), *zip(carried, initial, values, strict=True)]
         for place, (phi, first, then) in enumerate(turns, phis):
             edges = f"[ {first.name}, %{before} ], [ {then.name}, %{self._block} ]"
             self._lines[place] = f"  {phi.name} = phi {phi.type} {edges}"
@@ -497,6 +600,27 @@ class Code:
         label = f"stay{self._count}"
         self._lines += [f"  br i1 {condition.name}, label %{self._loops[-1]}.end, label %{label}", f"{label}:"]
         self._block = label
+
+
+def _in_lines(value: Value, address: Value) -> list[tuple[Value, Value]]:
+    """Split a vector into vectors of a cache line, with their addresses in ascending order.
+
+    LLVM by itself stores the parts of a wide vector from last to first, which costs a sixth of the speed.
+    """
+    if not value.is_vector or value.nbytes <= LINE_BYTES:
+        return [(value, address)]
+    each = value.lanes * LINE_BYTES // value.nbytes
+    return [
+        (value.shuffle(range(first, first + each)), address + line * LINE_BYTES)
+        for line, first in enumerate(range(0, value.lanes, each))
+    ]
+
+
+def _literal(number: Number, element: str) -> str:
+    """A constant in LLVM's words; a float that is not whole by all bits of its double."""
+    if isinstance(number, str) or element not in _FLOAT_BITS:
+        return str(number)
+    return f"{number}.0" if isinstance(number, int) else f"0x{pack('>d', number).hex().upper()}"
 
 
 def permuting(itemsize: int) -> str:

@@ -35,7 +35,7 @@ def python_function_text(
     code = Code("ptr self", "ptr arguments", "i64 count", returns="ptr")
 
     def of_self(place: int, type_: str) -> Value:
-        return code.load(type_, code.at(code.argument("self"), offset + 8 * place), 1)
+        return (code.argument("self") + (offset + 8 * place)).load(type_)
 
     names = ("function", *PYTHON_FUNCTIONS, "none")
     known = {name: of_self(place, "ptr") for place, name in enumerate(names)}
@@ -43,9 +43,9 @@ def python_function_text(
     def word(place: int, argument: int | None) -> Value:
         constant = of_self(len(names) + place, "i64")
         if argument is None:
-            return code.pointer(constant)
-        number = code.load("ptr", code.at(code.argument("arguments"), 8 * argument), 8)
-        return code.at(code.call_for("ptr", known["PyLong_AsVoidPtr"], number), constant)
+            return constant.pointer()
+        number = (code.argument("arguments") + 8 * argument).load("ptr", 8)
+        return code.call_for("ptr", known["PyLong_AsVoidPtr"], number) + constant
 
     words = [word(place, argument) for place, argument in enumerate(passed)]
     if stored is not None:

@@ -11,7 +11,6 @@ An item of the work is one row. The last step of a row is moved back to end with
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -45,34 +44,26 @@ class RawKernel:
         code, samples, groups = Code(), self.samples, self.groups
         pitch, target_pitch, count = (code.parameter(place) for place in range(3))
         with code.loop(code.first, code.last) as row:
-            source = code.at(code.source, code.multiply(row, pitch))
-            target = code.at(code.target, code.multiply(row, target_pitch))
+            source = code.source + row * pitch
+            target = code.target + row * target_pitch
             with code.steps(0, count, groups) as at:
-                address = code.at(source, code.multiply(at, samples.nbytes))
-                loaded = code.load(vector_type(groups * samples.nbytes, "i8"), address, 1)
-                parts = [self._field(code, loaded, place) for place in range(2)]
-                joined = code.binary("or", *parts)
-                code.store(joined, code.at(target, code.multiply(at, 2 * samples.count)), 2)
+                address = source + at * samples.nbytes
+                loaded = address.load(vector_type(groups * samples.nbytes, "i8"))
+                joined = self._field(loaded, 0) | self._field(loaded, 1)
+                code.store(joined, target + at * (2 * samples.count), 2)
         return code.text(name)
 
-    def _field(self, code: Code, loaded: Value, place: int) -> Value:
+    def _field(self, loaded: Value, place: int) -> Value:
         """One field of every sample, where it belongs in the sample."""
         samples = self.samples
         fields = [(group, sample[place]) for group in range(self.groups) for sample in samples.samples]
-        chosen = code.shuffle(loaded, None, [group * samples.nbytes + field.byte for group, field in fields])
-        wide = code.cast("zext", chosen, "i16")
-        for operation, numbers in (
-            ("lshr", [field.right for _, field in fields]),
-            ("and", [field.mask for _, field in fields]),
-            ("shl", [field.left for _, field in fields]),
-        ):
-            wide = code.binary(operation, wide, _lanes(numbers))
-        return wide
-
-
-def _lanes(numbers: Sequence[int]) -> Value:
-    """A constant of 16 bits for each lane."""
-    return Value(vector_type(len(numbers), "i16"), "<" + ", ".join(f"i16 {number}" for number in numbers) + ">")
+        chosen = loaded.shuffle([group * samples.nbytes + field.byte for group, field in fields])
+        wide = chosen.cast("zext", "i16")
+        right, mask, left = (
+            loaded.code.lanes("i16", numbers)
+            for numbers in zip(*((field.right, field.mask, field.left) for _, field in fields), strict=True)
+        )
+        return ((wide >> right) & mask) << left
 
 
 def raw_kernel(problem: RawProblem) -> CpuKernel | str:

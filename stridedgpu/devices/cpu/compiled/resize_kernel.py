@@ -118,13 +118,12 @@ class ResizeKernel:
 class _Rows(NamedTuple):
     """Rows of memory, `pitch` bytes apart."""
 
-    code: Code
     start: Value
     pitch: Value
 
     def row(self, number: Value | int) -> Value:
         """The address of a row."""
-        return self.code.at(self.start, self.code.multiply(self.pitch, number))
+        return self.start + self.pitch * number
 
 
 Address = Callable[[Value | int], Value]
@@ -150,33 +149,29 @@ class _Builder:
 
     def text(self, name: str) -> str:
         """The function: a loop over entries, each with its own scratch memory."""
-        code, entries = self._code, Value("ptr", "%parameters")
+        code, entries = self._code, self._code.parameters
         with code.loop(code.first, code.last) as number:
-            entry = self._words(self._at(entries, number, 8 * ENTRY_FIELDS), ENTRY_FIELDS)
-            read, written, geometry, first, last = entry
-            self._fields = dict(zip(GEOMETRY, self._words(code.pointer(geometry), len(GEOMETRY)), strict=True))
+            read, written, geometry, first, last = (entries + number * (8 * ENTRY_FIELDS)).words(ENTRY_FIELDS)
+            self._fields = dict(zip(GEOMETRY, geometry.pointer().words(len(GEOMETRY)), strict=True))
             scratch = code.call_for("ptr", self._address("allocate"), self._fields["scratch_bytes"])
-            missing = code.compare("icmp eq", scratch, "null")
+            missing = scratch == "null"
             with code.when(missing):
-                code.store(code.full("i64", 1), code.at(entries, -8), 8)
-            with code.when(code.negated(missing)):
-                self._enter(code.at(code.source, read), code.at(code.target, written), scratch)
+                code.store(1, entries + -8, 8)
+            with code.when(~missing):
+                self._enter(code.source + read, code.target + written, scratch)
                 self._resize(first, last)
                 code.run(self._address("free"), scratch)
         return code.text(name)
 
     def _enter(self, source: Value, target: Value, scratch: Value) -> None:
         """Lay out the memory of an entry; the parts of scratch memory begin at cache lines."""
-        code, fields = self._code, self._fields
-        bits = code.value("i64", f"ptrtoint ptr {scratch.name} to i64")
-        self._columns = code.pointer(code.binary("and", code.add(bits, LINE_BYTES - 1), -LINE_BYTES))
-        self._outputs, ring, band = (
-            code.at(self._columns, fields[f"{part}_at"]) for part in ("outputs", "ring", "band")
-        )
-        self._source = _Rows(code, source, fields["row_stride"])
-        self._target = _Rows(code, target, fields["target_row"])
-        self._ring = _Rows(code, ring, fields["ring_pitch"])
-        self._band = _Rows(code, band, code.multiply(fields["band_pitch"], self._kernel.second.written_bytes))
+        fields = self._fields
+        self._columns = ((scratch.bits() + (LINE_BYTES - 1)) & -LINE_BYTES).pointer()
+        self._outputs, ring, band = (self._columns + fields[f"{part}_at"] for part in ("outputs", "ring", "band"))
+        self._source = _Rows(source, fields["row_stride"])
+        self._target = _Rows(target, fields["target_row"])
+        self._ring = _Rows(ring, fields["ring_pitch"])
+        self._band = _Rows(band, fields["band_pitch"] * self._kernel.second.written_bytes)
 
     def _resize(self, first: Value, last: Value) -> None:
         """Rows `first` to `last` of one window, a band at a time."""
@@ -184,30 +179,30 @@ class _Builder:
         if kernel.keeps_rows:
             code.store(self._entry("row_firsts", first), self._next_row, 8)
         with code.loop(first, last, BAND_ROWS) as begin:
-            end = code.smaller(code.add(begin, BAND_ROWS), last)
+            end = (begin + BAND_ROWS).at_most(last)
             if kernel.joins_passes:
                 self._both_passes(begin, end)
             elif kernel.columns_first:
                 self._columns_first(begin, end)
             else:
                 self._rows_first(begin, end)
-            self._finish_band(begin, code.binary("sub", end, begin))
+            self._finish_band(begin, end - begin)
 
     def _finish_band(self, begin: Value, rows: Value) -> None:
         """Divide finished rows by alpha, and move them to the target."""
         code, fields, kernel = self._code, self._fields, self._kernel
         if kernel.premultiplies:
             with code.loop(0, rows) as row, code.loop(0, fields["unit"], ROWS) as x:
-                address = code.at(self._band.row(row), x)
-                pixels = code.load(vector_type(ROWS, "i8"), address, 1)
-                code.store(divided_by_alpha(code, pixels, kernel.channels), address, 1)
-        whole, target = code.compare("icmp eq", rows, BAND_ROWS), self._target.row(begin)
-        for kind, condition in (("whole", whole), ("rest", code.negated(whole))):
+                address = self._band.row(row) + x
+                pixels = address.load(vector_type(ROWS, "i8"))
+                code.store(divided_by_alpha(pixels, kernel.channels), address)
+        whole, target = rows == BAND_ROWS, self._target.row(begin)
+        for kind, condition in (("whole", whole), ("rest", ~whole)):
             with code.when(condition):
-                read = code.at(self._band.start, fields[f"{kind}_source"])
-                written = code.at(target, fields[f"{kind}_target"])
+                read = self._band.start + fields[f"{kind}_source"]
+                written = target + fields[f"{kind}_target"]
                 parameters, items = self._address(f"{kind}_parameters"), fields[f"{kind}_items"]
-                code.run(self._address(f"{kind}_kernel"), read, written, parameters, code.full("i64", 0), items)
+                code.run(self._address(f"{kind}_kernel"), read, written, parameters, code.constant(0), items)
 
     # The three orders of both passes over rows `begin` to `end` of the result
 
@@ -216,7 +211,7 @@ class _Builder:
         code, down = self._code, self._kernel.down
         with code.loop(begin, end) as row:
             self._fill_ring(row)
-            taps, into = self._taps("row", row), self._band.row(code.binary("sub", row, begin))
+            taps, into = self._taps("row", row), self._band.row(row - begin)
             with code.loop(0, self._fields["band_pitch"], down.lanes * down.blocks) as x:
                 self._down(down.blocks, taps, self._ring, into, x)
 
@@ -225,15 +220,15 @@ class _Builder:
         code, elements, down = self._code, self._fields["elements"], self._kernel.down
         step = down.lanes * down.blocks
         with self._planes(self._kernel.along.written_bytes) as (across, before):
-            source = self._source._replace(start=code.at(self._source.start, across))
+            source = self._source._replace(start=self._source.start + across)
             with code.loop(0, ROWS) as number:
-                row = code.smaller(code.add(begin, number), code.add(end, -1))
+                row = (begin + number).at_most(end - 1)
                 taps, into = self._taps("row", row), self._ring.row(number)
-                with code.loop(0, code.add(elements, 1 - step), step) as x:
+                with code.loop(0, elements + (1 - step), step) as x:
                     self._down(down.blocks, taps, source, into, x)
-                with code.steps(code.binary("and", elements, -step), elements, down.lanes) as x:
+                with code.steps(elements & -step, elements, down.lanes) as x:
                     self._down(1, taps, source, into, x)
-            self._along(self._ring.row, lambda number: code.at(self._band.row(number), before))
+            self._along(self._ring.row, lambda number: self._band.row(number) + before)
 
     def _both_passes(self, begin: Value, end: Value) -> None:
         """Two source rows along x and down y in registers, into the band."""
@@ -242,31 +237,31 @@ class _Builder:
         assert isinstance(second, RowPairPass), "it takes two rows"
         with code.loop(begin, end) as row:
             taps = self._taps("row", row)
-            weights, rows = second.weights(code, taps), [self._source.row(taps.index(code, tap)) for tap in range(2)]
-            into = self._band.row(code.binary("sub", row, begin))
+            weights, rows = second.weights(taps), [self._source.row(taps.index(tap)) for tap in range(2)]
+            into = self._band.row(row - begin)
             with (
                 self._planes(second.written_bytes) as (across, before),
-                self._steps_along(rule, [code.at(address, across) for address in rows]) as (x, (upper, lower)),
+                self._steps_along(rule, [address + across for address in rows]) as (x, (upper, lower)),
             ):
-                pixels = second.joined(code, upper, lower, weights)
-                code.store(pixels, self._at(code.at(into, before), x, second.written_bytes), 1)
+                pixels = second.joined(upper, lower, weights)
+                code.store(pixels, into + before + x * second.written_bytes)
 
     # Source rows
 
     def _fill_ring(self, row: Value) -> None:
         """The pass along x of all source rows that a row of the result reads and the ring does not have yet."""
         code, kernel, nbytes = self._code, self._kernel, self._kernel.along.written_bytes
-        next_row, end = code.load("i64", self._next_row, 8), self._entry("row_ends", row)
+        next_row, end = self._next_row.load("i64", 8), self._entry("row_ends", row)
         with code.loop(next_row, end, kernel.step_rows) as group:
             source_row = self._source_rows(group)
             with self._planes(nbytes) as (across, before):
 
                 def read(number: Value | int) -> Value:
-                    return code.at(source_row(number), across)
+                    return source_row(number) + across
 
                 def written(number: Value | int) -> Value:
-                    place = code.binary("and", code.add(group, number), self._fields["ring_mask"])
-                    return code.at(self._ring.row(place), before)
+                    place = (group + number) & self._fields["ring_mask"]
+                    return self._ring.row(place) + before
 
                 if kernel.by_rows is None:
                     self._along(read, written)
@@ -274,27 +269,22 @@ class _Builder:
                     with code.loop(0, kernel.step_rows) as number:
                         into = written(number)
                         with self._steps_along(kernel.by_rows, [read(number)]) as (x, (sums,)):
-                            code.store(sums, self._at(into, x, nbytes), 1)
-            code.store(code.add(group, kernel.step_rows), self._next_row, 8)
+                            code.store(sums, into + x * nbytes)
+            code.store(group + kernel.step_rows, self._next_row, 8)
 
     def _source_rows(self, group: Value) -> Address:
         """The rows of a step, from number `group` of the source rows that are read; those of frames are converted."""
         code, fields = self._code, self._fields
-        listed = self._at(self._address("sources"), group, 8)
-
-        def number(place: Value | int) -> Value:
-            return code.load(
-                "i64", code.at(listed, 8 * place if isinstance(place, int) else code.multiply(place, 8)), 8
-            )
+        listed = self._address("sources") + group * 8
 
         if not self._kernel.converts_rows:
-            return lambda place: self._source.row(number(place))
-        converted = _Rows(code, code.at(self._columns, fields["rows_at"]), fields["rows_pitch"])
+            return lambda place: self._source.row(listed.word(place))
+        converted = _Rows(self._columns + fields["rows_at"], fields["rows_pitch"])
         with code.loop(0, self._kernel.step_rows) as place:
-            row = number(place)
-            first = converted.row(code.binary("sub", place, row))  # where the loop's row 0 would lie
+            row = listed.word(place)
+            first = converted.row(place - row)  # where the loop's row 0 would lie
             source = self._source.start
-            code.run(self._address("rows_kernel"), source, first, source, row, code.add(row, 1))
+            code.run(self._address("rows_kernel"), source, first, source, row, row + 1)
         return converted.row
 
     # The passes
@@ -304,8 +294,8 @@ class _Builder:
         """Each plane: the bytes before it in the source, and in a row of resized pixels."""
         code, fields = self._code, self._fields
         with code.loop(0, fields["planes"]) as plane:
-            before = code.multiply(code.multiply(plane, fields["unit"]), written_bytes)
-            yield code.multiply(plane, fields["plane_stride"]), before
+            before = plane * fields["unit"] * written_bytes
+            yield plane * fields["plane_stride"], before
 
     @contextmanager
     def _steps_along(self, rule: RowPass, rows: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
@@ -313,24 +303,24 @@ class _Builder:
         code, columns = self._code, self._fields["columns"]
         tables = ColumnTables(*(self._address(f"column_{name}") for name in ("indices", "counts", "weights")))
         with code.loop(0, columns, rule.pixels) as first:
-            x = code.smaller(first, code.add(columns, -rule.pixels)) if rule.repeats else first
-            yield code.multiply(x, rule.out_step), [rule.step(code, row, tables, x) for row in rows]
+            x = first.at_most(columns - rule.pixels) if rule.repeats else first
+            yield x * rule.out_step, [rule.step(row, tables, x) for row in rows]
 
     def _down(self, blocks: int, taps: Taps, rows: _Rows, into: Value, x: Value) -> None:
         """The pass along y of one row: `blocks` vectors from element `x` on."""
         code, rule, kernel = self._code, self._kernel.down, self._kernel
         vector, step = vector_type(rule.lanes, rule.read), rule.lanes * rule.read_bytes
-        offset = code.multiply(x, rule.read_bytes)
+        offset = x * rule.read_bytes
 
         def load(index: Value) -> list[Value]:
-            row = code.at(rows.start, code.add(code.multiply(index, rows.pitch), offset))
-            vectors = [code.load(vector, code.at(row, block * step), 1) for block in range(blocks)]
+            row = rows.start + (index * rows.pitch + offset)
+            vectors = [(row + block * step).load(vector) for block in range(blocks)]
             weighs = kernel.premultiplies and not kernel.columns_first
-            return [premultiplied(code, pixels, kernel.channels) for pixels in vectors] if weighs else vectors
+            return [premultiplied(pixels, kernel.channels) for pixels in vectors] if weighs else vectors
 
-        written = self._at(into, x, rule.written_bytes)
-        for block, pixels in enumerate(rule.pixels(code, taps, blocks, load, self._fields["factor"])):
-            code.store(pixels, code.at(written, rule.lanes * rule.written_bytes * block), 1)
+        written = into + x * rule.written_bytes
+        for block, pixels in enumerate(rule.pixels(taps, blocks, load, self._fields["factor"])):
+            code.store(pixels, written + rule.lanes * rule.written_bytes * block)
 
     def _along(self, read: Address, written: Address) -> None:
         """The pass along x of 16 rows of one plane to 16 other rows: transposed, resized, and transposed back."""
@@ -340,50 +330,40 @@ class _Builder:
         source, target = vector_type(ROWS, rule.read), vector_type(ROWS, rule.written)
         rows, into = ([address(number) for number in range(ROWS)] for address in (read, written))
         with code.steps(0, elements, ROWS) as x:
-            block = [code.load(source, self._at(row, x, rule.read_bytes), 1) for row in rows]
+            block = [(row + x * rule.read_bytes).load(source) for row in rows]
             if kernel.premultiplies and kernel.columns_first:
-                block = [premultiplied(code, pixels, channels) for pixels in block]
-            for lane, pixels in enumerate(transposed_lanes(code, block, ROWS)):
-                code.store(pixels, self._at(self._columns, code.add(x, lane), column), 16)
+                block = [premultiplied(pixels, channels) for pixels in block]
+            for lane, pixels in enumerate(transposed_lanes(block, ROWS)):
+                code.store(pixels, self._columns + (x + lane) * column, 16)
 
         def load(index: Value) -> list[Value]:
-            start = self._at(self._columns, index, column)
-            return [code.load(source, code.at(start, channel * column), 16) for channel in range(channels)]
+            start = self._columns + index * column
+            return [(start + channel * column).load(source, 16) for channel in range(channels)]
 
         with code.loop(0, fields["columns"]) as x:
-            start = self._at(self._outputs, x, channels * resized)
-            for channel, pixels in enumerate(
-                rule.pixels(code, self._taps("column", x), channels, load, fields["factor"])
-            ):
-                code.store(pixels, code.at(start, channel * resized), 16)
+            start = self._outputs + x * (channels * resized)
+            for channel, pixels in enumerate(rule.pixels(self._taps("column", x), channels, load, fields["factor"])):
+                code.store(pixels, start + channel * resized, 16)
         with code.loop(0, unit, ROWS) as begin:
-            places = [self._at(self._outputs, code.add(begin, lane), resized) for lane in range(ROWS)]
-            block = [code.load(target, place, 16) for place in places]
-            for row, pixels in zip(into, transposed_lanes(code, block, ROWS), strict=True):
-                code.store(pixels, self._at(row, begin, rule.written_bytes), 1)
+            places = [self._outputs + (begin + lane) * resized for lane in range(ROWS)]
+            block = [place.load(target, 16) for place in places]
+            for row, pixels in zip(into, transposed_lanes(block, ROWS), strict=True):
+                code.store(pixels, row + begin * rule.written_bytes)
 
     # The geometry
 
-    def _at(self, base: Value, number: Value, step: int) -> Value:
-        """The address of one of things that are `step` bytes apart."""
-        return self._code.at(base, self._code.multiply(number, step))
-
-    def _words(self, address: Value, count: int) -> list[Value]:
-        """Load consecutive 64-bit words."""
-        return [self._code.load("i64", self._code.at(address, 8 * place), 8) for place in range(count)]
-
     def _address(self, field: str) -> Value:
         """A field that is an address."""
-        return self._code.pointer(self._fields[field])
+        return self._fields[field].pointer()
 
     def _entry(self, field: str, place: Value) -> Value:
         """Load an entry of a table of 64-bit numbers."""
-        return self._code.load("i64", self._at(self._address(field), place, 8), 8)
+        return self._address(field).word(place)
 
     def _taps(self, axis: str, place: Value) -> Taps:
         """The taps of one resized pixel of an axis."""
         rule = self._kernel.along if axis == "column" else self._kernel.down
-        before = self._code.multiply(place, self._fields[f"{axis}_groups"])
-        indices = self._at(self._address(f"{axis}_indices"), before, 8 * rule.group)
-        weights = self._at(self._address(f"{axis}_weights"), before, rule.weight_bytes)
+        before = place * self._fields[f"{axis}_groups"]
+        indices = self._address(f"{axis}_indices") + before * (8 * rule.group)
+        weights = self._address(f"{axis}_weights") + before * rule.weight_bytes
         return Taps(indices, weights, self._entry(f"{axis}_counts", place), self._fields[f"{axis}_unused"])

@@ -21,7 +21,8 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.interpolation import Arithmetic, Finish
 
-from .ir import Code, Value, vector_type
+from .conversion import with_one_nan
+from .ir import Value, vector_type
 from .shuffles import joined
 
 __all__ = [
@@ -75,10 +76,9 @@ class Taps:
     count: Value
     unused: Value
 
-    def index(self, code: Code, tap: Value | int) -> Value:
+    def index(self, tap: Value | int) -> Value:
         """The index of a tap."""
-        place = 8 * tap if isinstance(tap, int) else code.multiply(tap, 8)
-        return code.load("i64", code.at(self.indices, place), 8)
+        return self.indices.word(tap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Pass(ABC):
         return 0
 
     @abstractmethod
-    def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
+    def pixels(self, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
         """The resized pixels of the `count` vectors that `load` gives for a tap; `factor` is that of a mean."""
 
 
@@ -119,10 +119,10 @@ class Pass(ABC):
 class CopyPass(Pass):
     """Pixels stay as they are."""
 
-    def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
+    def pixels(self, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
         """The pixels of the only tap."""
         del count, factor
-        return load(taps.index(code, 0))
+        return load(taps.index(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,29 +141,29 @@ class NumberPass(Pass):
         """Bytes of one weight."""
         return _BYTES[self.number]
 
-    def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
+    def pixels(self, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
         """Sums of all taps, finished."""
-        multiply, add = ("mul", "add") if self.number == "i32" else ("fmul", "fadd")
-        start = code.full(vector_type(LANES, self.number), _START[self.number])
+        code = taps.indices.code
+        start = code.constant(_START[self.number], vector_type(LANES, self.number))
         with code.fold(taps.count, [start] * count) as (tap, sums):
-            vectors = load(taps.index(code, tap))
+            vectors = load(taps.index(tap))
             if self.weighted:
-                address = code.at(taps.weights, code.multiply(tap, self.weight_bytes))
-                weight = code.splat(code.load(self.number, address, self.weight_bytes), LANES)
+                address = taps.weights + tap * self.weight_bytes
+                weight = address.load(self.number, self.weight_bytes).splat(LANES)
             for place, vector in enumerate(vectors):
-                term = self._number(code, vector)
+                term = self._number(vector)
                 if self.weighted:
-                    term = code.binary(multiply, term, weight)
-                sums[place] = code.binary(add, sums[place], term)
-        return [_finished(code, total, self.finish, self.shift, self.written, factor) for total in sums]
+                    term = term * weight
+                sums[place] = sums[place] + term
+        return [_finished(total, self.finish, self.shift, self.written, factor) for total in sums]
 
-    def _number(self, code: Code, vector: Value) -> Value:
+    def _number(self, vector: Value) -> Value:
         """Pixels as numbers of the sum's type; the conversion is exact."""
         if self.read == self.number:
             return vector
         if self.number == "i32":
-            return code.cast("zext", vector, "i32")
-        return code.cast("fpext" if self.read == "float" else "uitofp", vector, self.number)
+            return vector.cast("zext", "i32")
+        return vector.cast("fpext" if self.read == "float" else "uitofp", self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,35 +187,36 @@ class PairPass(Pass):
         """Bytes of the weights of two taps: one 32-bit word a part."""
         return 4 * self.parts
 
-    def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
+    def pixels(self, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
         """Sums of all pairs of taps, their parts joined and finished."""
-        zero, parts = code.full(vector_type(LANES, "i32"), 0), self.parts
+        code, parts = taps.indices.code, self.parts
+        zero = code.constant(0, vector_type(LANES, "i32"))
         with code.fold(taps.count, [zero] * (parts * count)) as (pair, sums):
-            words = code.at(taps.weights, code.multiply(pair, self.weight_bytes))
-            weights = [code.splat(code.load("i32", code.at(words, 4 * part), 4), LANES) for part in range(self.parts)]
-            first = code.multiply(pair, 2)
-            both = load(taps.index(code, first)), load(taps.index(code, code.add(first, 1)))
+            words = taps.weights + pair * self.weight_bytes
+            weights = [(words + 4 * part).load("i32", 4).splat(LANES) for part in range(self.parts)]
+            first = pair * 2
+            both = load(taps.index(first)), load(taps.index(first + 1))
             for place, (left, right) in enumerate(zip(*both, strict=True)):
-                pairs = self._pairs(code, left, right)
+                pairs = self._pairs(left, right)
                 for part, weight in enumerate(weights, parts * place):
-                    sums[part] = code.add(sums[part], pair_products(code, pairs, weight))
+                    sums[part] = sums[part] + pair_products(pairs, weight)
         pixels = []
         for start in range(0, parts * count, parts):
             total, *lower = sums[start : start + parts]
             for lower_sum in lower:
-                total = code.add(code.binary("shl", total, LOW_BITS), lower_sum)
+                total = (total << LOW_BITS) + lower_sum
             if self.narrow:
-                unused = code.splat(code.cast("trunc", taps.unused, "i32"), LANES)
-                total = code.binary("shl", total, unused)
-            pixels.append(_finished(code, total, self.finish, self.shift, self.written, factor))
+                unused = taps.unused.cast("trunc", "i32").splat(LANES)
+                total = total << unused
+            pixels.append(_finished(total, self.finish, self.shift, self.written, factor))
         return pixels
 
-    def _pairs(self, code: Code, left: Value, right: Value) -> Value | tuple[Value, Value]:
+    def _pairs(self, left: Value, right: Value) -> Value | tuple[Value, Value]:
         """Two vectors of bytes as the lower and upper 16 bits of each lane, or as two vectors."""
-        low, high = (code.cast("zext", vector, "i32") for vector in (left, right))
+        low, high = (vector.cast("zext", "i32") for vector in (left, right))
         if not self.pairs:
             return low, high
-        return code.recast(code.binary("or", low, code.binary("shl", high, 16)), "i16")
+        return (low | (high << 16)).recast("i16")
 
 
 def widest() -> bool:
@@ -223,29 +224,29 @@ def widest() -> bool:
     return "avx512bw" in policy().target.features
 
 
-def pair_products(code: Code, pixels: Value | tuple[Value, Value], weights: Value) -> Value:
+def pair_products(pixels: Value | tuple[Value, Value], weights: Value) -> Value:
     """Multiply-add of each lane's two products; each lane of `weights` has two 16-bit numbers."""
     if isinstance(pixels, tuple):
-        low = code.binary("ashr", code.binary("shl", weights, 16), 16)
-        high = code.binary("ashr", weights, 16)
-        return code.add(code.multiply(pixels[0], low), code.multiply(pixels[1], high))
-    pairs = code.recast(weights, "i16")
+        low = (weights << 16).shifted(16)
+        high = weights.shifted(16)
+        return pixels[0] * low + pixels[1] * high
+    pairs, code = weights.recast("i16"), weights.code
     if widest():
         return code.call("llvm.x86.avx512.pmaddw.d.512", vector_type(LANES, "i32"), pixels, pairs, needs="avx512bw")
     halves = []
     for first in (0, LANES):
-        parts = [code.shuffle(vector, None, range(first, first + LANES)) for vector in (pixels, pairs)]
+        parts = [vector.shuffle(range(first, first + LANES)) for vector in (pixels, pairs)]
         halves.append(code.call("llvm.x86.avx2.pmadd.wd", vector_type(LANES // 2, "i32"), *parts, needs="avx2"))
-    return joined(code, halves)
+    return joined(halves)
 
 
-def packed_words(code: Code, left: Value, right: Value) -> Value:
+def packed_words(left: Value, right: Value) -> Value:
     """Two vectors of 16 numbers below 2^16 as 32 words: four of `left`, then four of `right`, and so on."""
     if widest():
         words = vector_type(2 * LANES, "i16")
-        return code.call("llvm.x86.avx512.packusdw.512", words, left, right, needs="avx512bw")
+        return left.code.call("llvm.x86.avx512.packusdw.512", words, left, right, needs="avx512bw")
     order = [start + half * LANES + place for start in range(0, LANES, 4) for half in range(2) for place in range(4)]
-    return code.cast("trunc", code.shuffle(left, right, order), "i16")
+    return left.shuffle(order, right).cast("trunc", "i16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,31 +268,30 @@ class RowPairPass(Pass):
         """Bytes of both weights."""
         return 4
 
-    def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
+    def pixels(self, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
         """The only two taps."""
         del count, factor
-        weights, both = self.weights(code, taps), [load(taps.index(code, tap)) for tap in range(2)]
-        return [self.joined(code, upper, lower, weights) for upper, lower in zip(*both, strict=True)]
+        weights, both = self.weights(taps), [load(taps.index(tap)) for tap in range(2)]
+        return [self.joined(upper, lower, weights) for upper, lower in zip(*both, strict=True)]
 
-    def weights(self, code: Code, taps: Taps) -> list[Value]:
+    def weights(self, taps: Taps) -> list[Value]:
         """The weights of both rows, in every lane: two halves of a word."""
         if not self.weighted:
             return []
-        word = code.load("i32", taps.weights, 4)
-        parts = [code.cast("trunc", code.binary("lshr", word, shift), "i16") for shift in (0, 16)]
-        return [code.cast("sext", code.splat(half, self.lanes), "i32") for half in parts]
+        word = taps.weights.load("i32", 4)
+        parts = [(word >> shift).cast("trunc", "i16") for shift in (0, 16)]
+        return [half.splat(self.lanes).cast("sext", "i32") for half in parts]
 
-    def joined(self, code: Code, upper: Value, lower: Value, weights: Sequence[Value]) -> Value:
+    def joined(self, upper: Value, lower: Value, weights: Sequence[Value]) -> Value:
         """The pixels of a vector of each row."""
         if not self.weighted:
-            return code.cast("trunc", code.binary("lshr", code.add(code.add(upper, lower), 2), 2), "i8")
+            return ((upper + lower + 2) >> 2).cast("trunc", "i8")
         halves = []
         for sums, weight in zip((upper, lower), weights, strict=True):
-            product = code.multiply(code.cast("sext", sums, "i32"), weight)
-            halves.append(code.cast("trunc", code.binary("lshr", product, 16), "i16"))
-        whole = code.binary("ashr", code.add(code.add(*halves), 2), 2)
-        clamped = code.select(code.compare("icmp sgt", whole, 255), code.full(whole.type, 255), whole)
-        return code.cast("trunc", clamped, "i8")
+            product = sums.cast("sext", "i32") * weight
+            halves.append((product >> 16).cast("trunc", "i16"))
+        whole = (halves[0] + halves[1] + 2).shifted(2)
+        return (whole > 255).select(255, whole).cast("trunc", "i8")
 
 
 def passes_of(
@@ -325,65 +325,54 @@ def passes_of(
     )
 
 
-def _finished(code: Code, sums: Value, finish: Finish, shift: int, written: str, factor: Value) -> Value:
+def _finished(sums: Value, finish: Finish, shift: int, written: str, factor: Value) -> Value:
     """Sums as pixels of a type, as the table of rules states."""
     if finish is Finish.KEPT:
-        return code.cast("trunc", code.binary("lshr", sums, shift), written) if shift else sums
+        return (sums >> shift).cast("trunc", written) if shift else sums
     if finish is Finish.SHIFTED:
-        whole = code.binary("ashr", code.add(sums, 1 << (shift - 1)), shift)
-        return code.cast("trunc", _clamped(code, whole, written), written)
+        whole = (sums + (1 << (shift - 1))).shifted(shift)
+        return _clamped(whole, written).cast("trunc", written)
     if finish is Finish.MEAN:
-        bits = code.splat(code.cast("trunc", factor, "i32"), sums.lanes)
-        factors = code.value(vector_type(sums.lanes, "float"), f"bitcast {bits.type} {bits.name} to <16 x float>")
-        sums = code.binary("fmul", code.cast("sitofp", sums, "float"), factors)
+        factors = factor.cast("trunc", "i32").splat(sums.lanes).cast("bitcast", "float")
+        sums = sums.cast("sitofp", "float") * factors
     if written == "float":
-        numbers = code.cast("fptrunc", sums, "float") if sums.element == "double" else sums
-        nan = code.full(numbers.type, "0x7FF8000000000000")
-        return code.select(code.compare("fcmp uno", numbers, "0.0"), nan, numbers)
+        return with_one_nan(sums.cast("fptrunc", "float") if sums.element == "double" else sums)
     rounding = "roundeven"
     if finish is Finish.HALF_UP:
-        rounding, sums = "floor", code.binary("fadd", sums, code.full(sums.type, "0.5"))
-    whole = code.call(f"llvm.{rounding}.v{sums.lanes}f{8 * _BYTES[sums.element]}", sums.type, sums)
-    return code.cast("trunc", code.cast("fptosi", _clamped(code, whole, written), "i32"), written)
+        rounding, sums = "floor", sums + 0.5
+    return _clamped(sums.intrinsic(f"llvm.{rounding}"), written).cast("fptosi", "i32").cast("trunc", written)
 
 
-def _clamped(code: Code, whole: Value, written: str) -> Value:
+def _clamped(whole: Value, written: str) -> Value:
     """Whole numbers within 0 and the largest one of a type; NaN becomes 0."""
-    compare, point = ("icmp s", "") if whole.element == "i32" else ("fcmp o", ".0")
-    zero, most = f"0{point}", f"{256 ** _BYTES[written] - 1}{point}"
-    whole = code.select(code.compare(f"{compare}gt", whole, zero), whole, code.full(whole.type, zero))
-    return code.select(code.compare(f"{compare}lt", whole, most), whole, code.full(whole.type, most))
+    return whole.at_least(0).at_most(256 ** _BYTES[written] - 1)
 
 
 # Pillow's premultiplied alpha, in vectors of whole pixels of 2 or 4 bytes, the last of which is alpha
 
 
-def _alphas(code: Code, pixels: Value, channels: int) -> tuple[Value, Value]:
+def _alphas(pixels: Value, channels: int) -> tuple[Value, Value]:
     """The alpha of each lane's pixel, and which lanes are alpha."""
     lanes = range(pixels.lanes)
-    alpha = code.shuffle(pixels, None, [lane - lane % channels + channels - 1 for lane in lanes])
-    bits = ", ".join(f"i1 {int(lane % channels == channels - 1)}" for lane in lanes)
-    return alpha, Value(f"<{pixels.lanes} x i1>", f"<{bits}>")
+    alpha = pixels.shuffle([lane - lane % channels + channels - 1 for lane in lanes])
+    return alpha, pixels.code.lanes("i1", [int(lane % channels == channels - 1) for lane in lanes])
 
 
-def premultiplied(code: Code, pixels: Value, channels: int) -> Value:
+def premultiplied(pixels: Value, channels: int) -> Value:
     """Colours times alpha, rounded as Pillow's `MULDIV255` does."""
-    alpha, is_alpha = _alphas(code, pixels, channels)
-    product = code.add(code.multiply(code.cast("zext", pixels, "i16"), code.cast("zext", alpha, "i16")), 128)
-    whole = code.binary("lshr", code.add(code.binary("lshr", product, 8), product), 8)
-    return code.select(is_alpha, pixels, code.cast("trunc", whole, "i8"))
+    alpha, is_alpha = _alphas(pixels, channels)
+    product = pixels.cast("zext", "i16") * alpha.cast("zext", "i16") + 128
+    whole = ((product >> 8) + product) >> 8
+    return is_alpha.select(pixels, whole.cast("trunc", "i8"))
 
 
-def divided_by_alpha(code: Code, pixels: Value, channels: int) -> Value:
+def divided_by_alpha(pixels: Value, channels: int) -> Value:
     """Colours by alpha, rounded down, at most 255; where alpha is 0 or 255 they stay.
 
     A quotient of float32 has the whole part of the exact one, which is at least 1/255 below the next integer.
     """
-    alpha, is_alpha = _alphas(code, pixels, channels)
-    color, below = (code.cast("uitofp", code.cast("zext", part, "i32"), "float") for part in (pixels, alpha))
-    most = code.full(color.type, "255.0")
-    quotient = code.binary("fdiv", code.binary("fmul", color, most), below)
-    quotient = code.select(code.compare("fcmp olt", quotient, "255.0"), quotient, most)
-    stays = code.binary("or", is_alpha, code.compare("icmp eq", alpha, 0))
-    stays = code.binary("or", stays, code.compare("icmp eq", alpha, -1))
-    return code.select(stays, pixels, code.cast("trunc", code.cast("fptoui", quotient, "i32"), "i8"))
+    alpha, is_alpha = _alphas(pixels, channels)
+    color, below = (part.cast("zext", "i32").cast("uitofp", "float") for part in (pixels, alpha))
+    quotient = (color * 255 / below).at_most(255)
+    stays = is_alpha | (alpha == 0) | (alpha == -1)
+    return stays.select(pixels, quotient.cast("fptoui", "i32").cast("trunc", "i8"))

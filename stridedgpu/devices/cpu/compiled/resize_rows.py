@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from .ir import LINE_BYTES, Code, Value, vector_type
+from .ir import LINE_BYTES, Value, vector_type
 from .resize_passes import packed_words, pair_products, widest
 from .shuffles import joined
 
@@ -59,7 +59,7 @@ class RowPass(ABC):
         return False
 
     @abstractmethod
-    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+    def step(self, row: Value, tables: ColumnTables, x: Value) -> Value:
         """The 16-bit sums of the pixels from `x` on."""
 
 
@@ -102,11 +102,11 @@ class TapRows(RowPass):
         """The numbers of windows that take less time than single loads."""
         return (1,) if self.channels > 1 else (1, 2, 4)
 
-    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+    def step(self, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load the taps, widen them to 16 bits, and add their products in pairs, without the 4 lowest bits."""
-        loaded = self._in_windows(code, row, tables, x) if self.windows else self._one_by_one(code, row, tables, x)
-        zeros = code.full(loaded.type, 0)
-        weights = code.at(tables.weights, code.multiply(x, 4 * _SUMS // self.pixels))
+        loaded = self._in_windows(row, tables, x) if self.windows else self._one_by_one(row, tables, x)
+        zeros = loaded.like(0)
+        weights = tables.weights + x * (4 * _SUMS // self.pixels)
         sums = []
         for half in range(2):
             # Packing two vectors of sums interleaves them by four: each has every other word.
@@ -116,10 +116,10 @@ class TapRows(RowPass):
                 for number in range(WORD_SUMS)
                 for tap in range(2)
             ]
-            pairs = code.shuffle(loaded, zeros, [lane for byte in taken for lane in (byte, loaded.lanes)])
-            factors = code.load(vector_type(16, "i32"), code.at(weights, 64 * half), 4)
-            sums.append(code.binary("lshr", pair_products(code, code.recast(pairs, "i16"), factors), 4))
-        return packed_words(code, *sums)
+            pairs = loaded.shuffle([lane for byte in taken for lane in (byte, loaded.lanes)], zeros)
+            factors = (weights + 64 * half).load(vector_type(16, "i32"), 4)
+            sums.append(pair_products(pairs.recast("i16"), factors) >> 4)
+        return packed_words(*sums)
 
     def _byte(self, number: int, tap: int) -> int:
         """The byte of a tap of a word's sum."""
@@ -127,43 +127,41 @@ class TapRows(RowPass):
             return 2 * number + tap
         return tap * self.step_elements + min(number, self.channels - 1)
 
-    def _one_by_one(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+    def _one_by_one(self, row: Value, tables: ColumnTables, x: Value) -> Value:
         """The bytes of all pixels of a step, each loaded into its lane; words near the row's end are shifted."""
-        type_ = vector_type(LINE_BYTES // WORD_BYTES, f"i{8 * self.pixel_bytes}")
-        places = [self._index(code, tables, x, pixel) for pixel in range(self.pixels)]
+        lanes, element = LINE_BYTES // WORD_BYTES, f"i{8 * self.pixel_bytes}"
+        type_ = vector_type(lanes, element)
+        places = [self._index(tables, x, pixel) for pixel in range(self.pixels)]
         vectors = []
-        for first in range(0, self.pixels, Value(type_, "").lanes):
-            vector = Value(type_, "poison")
-            for lane in range(vector.lanes):
-                address = code.at(row, places[first + lane])
-                vector = code.insert(vector, code.load(vector.element, address, 1), lane)
-            vectors.append(vector)
+        for first in range(0, self.pixels, lanes):
+            each = ((row + place).load(element) for place in places[first : first + lanes])
+            vectors.append(row.code.vector(type_, each))
         if self.channels > 1:
-            shifts = code.load(type_, code.at(tables.places, code.multiply(x, 8)), 8)
-            vectors = [code.binary("lshr", vectors[0], shifts)]
-        return code.recast(joined(code, vectors), "i8")
+            shifts = (tables.places + x * 8).load(type_, 8)
+            vectors = [vectors[0] >> shifts]
+        return joined(vectors).recast("i8")
 
-    def _in_windows(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+    def _in_windows(self, row: Value, tables: ColumnTables, x: Value) -> Value:
         """The bytes of all pixels of a step, from two vectors a window that follow each other."""
         vector = vector_type(LINE_BYTES, "i8")
-        places = code.load(vector, code.at(tables.places, code.multiply(x, self.pixel_bytes)), 1)
+        places = (tables.places + x * self.pixel_bytes).load(vector)
         parts = []
         for first in range(0, self.pixels, self.pixels // self.windows):
-            start = code.at(row, self._index(code, tables, x, first))
-            left, right = (code.load(vector, code.at(start, place), 1) for place in (0, LINE_BYTES))
+            start = row + self._index(tables, x, first)
+            left, right = ((start + place).load(vector) for place in (0, LINE_BYTES))
             parts.append(
-                code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, left, places, right, needs="avx512vbmi")
+                row.code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, left, places, right, needs="avx512vbmi")
             )
         while len(parts) > 1:
             # Each has the bytes of its pixels where they belong: lower parts of one, upper parts of the next.
             size = LINE_BYTES // len(parts)
             lanes = [lane + LINE_BYTES * (lane // size % 2) for lane in range(LINE_BYTES)]
-            parts = [code.shuffle(*pair, lanes) for pair in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [left.shuffle(lanes, right) for left, right in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
 
-    def _index(self, code: Code, tables: ColumnTables, x: Value, pixel: int) -> Value:
+    def _index(self, tables: ColumnTables, x: Value, pixel: int) -> Value:
         """Where a pixel's taps, or its window, begin in the row."""
-        return code.load("i64", code.at(tables.indices, code.add(code.multiply(x, 8), 8 * pixel)), 8)
+        return (tables.indices + (x * 8 + 8 * pixel)).load("i64", 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,24 +178,25 @@ class HalfRows(RowPass):
         """Behind the last pixel there is nothing to read."""
         return True
 
-    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+    def step(self, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load two vectors that may overlap, and add what they have of the two pixels."""
         nbytes, half = 2 * self.pixels * self.channels, LINE_BYTES // 2
-        start = code.at(row, code.load("i64", code.at(tables.indices, code.multiply(x, 16)), 8))
-        vectors = [code.load(vector_type(half, "i8"), code.at(start, place), 1) for place in (0, nbytes - half)]
-        both = code.shuffle(vectors[0], vectors[1], range(2 * half))
+        start = row + (tables.indices + x * 16).load("i64", 8)
+        vectors = [(start + place).load(vector_type(half, "i8")) for place in (0, nbytes - half)]
+        both = vectors[0].shuffle(range(2 * half), vectors[1])
         terms = [self._bytes(tap, behind=nbytes - half) for tap in range(2)]
         if widest():
             # One instruction adds neighbouring bytes.
-            ordered = code.shuffle(both, None, [max(byte, 0) for pair in zip(*terms, strict=True) for byte in pair])
-            words, ones = vector_type(_SUMS, "i16"), code.full(ordered.type, 1)
-            return code.call("llvm.x86.avx512.pmaddubs.w.512", words, ordered, ones, needs="avx512bw")
-        zeros, zero = code.full(both.type, 0), both.lanes
+            ordered = both.shuffle([max(byte, 0) for pair in zip(*terms, strict=True) for byte in pair])
+            words, ones = vector_type(_SUMS, "i16"), ordered.like(1)
+            return row.code.call("llvm.x86.avx512.pmaddubs.w.512", words, ordered, ones, needs="avx512bw")
+        zeros, zero = both.like(0), both.lanes
         wide = [
-            code.shuffle(both, zeros, [lane for byte in term for lane in (byte if byte >= 0 else zero, zero)])
+            both.shuffle([lane for byte in term for lane in (byte if byte >= 0 else zero, zero)], zeros)
             for term in terms
         ]
-        return code.add(*(code.recast(vector, "i16") for vector in wide))
+        first, second = (vector.recast("i16") for vector in wide)
+        return first + second
 
     def _bytes(self, tap: int, behind: int) -> list[int]:
         """The byte of a tap for each sum, of two vectors of which the second begins at `behind`; -1 without a pixel."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from dataclasses import dataclass
-from functools import cache, partialmethod
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -332,63 +332,32 @@ def _sines() -> tuple[int, int] | None:
     return None if sine is None or cosine is None else (sine, cosine)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Number:
-    """A number of float64 in compiled code: its operations append code. Conditions are numbers of one bit."""
-
-    code: Code
-    value: Value
-
-    def of(self, number: _Number | float) -> Value:
-        """Another number as a value; a constant has all its bits."""
-        if isinstance(number, _Number):
-            return number.value
-        return Value("double", f"0x{struct.pack('>d', number).hex().upper()}")
-
-    def _with(self, operation: str, other: _Number | float) -> _Number:
-        return _Number(self.code, self.code.binary(operation, self.value, self.of(other)))
-
-    def _compared(self, condition: str, other: _Number | float) -> _Number:
-        return _Number(self.code, self.code.compare(f"fcmp {condition}", self.value, self.of(other)))
-
-    __add__ = partialmethod(_with, "fadd")
-    __sub__ = partialmethod(_with, "fsub")
-    __mul__ = partialmethod(_with, "fmul")
-    __truediv__ = partialmethod(_with, "fdiv")
-    __and__ = partialmethod(_with, "and")
-    __lt__ = partialmethod(_compared, "olt")
-    __le__ = partialmethod(_compared, "ole")
-    __gt__ = partialmethod(_compared, "ogt")
-    __ge__ = partialmethod(_compared, "oge")
-    is_zero = partialmethod(_compared, "oeq", 0.0)
-
-
 class _Maths(NamedTuple):
-    """The functions of filters in compiled code."""
+    """The functions of filters in compiled code, of float64."""
 
     sin: Value
     cos: Value
 
-    def select(self, condition: _Number, value: _Number | float, other: _Number | float) -> _Number:
+    def select(self, condition: Value, value: Value | float, other: Value | float) -> Value:
         """Both values, and one of them."""
-        chosen = condition.code.select(condition.value, condition.of(value), condition.of(other))
-        return _Number(condition.code, chosen)
+        yes = value if isinstance(value, Value) else condition.code.constant(value, "double")
+        return condition.select(yes, other)
 
-    def is_zero(self, x: _Number) -> _Number:
+    def is_zero(self, x: Value) -> Value:
         """Compared with 0."""
-        return x.is_zero()
+        return x == 0.0
 
-    def absolute(self, x: _Number) -> _Number:
+    def absolute(self, x: Value) -> Value:
         """An intrinsic."""
-        return _Number(x.code, x.code.call("llvm.fabs.f64", "double", x.value))
+        return x.intrinsic("llvm.fabs")
 
-    def sine(self, x: _Number) -> _Number:
+    def sine(self, x: Value) -> Value:
         """A call."""
-        return _Number(x.code, x.code.call_for("double", self.sin, x.value))
+        return x.code.call_for("double", self.sin, x)
 
-    def cosine(self, x: _Number) -> _Number:
+    def cosine(self, x: Value) -> Value:
         """A call."""
-        return _Number(x.code, x.code.call_for("double", self.cos, x.value))
+        return x.code.call_for("double", self.cos, x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,120 +383,109 @@ class _TableBuilder:
         self._interpolation, self._narrow = interpolation, interpolation.has_narrow_weights
         self._code = code = Code()
         self._words = words = {
-            field: code.load("double" if field in _STEPS else "i64", code.at(Value("ptr", "%parameters"), 8 * n), 8)
+            field: (code.parameters + 8 * n).load("double" if field in _STEPS else "i64", 8)
             for n, field in enumerate((*_STEPS, *_NUMBERS, *_ADDRESSES))
         }
-        self._low, self._scale, self._support, self._narrowing = (_Number(code, words[field]) for field in _STEPS)
-        self._tables = {field: code.pointer(words[field]) for field in _ADDRESSES}
+        self._low, self._scale, self._support, self._narrowing = (words[field] for field in _STEPS)
+        self._tables = {field: words[field].pointer() for field in _ADDRESSES}
         self._maths = _Maths(self._tables["sine"], self._tables["cosine"])
-        self._sum_place = code.add(code.multiply(words["groups"], 2), 1)
+        self._sum_place = words["groups"] * 2 + 1
 
     def text(self, name: str) -> str:
         """The function."""
         code, words = self._code, self._words
-        factor = self._constant(float(1 << _BITS))
+        factor = self._low.like(1 << _BITS)
         if self._narrow:
-            with code.fold(words["target"], [self._constant(0.0).value]) as (pixel, most):
-                most[0] = self._larger(self._filter(pixel), _Number(code, most[0])).value
-            factor = self._precision(_Number(code, most[0]))
+            with code.fold(words["target"], [self._low.like(0)]) as (pixel, most):
+                most[0] = self._filter(pixel).at_least(most[0])
+            factor = self._precision(most[0])
         with code.loop(0, words["count"]) as place:
-            pixel = code.add(words["first"], code.multiply(place, words["next"]))
+            pixel = words["first"] + place * words["next"]
             if not self._narrow:
                 self._filter(pixel)
             self._write(place, pixel, factor)
         return code.text(name)
 
-    def _filter(self, pixel: Value) -> _Number:
+    def _filter(self, pixel: Value) -> Value:
         """Write a pixel's row of values: one more is 0. The result is the largest share of a tap."""
         code, row, filter_ = self._code, self._row(pixel), self._interpolation.filter
         center, start, count = self._span(pixel)
         assert filter_ is not None, "the rule has one"
-        zero = self._constant(0.0).value
+        zero = self._low.like(0)
         with code.fold(count, [zero, zero]) as (tap, carried):
-            value = filter_((self._number(code.add(tap, start)) - center + 0.5) * self._narrowing, self._maths)
-            code.store(value.value, code.at(row, code.multiply(tap, _WORD)), _WORD)
-            carried[:] = (_Number(code, carried[0]) + value).value, self._larger(value, _Number(code, carried[1])).value
-        total, most = (_Number(code, number) for number in carried)
-        total = self._maths.select(total.is_zero(), 1.0, total)
-        code.store(zero, code.at(row, code.multiply(count, _WORD)), _WORD)
-        code.store(total.value, code.at(row, code.multiply(self._sum_place, _WORD)), _WORD)
+            distance = (tap + start).cast("sitofp", "double") - center + 0.5
+            value: Value = filter_(distance * self._narrowing, self._maths)
+            code.store(value, row + tap * _WORD, _WORD)
+            carried[:] = carried[0] + value, value.at_least(carried[1])
+        total, most = carried
+        total = (total == 0.0).select(1.0, total)
+        code.store(zero, row + count * _WORD, _WORD)
+        code.store(total, row + self._sum_place * _WORD, _WORD)
         return most / total
 
-    def _write(self, place: Value, pixel: Value, factor: _Number) -> None:
+    def _write(self, place: Value, pixel: Value, factor: Value) -> None:
         """Write the entries of a pixel of the result, `place`: weights are shares times `factor`."""
         code, words, row = self._code, self._words, self._row(pixel)
         _, start, count = self._span(pixel)
-        total = _Number(code, code.load("double", code.at(row, code.multiply(self._sum_place, _WORD)), _WORD))
-        pairs = code.binary("lshr", code.add(count, 1), 1)
+        total = (row + self._sum_place * _WORD).load("double", _WORD)
+        pairs = (count + 1) >> 1
         with code.loop(0, pairs) as pair:
-            group = code.add(code.multiply(place, words["groups"]), pair)
+            group = place * words["groups"] + pair
             weights = []
             for half in range(2):
-                tap = code.add(code.multiply(pair, 2), half)
-                value = _Number(code, code.load("double", code.at(row, code.multiply(tap, _WORD)), _WORD))
+                tap = pair * 2 + half
+                value = (row + tap * _WORD).load("double", _WORD)
                 weights.append(_half_away(value / total * factor))
-                source = code.add(start, code.smaller(tap, code.add(count, -1)))
-                index = code.binary(
-                    "and", code.add(code.multiply(source, words["step"]), words["origin"]), words["mask"]
-                )
-                self._store(index, "indices", code.add(code.multiply(group, 2), half))
+                source = start + tap.at_most(count - 1)
+                index = (source * words["step"] + words["origin"]) & words["mask"]
+                self._store(index, "indices", group * 2 + half)
             parts = [weights]
             if not self._narrow:
-                uppers = [code.binary("ashr", weight, LOW_BITS) for weight in weights]
-                parts = [uppers, [code.binary("and", weight, (1 << LOW_BITS) - 1) for weight in weights]]
-            words_at = code.at(self._tables["weights"], code.multiply(group, 4 * len(parts)))
+                uppers = [weight.shifted(LOW_BITS) for weight in weights]
+                parts = [uppers, [weight & ((1 << LOW_BITS) - 1) for weight in weights]]
+            words_at = self._tables["weights"] + group * (4 * len(parts))
             for part, (left, right) in enumerate(parts):
-                word = code.binary("or", code.binary("and", left, 0xFFFF), code.binary("shl", right, 16))
-                code.store(word, code.at(words_at, 4 * part), 4)
-        first = code.add(start, words["origin"])
-        for entry, table in ((pairs, "counts"), (first, "firsts"), (code.add(first, count), "ends")):
+                code.store((left & 0xFFFF) | (right << 16), words_at + 4 * part, 4)
+        first = start + words["origin"]
+        for entry, table in ((pairs, "counts"), (first, "firsts"), (first + count, "ends")):
             self._store(entry, table, place)
 
-    def _precision(self, largest: _Number) -> _Number:
+    def _precision(self, largest: Value) -> Value:
         """As `resize_taps` does: two to the power of the bits that are used. Those that are not become a parameter."""
         code, most = self._code, float(1 << (self._interpolation.weight_bits - 1))
-        first = [(largest * 2.0).value, self._constant(1.0).value, code.full("i64", _BITS)]
-        with code.fold(code.full("i64", _BITS), first) as (_, carried):
-            scaled, factor = (_Number(code, number) for number in carried[:2])
+        first = [largest * 2.0, largest.like(1), code.constant(_BITS)]
+        with code.fold(_BITS, first) as (_, carried):
+            scaled, factor, unused = carried
             fits = scaled + 0.5 < most
-            doubled = self._maths.select(fits, factor * 2.0, factor)
-            left = code.binary("sub", carried[2], code.cast("zext", fits.value, "i64"))
-            carried[:] = (scaled * 2.0).value, doubled.value, left
-        code.store(carried[2], code.at(Value("ptr", "%parameters"), _WORD * _UNUSED), _WORD)
-        return _Number(code, carried[1])
+            doubled = fits.select(factor * 2.0, factor)
+            unused = unused - fits.cast("zext", "i64")
+            carried[:] = scaled * 2.0, doubled, unused
+        _, factor, unused = carried
+        code.store(unused, code.parameters + _WORD * _UNUSED, _WORD)
+        return factor
 
     def _row(self, pixel: Value) -> Value:
         """The memory of a pixel's values."""
         if not self._narrow:
             return self._tables["values"]
-        words = self._code.multiply(pixel, self._code.add(self._sum_place, 1))
-        return self._code.at(self._tables["values"], self._code.multiply(words, _WORD))
+        return self._tables["values"] + pixel * (self._sum_place + 1) * _WORD
 
-    def _span(self, pixel: Value) -> tuple[_Number, Value, Value]:
+    def _span(self, pixel: Value) -> tuple[Value, Value, Value]:
         """The centre of a pixel in the source, its first tap, and the number of its taps."""
-        code, center = self._code, self._low + (self._number(pixel) + 0.5) * self._scale
+        center = self._low + (pixel.cast("sitofp", "double") + 0.5) * self._scale
         edges = center - self._support, center + self._support
-        begin, end = (code.cast("fptosi", (edge + 0.5).value, "i64") for edge in edges)
-        start = code.select(code.compare("icmp sgt", begin, 0), begin, code.full("i64", 0))
-        return center, start, code.binary("sub", code.smaller(end, self._words["source"]), start)
-
-    def _constant(self, number: float) -> _Number:
-        return _Number(self._code, self._low.of(number))
-
-    def _number(self, whole: Value) -> _Number:
-        return _Number(self._code, self._code.cast("sitofp", whole, "double"))
-
-    def _larger(self, left: _Number, right: _Number) -> _Number:
-        return self._maths.select(left > right, left, right)
+        begin, end = ((edge + 0.5).cast("fptosi", "i64") for edge in edges)
+        start = begin.at_least(0)
+        return center, start, end.at_most(self._words["source"]) - start
 
     def _store(self, value: Value, table: str, place: Value) -> None:
-        self._code.store(value, self._code.at(self._tables[table], self._code.multiply(place, _WORD)), _WORD)
+        self._code.store(value, self._tables[table] + place * _WORD, _WORD)
 
 
-def _half_away(scaled: _Number) -> Value:
+def _half_away(scaled: Value) -> Value:
     """A number as an integer of 32 bits, rounded half away from zero."""
-    half = scaled.code.call("llvm.copysign.f64", "double", scaled.of(0.5), scaled.value)
-    return scaled.code.cast("fptosi", (scaled + _Number(scaled.code, half)).value, "i32")
+    half = scaled.like(0.5).intrinsic("llvm.copysign", scaled)
+    return (scaled + half).cast("fptosi", "i32")
 
 
 # Scratch memory

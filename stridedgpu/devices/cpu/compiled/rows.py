@@ -18,7 +18,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
-from .ir import LANE_BYTES, LINE_BYTES, Code, Value, constant, vector_type
+from .ir import LANE_BYTES, LINE_BYTES, Code, Value, vector_type
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
 from .work_grid import Constants, Elements, Grid
 
@@ -85,10 +85,10 @@ class Rows:
                 start = target if self.streaming else None
                 with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, may_stream):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
-                    read = code.at(source, code.multiply(b, source_step))
+                    read = source + b * source_step
                     if self.reads_ahead:
                         grid.prefetch_row(read, self.lanes * elements.source_bytes)
-                    written = code.at(target, code.multiply(b, target_step))
+                    written = target + b * target_step
                     self._move(code, (read, source_step), (written, target_step), affine, may_stream)
         return code.text(name)
 
@@ -103,48 +103,43 @@ class Rows:
         """One step along a row; `source` and `target` are each an address and the stride in bytes."""
         if self.elements.itemsize and self.source_step is self.target_step is Step.STRIDED:
             (read, source_step), (written, target_step) = source, target
-            places = [code.full("i64", lane) for lane in range(self.lanes)]
-            type_ = self.elements.source_type
-            values = [code.load(type_, code.at(read, code.multiply(source_step, place)), 1) for place in places]
-            for value, place in zip(values, places, strict=True):
-                code.store(value, code.at(written, code.multiply(target_step, place)), 1)
+            type_, lanes = self.elements.source_type, range(self.lanes)
+            values = [(read + source_step * lane).load(type_) for lane in lanes]
+            for value, lane in zip(values, lanes, strict=True):
+                code.store(value, written + target_step * lane)
             return
-        vector = self.elements.convert(code, self._load(code, *source), affine)
-        self._store(code, vector, *target, may_stream)
+        vector = self.elements.convert(self._load(*source), affine)
+        self._store(vector, *target, may_stream)
 
-    def _load(self, code: Code, address: Value, stride: Value) -> Value:
+    def _load(self, address: Value, stride: Value) -> Value:
         """Load the lanes from an address on."""
         type_, nbytes = self.elements.source_type, self.elements.source_bytes
         if self.source_step is Step.FORWARD:
-            vector = code.load_in_order(vector_type(self.lanes, type_), address)
-            code.barrier()  # all loads of a step first: fewer wait for stores at the same place of another page
+            vector = address.code.load_in_order(vector_type(self.lanes, type_), address)
+            address.code.barrier()  # all loads of a step first: fewer wait for stores at the same place of another page
             return vector
         if self.source_step is Step.REPEATED:
-            return code.splat(code.load(type_, address, 1), self.lanes)
+            return address.load(type_).splat(self.lanes)
         if self.source_step is Step.BACKWARD:
-            lowest = code.at(address, -nbytes * (self.lanes - 1))
-            vector = code.load(vector_type(self.lanes, type_), lowest, 1)
-            return code.shuffle(vector, None, range(self.lanes)[::-1])
-        vector = Value(vector_type(self.lanes, type_), "poison")
-        for lane in range(self.lanes):
-            vector = code.insert(vector, code.load(type_, address, 1), lane)
-            address = code.at(address, stride)
-        return vector
+            lowest = address + -nbytes * (self.lanes - 1)
+            vector = lowest.load(vector_type(self.lanes, type_))
+            return vector.shuffle(range(self.lanes)[::-1])
+        elements = (element.load(type_) for element in address.strided(stride, self.lanes))
+        return address.code.vector(vector_type(self.lanes, type_), elements)
 
-    def _store(self, code: Code, vector: Value, address: Value, stride: Value, may_stream: Value | None) -> None:
+    def _store(self, vector: Value, address: Value, stride: Value, may_stream: Value | None) -> None:
         """Store the lanes from an address on."""
         if self.target_step is Step.FORWARD:
-            code.store_all([(vector, address)], may_stream)
+            vector.code.store_all([(vector, address)], may_stream)
             return
-        for lane in range(self.lanes):
-            code.store(code.extract(vector, lane), address, 1)
-            address = code.at(address, stride)
+        for lane, element in enumerate(address.strided(stride, self.lanes)):
+            vector.code.store(vector.extract(lane), element)
 
 
 def _stride(step: Step, nbytes: int, stride: Value) -> Value:
     """The stride in bytes: a compile-time constant unless the step is strided."""
     known = {Step.FORWARD: nbytes, Step.BACKWARD: -nbytes, Step.REPEATED: 0}.get(step)
-    return stride if known is None else constant(known)
+    return stride if known is None else stride.like(known)
 
 
 def match_rows(match: LoopMatch) -> KernelCall:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stridedgpu.devices.cpu.policy import policy
 
-from .ir import LANE_BYTES, LINE_BYTES, Code, Value, permuting
+from .ir import LANE_BYTES, LINE_BYTES, Value, permuting
 
 __all__ = ["gathered", "joined", "shuffled_bytes", "transposed_lanes"]
 
@@ -16,7 +16,7 @@ def shuffled_bytes(itemsize: int) -> int:
     return LINE_BYTES if permuting(itemsize) in policy().target.features else LANE_BYTES
 
 
-def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Value:
+def gathered(vectors: Sequence[Value], places: Sequence[int]) -> Value:
     """Gather the lanes at `places` of several concatenated vectors, two vectors a shuffle.
 
     The result is as long as one of them; -1 leaves a lane undefined.
@@ -29,7 +29,7 @@ def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Val
         place % lanes + lanes * (place // lanes == second) if place >= 0 and place // lanes in (first, second) else -1
         for place in places
     ]
-    result = code.shuffle(vectors[first], vectors[second] if others else None, mask)
+    result = vectors[first].shuffle(mask, vectors[second] if others else None)
     filled = {lane for lane, place in enumerate(mask) if place >= 0}
     for number in others[1:]:
         here = {lane for lane, place in enumerate(places) if place >= 0 and place // lanes == number}
@@ -37,12 +37,12 @@ def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Val
             lanes + place % lanes if lane in here else lane if lane in filled else -1
             for lane, place in enumerate(places)
         ]
-        result = code.shuffle(result, vectors[number], mask)
+        result = result.shuffle(mask, vectors[number])
         filled |= here
     return result
 
 
-def transposed_lanes(code: Code, lines: list[Value], lane: int) -> list[Value]:
+def transposed_lanes(lines: list[Value], lane: int) -> list[Value]:
     """Transpose the elements within each 16 bytes of `lane` vectors: row r, element c becomes row c, element r.
 
     Rows half the height apart are interleaved, log2(lane) times: log2(lane) shuffles a vector.
@@ -52,15 +52,13 @@ def transposed_lanes(code: Code, lines: list[Value], lane: int) -> list[Value]:
     low = [start + at // 2 + width * (at % 2) for start in range(0, width, lane) for at in range(lane)]
     high = [place + half for place in low]
     for _ in range(lane.bit_length() - 1):
-        lines = [
-            code.shuffle(lines[number], lines[number + half], mask) for number in range(half) for mask in (low, high)
-        ]
+        lines = [lines[number].shuffle(mask, lines[number + half]) for number in range(half) for mask in (low, high)]
     return lines
 
 
-def joined(code: Code, vectors: list[Value]) -> Value:
+def joined(vectors: list[Value]) -> Value:
     """Concatenate a power of two of vectors."""
     while len(vectors) > 1:
         places = range(2 * vectors[0].lanes)
-        vectors = [code.shuffle(left, right, places) for left, right in zip(vectors[::2], vectors[1::2], strict=True)]
+        vectors = [left.shuffle(places, right) for left, right in zip(vectors[::2], vectors[1::2], strict=True)]
     return vectors[0]

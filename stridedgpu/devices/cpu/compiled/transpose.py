@@ -60,19 +60,14 @@ class Transpose:
             if elements.constants == Constants.B:
                 of_lines, all_lines = grid.affine(b, self.rows, along=True), range(self.rows)
                 affines = [
-                    of_lines.shuffled(code, [line for line in all_lines[first::columns] for _ in range(columns)])
+                    of_lines.shuffled([line for line in all_lines[first::columns] for _ in range(columns)])
                     for first in range(columns)
                 ]
             source, target = grid.addresses(grid.b, b, item.source, item.target)
-            lines = [code.at(source, code.multiply(grid.b.source, row)) for row in range(self.rows)]
-            if self.streaming:
-                in_lines = code.is_aligned(target, grid.a.target)
-                with code.when(in_lines):
-                    self._strip(code, grid, item, lines, target, affines, streaming=True)
-                with code.when(code.negated(in_lines)):
-                    self._strip(code, grid, item, lines, target, affines, streaming=False)
-            else:
-                self._strip(code, grid, item, lines, target, affines, streaming=False)
+            lines = [source + grid.b.source * row for row in range(self.rows)]
+            may_stream = code.is_aligned(target, grid.a.target) if self.streaming else None
+            for streaming in code.cases(may_stream):
+                self._strip(code, grid, item, lines, target, affines, streaming=streaming)
         return code.text(name)
 
     def _strip(
@@ -92,16 +87,13 @@ class Transpose:
         with code.steps(*item.a, columns) as a:
             if elements.constants == Constants.A:
                 along = grid.affine(a, columns, along=True)
-                affines = [along.shuffled(code, [*range(columns)] * (self.rows // columns))] * columns
-            offset = code.multiply(a, elements.source_bytes)
-            pieces = [code.load(type_, code.at(line, offset), 1) for line in lines]
-            vectors = [
-                elements.convert(code, joined(code, pieces[first::columns]), affine)
-                for first, affine in enumerate(affines)
-            ]
-            written = code.at(target, code.multiply(a, grid.a.target))
-            for number, vector in enumerate(transposed_lanes(code, vectors, columns)):
-                code.store(vector, code.at(written, code.multiply(grid.a.target, number)), 1, streaming=streaming)
+                affines = [along.shuffled([*range(columns)] * (self.rows // columns))] * columns
+            offset = a * elements.source_bytes
+            pieces = [(line + offset).load(type_) for line in lines]
+            vectors = [elements.convert(joined(pieces[first::columns]), affine) for first, affine in enumerate(affines)]
+            written = target + a * grid.a.target
+            for number, vector in enumerate(transposed_lanes(vectors, columns)):
+                code.store(vector, written + grid.a.target * number, 1, streaming=streaming)
 
 
 def transposes(match: LoopMatch, word: int) -> bool:

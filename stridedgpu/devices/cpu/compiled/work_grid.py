@@ -70,9 +70,9 @@ class Elements:
         """Bytes of a target element."""
         return self.itemsize or self.conversion.target.itemsize
 
-    def convert(self, code: Code, vector: Value, affine: Affine) -> Value:
+    def convert(self, vector: Value, affine: Affine) -> Value:
         """Convert a vector of source elements to target elements."""
-        return converted(code, vector, self.conversion, affine, finite=self.finite)
+        return converted(vector, self.conversion, affine, finite=self.finite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +106,15 @@ def places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]
     dials = [code.scratch(8) for _ in counts]
     rest = code.first
     for dial, count in zip(dials, counts, strict=True):
-        code.store(code.binary("urem", rest, count), dial, 8)
-        rest = code.binary("udiv", rest, count)
+        code.store(rest % count, dial, 8)
+        rest = rest // count
     with code.loop(code.first, code.last), ExitStack() as carries:
-        places = [code.load("i64", dial, 8) for dial in dials]
+        places = [dial.load("i64", 8) for dial in dials]
         yield places
         for dial, place, count in zip(dials, places, counts, strict=True):
-            after = code.add(place, 1)
-            wraps = code.compare("icmp eq", after, count)
-            code.store(code.select(wraps, code.full("i64", 0), after), dial, 8)
+            after = place + 1
+            wraps = after == count
+            code.store(wraps.select(0, after), dial, 8)
             carries.enter_context(code.when(wraps))
 
 
@@ -126,7 +126,7 @@ class Grid:
         self._code, self._elements = code, elements
         arithmetic = elements.conversion.scale, elements.conversion.bias
         self._addresses = [
-            None if values is None else code.pointer(code.parameter(place))
+            None if values is None else code.parameter(place).pointer()
             for values, place in zip(arithmetic, (_SCALE, _BIAS), strict=True)
         ]
         self.a, self.b = (Axis(*(code.parameter(first + n) for n in range(5))) for first in (_A, _B))
@@ -143,41 +143,37 @@ class Grid:
         counts = [self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
         with places_of_items(code, counts) as (b_place, a_place, *places):
             b, a = self._block(b_place, self.b, b_step), self._block(a_place, self.a, a_step)
-            source, target, place = code.source, code.target, code.full("i64", 0)
+            source, target, place = code.source, code.target, code.constant(0)
             for index, (_, source_stride, target_stride, constants_stride, table) in zip(
                 places, self._outer, strict=True
             ):
-                target = code.at(target, code.multiply(index, target_stride))
-                place = code.add(place, code.multiply(index, constants_stride))
+                target = target + index * target_stride
+                place = place + index * constants_stride
                 # Without a table, the load reads the first outer parameter, and its value is ignored.
-                absent = code.compare("icmp eq", table, 0)
-                entry = code.select(absent, code.full("i64", 0), code.multiply(index, 8))
-                base = code.select(absent, Value("ptr", "%parameters"), code.pointer(table))
-                offset = code.load("i64", code.at(base, entry), 8)
-                offset = code.select(absent, code.multiply(index, source_stride), offset)
-                source = code.at(source, offset)
+                absent = table == 0
+                entry = absent.select(0, index * 8)
+                base = absent.select(code.parameters, table.pointer())
+                offset = (base + entry).load("i64", 8)
+                offset = absent.select(index * source_stride, offset)
+                source = source + offset
             yield Item(source, target, place, a, b)
 
     def addresses(self, axis: Axis, place: Value, source: Value, target: Value) -> tuple[Value, Value]:
         """The addresses on both sides at a place of an axis."""
-        code = self._code
-        return (
-            code.at(source, code.multiply(place, axis.source)),
-            code.at(target, code.multiply(place, axis.target)),
-        )
+        return source + place * axis.source, target + place * axis.target
 
     def affine(self, place: Value, lanes: int, *, along: bool) -> Affine:
         """Scale and bias of `lanes` elements: from `place` on if `along`, else that of `place` in all lanes."""
-        code, compute = self._code, self._elements.conversion.compute
+        compute = self._elements.conversion.compute
         type_ = storage_type(compute, opaque=False)
 
         def constant_of(address: Value | None) -> Value | None:
             if address is None:
                 return None
-            at = code.at(address, code.multiply(place, compute.itemsize))
+            at = address + place * compute.itemsize
             if along:
-                return code.load(vector_type(lanes, type_), at, compute.itemsize)
-            return code.splat(code.load(type_, at, compute.itemsize), lanes)
+                return at.load(vector_type(lanes, type_), compute.itemsize)
+            return at.load(type_, compute.itemsize).splat(lanes)
 
         scale, bias = map(constant_of, self._addresses)
         return Affine(scale, bias)
@@ -185,15 +181,15 @@ class Grid:
     def prefetch_row(self, address: Value, nbytes: int) -> None:
         """Prefetch bytes of a later source row at the same column, out of reach of hardware prefetchers."""
         code = self._code
-        ahead = code.at(address, code.multiply(self.a.source, policy().relayout.rows_ahead))
+        ahead = address + self.a.source * policy().relayout.rows_ahead
         for line in range(0, nbytes, LINE_BYTES):
-            code.prefetch(code.at(ahead, line))
+            code.prefetch(ahead + line)
 
     def _block(self, place: Value, axis: Axis, step: int) -> tuple[Value, Value]:
         """The block of an axis with the given number."""
         code = self._code
         index, end = code.block(place, axis.block, axis.size)
-        return code.smaller(index, code.add(axis.size, -step)), end
+        return index.at_most(axis.size - step), end
 
     @contextmanager
     def places(
@@ -211,17 +207,16 @@ class Grid:
             return
         code = self._code
         begin, end = block
-        latest = code.add(end, -step)
-        bits = code.value("i64", f"ptrtoint ptr {start.name} to i64")
-        until_line = code.binary("and", code.binary("sub", code.full("i64", 0), bits), LINE_BYTES - 1)
+        latest = end - step
+        until_line = -start.bits() & (LINE_BYTES - 1)
         # If `nbytes` is odd * 2**shift, the inverse of the odd factor modulo a line gives the first aligned element.
         shift = (nbytes & -nbytes).bit_length() - 1
-        lead = code.multiply(code.binary("lshr", until_line, shift), pow(nbytes >> shift, -1, LINE_BYTES))
-        lowest = code.binary("sub", begin, code.binary("and", code.binary("sub", begin, lead), step - 1))
-        rest = code.binary("and", code.binary("sub", end, lowest), step - 1)
-        first = code.select(code.compare("icmp slt", lowest, begin), code.add(begin, step), begin)
-        last = code.select(code.compare("icmp eq", rest, 0), latest, code.add(latest, -step))
+        lead = (until_line >> shift) * pow(nbytes >> shift, -1, LINE_BYTES)
+        lowest = begin - ((begin - lead) & (step - 1))
+        rest = (end - lowest) & (step - 1)
+        first = (lowest < begin).select(begin + step, begin)
+        last = (rest == 0).select(latest, latest - step)
         with code.loop(lowest, end, step) as place:
-            ended = code.smaller(place, latest)
-            within = code.select(code.compare("icmp slt", ended, begin), begin, ended)
-            yield within, code.both(code.compare("icmp sge", within, first), code.compare("icmp sle", within, last))
+            ended = place.at_most(latest)
+            within = ended.at_least(begin)
+            yield within, (within >= first) & (within <= last)

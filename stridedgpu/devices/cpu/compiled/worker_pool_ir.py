@@ -102,18 +102,18 @@ def _serve(architecture: str) -> Code:
     code = Code("ptr slot", "i64 spins")
     slot, spins = code.argument("slot"), code.argument("spins")
     with code.forever():
-        _look(code, slot, spins, architecture, state=_POSTED, until=True)
+        _look(slot, spins, architecture, state=_POSTED, until=True)
         begins = code.replace_if(slot, _POSTED, _TAKEN)
         with code.when(begins):
-            job = code.pointer(_word(code, slot, SLOT.job))
-            _work(code, job, _word(code, slot, SLOT.part))
+            job = slot.word(SLOT.job).pointer()
+            _work(job, slot.word(SLOT.part))
             before = code.exchange(slot, _FREE)
-            with code.when(code.compare("icmp eq", before, _AWAITED)):
-                _release(code, slot, SLOT.done)
-        with code.when(code.negated(begins)), code.when(code.replace_if(slot, _FREE, _ASLEEP)):
-            _acquire(code, slot, SLOT.wake)
-            with code.when(_has_affinity(code, slot)):
-                _set_affinity(code, slot)
+            with code.when(before == _AWAITED):
+                _release(slot, SLOT.done)
+        with code.when(~begins), code.when(code.replace_if(slot, _FREE, _ASLEEP)):
+            _acquire(slot, SLOT.wake)
+            with code.when(_has_affinity(slot)):
+                _set_affinity(slot)
     return code
 
 
@@ -123,37 +123,37 @@ def _run(architecture: str) -> Code:
     code = Code(*names, "i64 threads", "i64 spins")
     items, job, pool, spins = (code.argument(name) for name in ("items", "job", "pool", "spins"))
     for place, name in enumerate(("loop", "source", "target", "parameters", "items")):
-        code.store(code.argument(name), code.at(job, 8 * place), 8)
+        code.store(code.argument(name), job + 8 * place, 8)
 
     # Concurrent callers divide the threads among themselves; with as many callers as cores each works alone.
     others = code.fetch_add(pool, 1)
-    threads = code.binary("udiv", code.argument("threads"), code.add(others, 1))
-    wanted = code.smaller(threads, items)
+    threads = code.argument("threads") // (others + 1)
+    wanted = threads.at_most(items)
     _reserve(code, wanted)
-    parts = _word(code, job, _PARTS)
-    code.store(code.full("i64", 0), _line(code, job, code.full("i64", 0)), 8)
+    parts = job.word(_PARTS)
+    code.store(0, _line(job, code.constant(0)), 8)
 
     with code.loop(1, parts) as part:
-        slot = _slot_of(code, job, part)
-        code.store(job, code.at(slot, 8 * SLOT.job), 8)
-        code.store(part, code.at(slot, 8 * SLOT.part), 8)
+        slot = _slot_of(job, part)
+        code.store(job, slot + 8 * SLOT.job, 8)
+        code.store(part, slot + 8 * SLOT.part, 8)
         before = code.exchange(slot, _POSTED)
-        with code.when(code.compare("icmp eq", before, _ASLEEP)):
-            with code.when(_has_affinity(code, slot)):
-                _exclude_this_core(code, slot)
-            _release(code, slot, SLOT.wake)
+        with code.when(before == _ASLEEP):
+            with code.when(_has_affinity(slot)):
+                _exclude_this_core(slot)
+            _release(slot, SLOT.wake)
 
-    _work(code, job, code.full("i64", 0))
+    _work(job, code.constant(0))
 
     with code.loop(1, parts) as part:
-        slot = _slot_of(code, job, part)
-        with code.when(code.negated(code.replace_if(slot, _POSTED, _FREE))):
-            _look(code, slot, spins, architecture, state=_TAKEN, until=False)
+        slot = _slot_of(job, part)
+        with code.when(~code.replace_if(slot, _POSTED, _FREE)):
+            _look(slot, spins, architecture, state=_TAKEN, until=False)
             with code.when(code.replace_if(slot, _TAKEN, _AWAITED)):
-                _acquire(code, slot, SLOT.done)
+                _acquire(slot, SLOT.done)
     # Slots are released after all parts are finished: until then a worker may still read any part.
     with code.loop(1, parts) as part:
-        code.store_shared(0, code.at(_slot_of(code, job, part), 8 * SLOT.owner))
+        code.store_shared(0, _slot_of(job, part) + 8 * SLOT.owner)
     code.fetch_add(pool, -1)
     return code
 
@@ -161,104 +161,98 @@ def _run(architecture: str) -> Code:
 def _reserve(code: Code, wanted: Value) -> None:
     """Reserve slots until the job has `wanted` parts."""
     job, pool = code.argument("job"), code.argument("pool")
-    parts = code.at(job, 8 * _PARTS)
-    code.store(code.full("i64", 1), parts, 8)
-    with code.loop(LINE_BYTES, code.full("i64", 1 << 32), 8) as place:
-        number = code.load("i64", parts, 8)
-        code.leave(code.compare("icmp sge", number, wanted))
-        address = code.load("i64", code.at(pool, place), 8)
-        code.leave(code.compare("icmp eq", address, 0))
-        slot = code.pointer(address)
-        with code.when(code.replace_if(code.at(slot, 8 * SLOT.owner), 0, 1)):
-            line = _line(code, job, number)
-            code.store(code.full("i64", 0), code.at(line, _BEGUN), 8)
-            code.store(slot, code.at(line, _SLOT), 8)
-            code.store(code.add(number, 1), parts, 8)
+    parts = job + 8 * _PARTS
+    code.store(1, parts, 8)
+    with code.loop(LINE_BYTES, 1 << 32, 8) as place:
+        number = parts.load("i64", 8)
+        code.leave(number >= wanted)
+        address = (pool + place).load("i64", 8)
+        code.leave(address == 0)
+        slot = address.pointer()
+        with code.when(code.replace_if(slot + 8 * SLOT.owner, 0, 1)):
+            line = _line(job, number)
+            code.store(0, line + _BEGUN, 8)
+            code.store(slot, line + _SLOT, 8)
+            code.store(number + 1, parts, 8)
 
 
-def _work(code: Code, job: Value, own: Value) -> None:
+def _work(job: Value, own: Value) -> None:
     """Run the remaining items of all parts, the own part first, a chunk at a time."""
-    loop, source, target, parameters = (
-        code.pointer(_word(code, job, word)) for word in (_LOOP, _SOURCE, _TARGET, _PARAMETERS)
-    )
-    items, parts = _word(code, job, _ITEMS), _word(code, job, _PARTS)
+    code = job.code
+    loop, source, target, parameters = (job.word(word).pointer() for word in (_LOOP, _SOURCE, _TARGET, _PARAMETERS))
+    items, parts = job.word(_ITEMS), job.word(_PARTS)
     with code.loop(0, parts) as turn:
-        part = code.binary("urem", code.add(own, turn), parts)
-        begin = code.binary("udiv", code.multiply(part, items), parts)
-        end = code.binary("udiv", code.multiply(code.add(part, 1), items), parts)
-        size = code.binary("udiv", code.binary("sub", end, begin), policy().sharing.chunks)
-        chunk = code.select(code.compare("icmp eq", size, 0), code.full("i64", 1), size)
-        begun = code.at(_line(code, job, part), _BEGUN)
+        part = (own + turn) % parts
+        begin = part * items // parts
+        end = (part + 1) * items // parts
+        size = (end - begin) // policy().sharing.chunks
+        chunk = (size == 0).select(1, size)
+        begun = _line(job, part) + _BEGUN
         with code.forever():
-            first = code.add(begin, code.fetch_add(begun, chunk))
-            code.leave(code.compare("icmp uge", first, end))
-            code.run(loop, source, target, parameters, first, code.smaller(code.add(first, chunk), end))
+            first = begin + code.fetch_add(begun, chunk)
+            code.leave(first.compare("icmp uge", end))
+            code.run(loop, source, target, parameters, first, (first + chunk).at_most(end))
 
 
-def _look(code: Code, slot: Value, spins: Value, architecture: str, *, state: int, until: bool) -> None:
+def _look(slot: Value, spins: Value, architecture: str, *, state: int, until: bool) -> None:
     """Spin until a slot enters a state (`until`) or leaves it, for at most `spins` polls."""
+    code = slot.code
     with code.loop(0, spins):
-        code.leave(code.compare("icmp eq" if until else "icmp ne", code.load_shared(slot), state))
+        code.leave(code.load_shared(slot).compare("icmp eq" if until else "icmp ne", state))
         code.pause(architecture)
 
 
-def _acquire(code: Code, slot: Value, lock: int) -> None:
+def _acquire(slot: Value, lock: int) -> None:
     """Acquire one of a slot's locks, through the function that Python itself uses."""
-    function = code.pointer(_word(code, slot, SLOT.acquire))
-    code.run(function, code.pointer(_word(code, slot, lock)), Value("i32", "1"), returns="i32")
+    function, forever = slot.word(SLOT.acquire).pointer(), slot.code.constant(1, "i32")
+    slot.code.run(function, slot.word(lock).pointer(), forever, returns="i32")
 
 
-def _release(code: Code, slot: Value, lock: int) -> None:
+def _release(slot: Value, lock: int) -> None:
     """Release one of a slot's locks."""
-    code.run(code.pointer(_word(code, slot, SLOT.release)), code.pointer(_word(code, slot, lock)))
+    slot.code.run(slot.word(SLOT.release).pointer(), slot.word(lock).pointer())
 
 
-def _has_affinity(code: Code, slot: Value) -> Value:
+def _has_affinity(slot: Value) -> Value:
     """Whether the system has an affinity of threads."""
-    return code.compare("icmp ne", _word(code, slot, SLOT.get_core), 0)
+    return slot.word(SLOT.get_core) != 0
 
 
-def _exclude_this_core(code: Code, slot: Value) -> None:
+def _exclude_this_core(slot: Value) -> None:
     """Exclude the core that this thread runs on from the affinity of a parked worker, and keep the one it had.
 
     A failure leaves the worker where it is: the only core that the process may use cannot be excluded.
     """
-    affinity = code.at(slot, 8 * SLOT.affinity)
-    get_core, get_affinity = (code.pointer(_word(code, slot, word)) for word in (SLOT.get_core, SLOT.get_affinity))
-    failed = code.call_for("i32", get_affinity, _thread(code, slot), code.full("i64", _AFFINITY_BYTES), affinity)
-    core = code.cast("zext", code.call_for("i32", get_core), "i64")
-    is_known = code.both(code.compare("icmp eq", failed, 0), code.compare("icmp ult", core, 8 * _AFFINITY_BYTES))
+    code, affinity = slot.code, slot + 8 * SLOT.affinity
+    get_core, get_affinity = (slot.word(word).pointer() for word in (SLOT.get_core, SLOT.get_affinity))
+    failed = code.call_for("i32", get_affinity, _thread(slot), code.constant(_AFFINITY_BYTES), affinity)
+    core = code.call_for("i32", get_core).cast("zext", "i64")
+    is_known = (failed == 0) & core.compare("icmp ult", 8 * _AFFINITY_BYTES)
     with code.when(is_known):
-        place = code.at(affinity, code.multiply(code.binary("lshr", core, 6), 8))
-        cores = code.load("i64", place, 8)
-        bit = code.binary("shl", code.full("i64", 1), code.binary("and", core, 63))
-        code.store(code.binary("and", cores, code.binary("xor", bit, -1)), place, 8)
-        _set_affinity(code, slot)
+        place = affinity + (core >> 6) * 8
+        cores = place.load("i64", 8)
+        bit = code.constant(1) << (core & 63)
+        code.store(cores & (bit ^ -1), place, 8)
+        _set_affinity(slot)
         code.store(cores, place, 8)
 
 
-def _set_affinity(code: Code, slot: Value) -> None:
+def _set_affinity(slot: Value) -> None:
     """Set a worker's affinity to the one in its slot."""
-    function = code.pointer(_word(code, slot, SLOT.set_affinity))
-    affinity = code.at(slot, 8 * SLOT.affinity)
-    code.run(function, _thread(code, slot), code.full("i64", _AFFINITY_BYTES), affinity, returns="i32")
+    code, function, affinity = slot.code, slot.word(SLOT.set_affinity).pointer(), slot + 8 * SLOT.affinity
+    code.run(function, _thread(slot), code.constant(_AFFINITY_BYTES), affinity, returns="i32")
 
 
-def _thread(code: Code, slot: Value) -> Value:
+def _thread(slot: Value) -> Value:
     """The system's number of a slot's worker."""
-    return code.cast("trunc", _word(code, slot, SLOT.thread), "i32")
+    return slot.word(SLOT.thread).cast("trunc", "i32")
 
 
-def _word(code: Code, base: Value, place: int) -> Value:
-    """The address of a 64-bit word."""
-    return code.load("i64", code.at(base, 8 * place), 8)
-
-
-def _line(code: Code, job: Value, part: Value) -> Value:
+def _line(job: Value, part: Value) -> Value:
     """The address of the line of a job's part."""
-    return code.at(job, code.multiply(code.add(part, 1), LINE_BYTES))
+    return job + (part + 1) * LINE_BYTES
 
 
-def _slot_of(code: Code, job: Value, part: Value) -> Value:
+def _slot_of(job: Value, part: Value) -> Value:
     """The address of the slot of a job's part."""
-    return code.load("ptr", code.at(_line(code, job, part), _SLOT), 8)
+    return (_line(job, part) + _SLOT).load("ptr", 8)
