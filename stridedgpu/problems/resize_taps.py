@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
-from stridedgpu.values.interpolation import Arithmetic, Interpolation, Passes, arithmetic_of
+from stridedgpu.values.interpolation import Interpolation, Passes, ResizeSums, arithmetic_of
 
 __all__ = [
     "FILTERED_AXES",
@@ -130,7 +130,7 @@ class WindowTaps:
     `columns_first` says which pass comes first. `factor` multiplies the sums of `OPENCV_MEAN`, in float32.
     """
 
-    arithmetic: Arithmetic
+    arithmetic: ResizeSums
     rows: AxisTaps
     columns: AxisTaps
     columns_first: bool = True
@@ -238,7 +238,7 @@ def pillow_columns_first(passes: Passes, down: AxisGeometry, along: AxisGeometry
 
 
 def filter_taps(
-    interpolation: Interpolation, arithmetic: Arithmetic, geometries: Sequence[AxisGeometry]
+    interpolation: Interpolation, arithmetic: ResizeSums, geometries: Sequence[AxisGeometry]
 ) -> list[AxisTaps]:
     """The taps of a filter, with the weights of an arithmetic.
 
@@ -253,7 +253,7 @@ def filter_taps(
 
 
 def _filtered(
-    interpolation: Interpolation, arithmetic: Arithmetic, geometries: Sequence[AxisGeometry]
+    interpolation: Interpolation, arithmetic: ResizeSums, geometries: Sequence[AxisGeometry]
 ) -> list[AxisTaps]:
     """The taps of axes that have a pass: arrays have the axes geometry, pixel and tap.
 
@@ -299,7 +299,7 @@ def _filtered(
 
 def _fraction_bits(interpolation: Interpolation, largest: float) -> int:
     """The fractional bits of an axis's integer weights, the largest of which is `largest`."""
-    bits, most = Arithmetic.FIXED_POINT.spec.bits, 1 << (interpolation.weight_bits - 1)
+    bits, most = ResizeSums.FIXED_POINT.spec.bits, 1 << (interpolation.weight_bits - 1)
     return next((used for used in range(bits) if int(0.5 + largest * 2.0 ** (used + 1)) >= most), bits)
 
 
@@ -329,11 +329,11 @@ class FilteredAxes:
     def __init__(self, most: int) -> None:
         """Begin with none."""
         self._most = most
-        self._known: dict[tuple[Interpolation, Arithmetic, AxisGeometry], AxisTaps] = {}
+        self._known: dict[tuple[Interpolation, ResizeSums, AxisGeometry], AxisTaps] = {}
         self._evicting = Lock()
 
     def taps(
-        self, interpolation: Interpolation, arithmetic: Arithmetic, geometries: Sequence[AxisGeometry]
+        self, interpolation: Interpolation, arithmetic: ResizeSums, geometries: Sequence[AxisGeometry]
     ) -> list[AxisTaps]:
         """The taps of each geometry; those of one result size are computed together."""
         taps = {axis: self._known.get((interpolation, arithmetic, axis)) for axis in geometries}
@@ -393,7 +393,7 @@ _QUARTERED: Final = (1, 3, 4)
 
 def _opencv_window(
     interpolation: Interpolation,
-    arithmetic: Arithmetic,
+    arithmetic: ResizeSums,
     element: ElementType,
     channels: int,
     down: AxisGeometry,
@@ -412,12 +412,12 @@ def _opencv_window(
     block = factors[0] * factors[1]
     if (sampling == "area" or halves) and is_whole and shrinks and block <= _LARGEST_BLOCK.get(element.name, 0):
         rows, columns = (_block_taps(axis, factor) for axis, factor in zip((down, along), factors, strict=True))
-        mean = Arithmetic.OPENCV_QUARTER if halves and channels in _QUARTERED else Arithmetic.OPENCV_MEAN
+        mean = ResizeSums.OPENCV_QUARTER if halves and channels in _QUARTERED else ResizeSums.OPENCV_MEAN
         return WindowTaps(mean, rows, columns, factor=float(np.float32(1 / block)))
     if sampling == "area" and shrinks:
         return WindowTaps(arithmetic, _shares(down), _shares(along))
     if sampling == "area" and element.name == "uint8":
-        arithmetic = Arithmetic.OPENCV_LINEAR
+        arithmetic = ResizeSums.OPENCV_LINEAR
     rows, columns = (
         _opencv_taps(interpolation, axis, arithmetic.spec.bits, is_row=axis is along) for axis in (down, along)
     )

@@ -18,14 +18,14 @@ from .errors import ElementTypeError, LayoutError
 __all__ = [
     "INTERPOLATIONS",
     "PASSES",
-    "Arithmetic",
-    "ArithmeticSpec",
     "Filter",
     "Finish",
     "Interpolation",
     "InterpolationName",
     "Maths",
     "Passes",
+    "ResizeSums",
+    "ResizeSumsSpec",
     "arithmetic_of",
     "interpolation_named",
 ]
@@ -137,8 +137,8 @@ class Finish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ArithmeticSpec:
-    """The numbers of an `Arithmetic`.
+class ResizeSumsSpec:
+    """The numbers of a `ResizeSums`.
 
     `weights` is the NumPy name of the type of weights and sums; integer weights have `bits` fractional bits. `first`
     and `second` are what becomes of the sums of each pass, `shift` the bits by which the last integers are shifted
@@ -153,7 +153,7 @@ class ArithmeticSpec:
     words: str
 
 
-class Arithmetic(StrEnum):
+class ResizeSums(StrEnum):
     """How sums of taps become pixels."""
 
     COPY = "copy"
@@ -168,32 +168,32 @@ class Arithmetic(StrEnum):
     TORCH_FLOAT = "torch-float"
 
     @property
-    def spec(self) -> ArithmeticSpec:
+    def spec(self) -> ResizeSumsSpec:
         """The weights, the roundings, and the rule in words."""
         return _SPECS[self]
 
 
 _SPECS: Final = {
-    arithmetic: ArithmeticSpec(weights, bits, Finish(first), Finish(second), shift, words)
+    arithmetic: ResizeSumsSpec(weights, bits, Finish(first), Finish(second), shift, words)
     for arithmetic, weights, bits, first, second, shift, words in (
-        (Arithmetic.COPY, "int32", 0, "kept", "kept", 0, "each pixel is a copy of one source pixel"),
-        (Arithmetic.FIXED_POINT, "int32", 22, "shifted", "shifted", 22,
+        (ResizeSums.COPY, "int32", 0, "kept", "kept", 0, "each pixel is a copy of one source pixel"),
+        (ResizeSums.FIXED_POINT, "int32", 22, "shifted", "shifted", 22,
          "each pass: (sum of taps + 2^21) >> 22 in 32 bits, clamped to 0..255; 8 bits between"),
-        (Arithmetic.PILLOW_DOUBLE, "float64", 0, "half up", "half up", 0,
+        (ResizeSums.PILLOW_DOUBLE, "float64", 0, "half up", "half up", 0,
          "each pass: the sum of taps in float64, in order; the source's type between"),
-        (Arithmetic.OPENCV_LINEAR, "int32", 11, "kept", "upper", 2,
+        (ResizeSums.OPENCV_LINEAR, "int32", 11, "kept", "upper", 2,
          "first pass: H = sum of taps; second: (((b0 (H0 >> 4)) >> 16) + ((b1 (H1 >> 4)) >> 16) + 2) >> 2"),
-        (Arithmetic.OPENCV_EXACT, "int32", 8, "kept", "shifted", 16,
+        (ResizeSums.OPENCV_EXACT, "int32", 8, "kept", "shifted", 16,
          "first pass: H = sum of taps; second: (sum of taps of H + 2^15) >> 16"),
-        (Arithmetic.OPENCV_CUBIC, "int32", 11, "kept", "shifted", 22,
+        (ResizeSums.OPENCV_CUBIC, "int32", 11, "kept", "shifted", 22,
          "first pass: H = sum of taps; second: (sum of taps of H + 2^21) >> 22, clamped to 0..255"),
-        (Arithmetic.OPENCV_MEAN, "int32", 0, "kept", "mean", 0,
+        (ResizeSums.OPENCV_MEAN, "int32", 0, "kept", "mean", 0,
          "both passes: sums of whole pixels; then float32(sum) * factor, half to even"),
-        (Arithmetic.OPENCV_QUARTER, "int32", 0, "kept", "shifted", 2,
+        (ResizeSums.OPENCV_QUARTER, "int32", 0, "kept", "shifted", 2,
          "both passes: sums of whole pixels; then (sum + 2) >> 2"),
-        (Arithmetic.OPENCV_FLOAT, "float32", 0, "kept", "half even", 0,
+        (ResizeSums.OPENCV_FLOAT, "float32", 0, "kept", "half even", 0,
          "both passes: sums of taps in float32, in order; integers half to even, saturated"),
-        (Arithmetic.TORCH_FLOAT, "float32", 0, "half even", "half even", 0,
+        (ResizeSums.TORCH_FLOAT, "float32", 0, "half even", "half even", 0,
          "each pass: the sum of taps in float32, in order"),
     )
 }  # fmt: skip
@@ -219,7 +219,7 @@ class Interpolation:
 
     name: InterpolationName
     sampling: Sampling
-    arithmetic_of: Mapping[str, Arithmetic]
+    arithmetic_of: Mapping[str, ResizeSums]
     filter: Filter | None = None
     support: float = 0.0
     weight_bits: int = 32
@@ -250,12 +250,12 @@ class Interpolation:
 
 
 _PILLOW: Final = {
-    "uint8": Arithmetic.FIXED_POINT,
-    "uint16": Arithmetic.PILLOW_DOUBLE,
-    "float32": Arithmetic.PILLOW_DOUBLE,
+    "uint8": ResizeSums.FIXED_POINT,
+    "uint16": ResizeSums.PILLOW_DOUBLE,
+    "float32": ResizeSums.PILLOW_DOUBLE,
 }
-_OPENCV: Final = dict.fromkeys(("uint8", "uint16", "float32"), Arithmetic.OPENCV_FLOAT)
-_TORCH: Final = {"uint8": Arithmetic.FIXED_POINT, "float32": Arithmetic.TORCH_FLOAT}
+_OPENCV: Final = dict.fromkeys(("uint8", "uint16", "float32"), ResizeSums.OPENCV_FLOAT)
+_TORCH: Final = {"uint8": ResizeSums.FIXED_POINT, "float32": ResizeSums.TORCH_FLOAT}
 
 INTERPOLATIONS: Final[Mapping[str, Interpolation]] = {
     rule.name: rule
@@ -266,11 +266,11 @@ INTERPOLATIONS: Final[Mapping[str, Interpolation]] = {
         Interpolation("pillow-bicubic", "filter", _PILLOW, _cubic, 2.0),
         Interpolation("pillow-lanczos", "filter", _PILLOW, _lanczos, 3.0),
         Interpolation("pillow-nearest", "nearest", {}),
-        Interpolation("opencv-linear", "linear", {**_OPENCV, "uint8": Arithmetic.OPENCV_LINEAR}),
-        Interpolation("opencv-linear-exact", "linear-exact", {"uint8": Arithmetic.OPENCV_EXACT}),
+        Interpolation("opencv-linear", "linear", {**_OPENCV, "uint8": ResizeSums.OPENCV_LINEAR}),
+        Interpolation("opencv-linear-exact", "linear-exact", {"uint8": ResizeSums.OPENCV_EXACT}),
         Interpolation("opencv-nearest", "nearest", {}),
         Interpolation("opencv-area", "area", _OPENCV),
-        Interpolation("opencv-cubic", "cubic", {**_OPENCV, "uint8": Arithmetic.OPENCV_CUBIC}),
+        Interpolation("opencv-cubic", "cubic", {**_OPENCV, "uint8": ResizeSums.OPENCV_CUBIC}),
         Interpolation("torch-bilinear", "filter", _TORCH, _triangle, 1.0, weight_bits=16, cuts_boxes=True),
         Interpolation("torch-bicubic", "filter", _TORCH, _cubic, 2.0, weight_bits=16, cuts_boxes=True),
         Interpolation("torch-lanczos", "filter", _TORCH, _lanczos, 3.0, weight_bits=16, cuts_boxes=True),
@@ -291,13 +291,13 @@ def interpolation_named(name: object) -> Interpolation:
     return rule
 
 
-def arithmetic_of(interpolation: Interpolation, element: ElementType) -> Arithmetic:
+def arithmetic_of(interpolation: Interpolation, element: ElementType) -> ResizeSums:
     """The arithmetic for pixels of a type, apart from the special cases of integer scale factors.
 
     Raises `ElementTypeError` for types that the rule's library does not resize.
     """
     if interpolation.is_nearest:
-        return Arithmetic.COPY
+        return ResizeSums.COPY
     arithmetic = interpolation.arithmetic_of.get(element.name)
     if arithmetic is None:
         *first, last = interpolation.arithmetic_of

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.compiled.resize_tables import FilterAxis, filter_table
 from stridedgpu.problems.resize_taps import Array, AxisGeometry, filter_steps, filter_taps
-from stridedgpu.values.interpolation import INTERPOLATIONS, Arithmetic, interpolation_named
+from stridedgpu.values.interpolation import INTERPOLATIONS, ResizeSums, interpolation_named
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
 
@@ -63,7 +63,7 @@ def test_weights_and_places_are_numpys(
     pixels = (begin + count - 1, -1, count) if mirrored else (begin, 1, count)
     axis = FilterAxis(filter_steps(rule, geometry), first, geometry.source, geometry.target, pixels)
     fields, memory = filter_table(rule, axis, step=step, origin=origin, mask=mask)
-    taps = filter_taps(rule, Arithmetic.FIXED_POINT, [geometry])[0].part(slice(begin, begin + count))
+    taps = filter_taps(rule, ResizeSums.FIXED_POINT, [geometry])[0].part(slice(begin, begin + count))
     taps = taps.reversed() if mirrored else taps
     assert memory.size
     assert axis.reach == (first + taps.reach[0], first + taps.reach[1])

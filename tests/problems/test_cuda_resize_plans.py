@@ -11,7 +11,7 @@ from stridedgpu.devices.cuda.policy import ResizePolicy
 from stridedgpu.devices.cuda.resize import ResizeFamily, TileUse, choose_resize, resize_tiles
 from stridedgpu.problems.resize_taps import window_taps
 from stridedgpu.values.dtypes import element_type
-from stridedgpu.values.interpolation import INTERPOLATIONS, Arithmetic
+from stridedgpu.values.interpolation import INTERPOLATIONS, ResizeSums
 
 FAMILIES = {
     "pixels": (Case("pillow-box"), ResizeFamily.PIXELS, 3),
@@ -31,9 +31,9 @@ def test_the_family_follows_from_what_lies_side_by_side(name):
     assert (case.choice.family, case.choice.count) == (family, count)
 
 
-@pytest.mark.parametrize("arithmetic", Arithmetic)
+@pytest.mark.parametrize("arithmetic", ResizeSums)
 def test_a_weight_is_a_word_but_in_float64(arithmetic):
-    assert TileUse(arithmetic, True, 2, 3, 4).weight_bytes == (8 if arithmetic is Arithmetic.PILLOW_DOUBLE else 4)
+    assert TileUse(arithmetic, True, 2, 3, 4).weight_bytes == (8 if arithmetic is ResizeSums.PILLOW_DOUBLE else 4)
 
 
 STORES = {

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from stridedgpu.problems.resize_taps import AxisGeometry, AxisTaps, FilteredAxes, filter_taps
 from stridedgpu.values.dtypes import element_type
-from stridedgpu.values.interpolation import Arithmetic, arithmetic_of, interpolation_named
+from stridedgpu.values.interpolation import ResizeSums, arithmetic_of, interpolation_named
 
 
 @st.composite
@@ -48,7 +48,7 @@ def test_what_is_known_is_not_computed_again() -> None:
     """The newest axes stay."""
     first, second, third = (AxisGeometry(10, 0.0, 10.0, size) for size in (3, 4, 5))
     known, rule = FilteredAxes(2), interpolation_named("pillow-bilinear")
-    fixed = Arithmetic.FIXED_POINT
+    fixed = ResizeSums.FIXED_POINT
     taps = known.taps(rule, fixed, [first, second])
     assert known.taps(rule, fixed, [second, first])[0] is taps[1]
     known.taps(rule, fixed, [third])

@@ -24,7 +24,7 @@ from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import Array, AxisTaps, WindowTaps
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError
-from stridedgpu.values.interpolation import Arithmetic, arithmetic_of
+from stridedgpu.values.interpolation import ResizeSums, arithmetic_of
 from stridedgpu.values.strides import round_up
 
 from .choice import Bound, KernelChoice, KernelFamily, backwards_bound, check_windows, row_width
@@ -42,12 +42,12 @@ _START_BYTES: Final = 4
 """Bytes of the stored start of a row of a chunk."""
 
 _BETWEEN_BYTES: Final = {
-    Arithmetic.OPENCV_LINEAR: 2,
-    Arithmetic.OPENCV_EXACT: 2,
-    Arithmetic.OPENCV_CUBIC: 4,
-    Arithmetic.OPENCV_QUARTER: 4,
-    Arithmetic.OPENCV_MEAN: 4,
-    Arithmetic.OPENCV_FLOAT: 4,
+    ResizeSums.OPENCV_LINEAR: 2,
+    ResizeSums.OPENCV_EXACT: 2,
+    ResizeSums.OPENCV_CUBIC: 4,
+    ResizeSums.OPENCV_QUARTER: 4,
+    ResizeSums.OPENCV_MEAN: 4,
+    ResizeSums.OPENCV_FLOAT: 4,
 }
 """Bytes of an element between the passes, as in resize_rules.cuh; for other rules those of the source type."""
 
@@ -59,7 +59,7 @@ class TileUse:
     `count` is the number of channels resized together, `length` the elements of a store, which divide a tile's width.
     """
 
-    arithmetic: Arithmetic
+    arithmetic: ResizeSums
     columns_first: bool
     itemsize: int
     count: int
@@ -68,7 +68,7 @@ class TileUse:
     @property
     def weight_bytes(self) -> int:
         """Bytes of a weight, and of a sum."""
-        return 8 if self.arithmetic is Arithmetic.PILLOW_DOUBLE else 4
+        return 8 if self.arithmetic is ResizeSums.PILLOW_DOUBLE else 4
 
     @property
     def between_bytes(self) -> int:
@@ -254,7 +254,7 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
         together = self.problem.target.layout.sizes[1] if self.family in _WHOLE_PIXELS else self.count
         return -(-self.problem.target.layout.sizes[1] // together)
 
-    def use(self, arithmetic: Arithmetic, *, columns_first: bool) -> TileUse:
+    def use(self, arithmetic: ResizeSums, *, columns_first: bool) -> TileUse:
         """The inputs of the choice of a tile."""
         conversion = self.problem.conversion
         length = self.store.nbytes // conversion.target.itemsize
@@ -319,7 +319,7 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
     Raises `DeviceError` for resizes that only the CPU does.
     """
     arithmetic = arithmetic_of(problem.rule.interpolation, problem.conversion.source)
-    family, count = _family(problem, copies=arithmetic is Arithmetic.COPY)
+    family, count = _family(problem, copies=arithmetic is ResizeSums.COPY)
     if problem.rule.premultiplies and family is not ResizeFamily.PIXELS:
         raise DeviceError(
             f"{gpu.name} weights colours by alpha where the channels of an image's pixels lie side by side, without "
@@ -378,10 +378,10 @@ _SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 4x")
 """`sg::ResizeSample`, aligned to 16 bytes."""
 
 _COPIED: Final = {
-    Arithmetic.COPY: 1,
-    Arithmetic.FIXED_POINT: 1 << 22,
-    Arithmetic.PILLOW_DOUBLE: 1,
-    Arithmetic.TORCH_FLOAT: 1,
+    ResizeSums.COPY: 1,
+    ResizeSums.FIXED_POINT: 1 << 22,
+    ResizeSums.PILLOW_DOUBLE: 1,
+    ResizeSums.TORCH_FLOAT: 1,
 }
 """The weight of the one tap of an axis that has no pass: sums come out as they went in."""
 
@@ -502,7 +502,7 @@ def resize_samples(
 
     Raises `DeviceError` for a frame whose samples have no common step.
     """
-    together: dict[tuple[Arithmetic, bool], list[ResizeSample]] = {}
+    together: dict[tuple[ResizeSums, bool], list[ResizeSample]] = {}
     for number, (window, taps, source) in enumerate(zip(windows, problem.taps_of(windows), sources, strict=True)):
         frame, address = b"", 0
         if isinstance(source, FrameOperand):
@@ -523,7 +523,7 @@ def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
     places: dict[int, tuple[int, int, int, int, int, bool]] = {}
     end = len(samples) * _SAMPLE.size
 
-    def axis(taps: AxisTaps, arithmetic: Arithmetic) -> tuple[int, int, int, int, int, bool]:
+    def axis(taps: AxisTaps, arithmetic: ResizeSums) -> tuple[int, int, int, int, int, bool]:
         nonlocal end
         place = places.get(id(taps))
         if place is None:
@@ -551,7 +551,7 @@ def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
 
 
 @lru_cache(maxsize=512)
-def _table(taps: AxisTaps, arithmetic: Arithmetic) -> tuple[bytes, bytes]:
+def _table(taps: AxisTaps, arithmetic: ResizeSums) -> tuple[bytes, bytes]:
     """The spans and the weights of one axis, each whole multiples of 8 bytes."""
     spans = np.stack([taps.starts, taps.counts], axis=1).astype("<i4").tobytes()
     weights = np.full((taps.count, 1), _COPIED[arithmetic]) if taps.copies else taps.weights

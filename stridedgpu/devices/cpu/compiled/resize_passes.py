@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.dtypes import ElementType
-from stridedgpu.values.interpolation import Arithmetic, Finish
+from stridedgpu.values.interpolation import Finish, ResizeSums
 
 from .conversion import with_one_nan
 from .ir import Value, vector_type
@@ -295,13 +295,13 @@ class RowPairPass(Pass):
 
 
 def passes_of(
-    arithmetic: Arithmetic, element: ElementType, copies: tuple[bool, bool], *, pairs: bool, narrow: bool = False
+    arithmetic: ResizeSums, element: ElementType, copies: tuple[bool, bool], *, pairs: bool, narrow: bool = False
 ) -> tuple[Pass, Pass]:
     """The first and the second pass over pixels of a type; `copies` says which of them only copies.
 
     `pairs` and `narrow` are those of `PairPass`.
     """
-    if arithmetic is Arithmetic.COPY:
+    if arithmetic is ResizeSums.COPY:
         word = f"i{8 * element.itemsize}"
         return CopyPass(word, word), CopyPass(word, word)
     spec, pixels = arithmetic.spec, _PIXELS[element.name]

@@ -15,7 +15,7 @@ from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, mov
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.problems.resize_problem import Place, ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
-from stridedgpu.values.interpolation import Arithmetic, Finish
+from stridedgpu.values.interpolation import Finish, ResizeSums
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -145,10 +145,10 @@ def _kernel(
     element, columns_first = problem.conversion.source, taps.columns_first
     if isinstance(taps, FilterAxes):
         narrow = problem.rule.interpolation.has_narrow_weights
-        passes = passes_of(Arithmetic.FIXED_POINT, element, (False, False), pairs=pairs, narrow=narrow)
+        passes = passes_of(ResizeSums.FIXED_POINT, element, (False, False), pairs=pairs, narrow=narrow)
         return ResizeKernel(*passes, shape.channels, shape.step, columns_first)
     arithmetic = taps.arithmetic
-    if arithmetic is Arithmetic.OPENCV_QUARTER and element.name == "uint8":
+    if arithmetic is ResizeSums.OPENCV_QUARTER and element.name == "uint8":
         if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
             return ResizeKernel(
                 PairPass("i8", "i16", 1, Finish.KEPT, 0, pairs=False),  # its types alone are read
@@ -160,11 +160,11 @@ def _kernel(
                 converts_rows=converts_rows,
             )
         # The mean of four bytes is INTER_LINEAR with weights of one half.
-        arithmetic = Arithmetic.OPENCV_LINEAR
+        arithmetic = ResizeSums.OPENCV_LINEAR
     copies = taps.columns.copies, taps.rows.copies
     passes = passes_of(arithmetic, element, copies if columns_first else copies[::-1], pairs=pairs)
     by_rows: TapRows | None = None
-    if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
+    if arithmetic is ResizeSums.OPENCV_LINEAR and pairs and not shape.mirrored:
         if shape.step == 1 or (shape.channels > 1 and 2 * shape.step <= WORD_BYTES):
             by_rows = TapRows(shape.channels, shape.step)
         if by_rows is not None and permutes:

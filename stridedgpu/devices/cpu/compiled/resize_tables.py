@@ -18,7 +18,7 @@ import numpy as np
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import Array, AxisTaps, FilterSteps, WindowTaps, filter_steps, pillow_columns_first
 from stridedgpu.values.errors import DeviceError
-from stridedgpu.values.interpolation import Arithmetic, Interpolation, arithmetic_of
+from stridedgpu.values.interpolation import Interpolation, ResizeSums, arithmetic_of
 
 from .ir import LINE_BYTES, Code, Value
 from .jit import loop_of
@@ -129,7 +129,7 @@ def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, in
     return _tables(kernel, mask, fields, along, down, sources, firsts, ends)
 
 
-def _groups(taps: AxisTaps, rule: Pass, arithmetic: Arithmetic) -> _Groups:
+def _groups(taps: AxisTaps, rule: Pass, arithmetic: ResizeSums) -> _Groups:
     """The taps of an axis as a pass reads them, in pixels of the source."""
     if rule.group == 1:
         number = _DTYPES[rule.number] if isinstance(rule, NumberPass) else np.int32
@@ -144,8 +144,8 @@ def _groups(taps: AxisTaps, rule: Pass, arithmetic: Arithmetic) -> _Groups:
     weights[:, : taps.most] = taps.weights
     if taps.copies:
         weights <<= arithmetic.spec.bits
-    elif arithmetic is Arithmetic.OPENCV_QUARTER:  # INTER_LINEAR with weights of one half
-        weights <<= Arithmetic.OPENCV_LINEAR.spec.bits - 1
+    elif arithmetic is ResizeSums.OPENCV_QUARTER:  # INTER_LINEAR with weights of one half
+        weights <<= ResizeSums.OPENCV_LINEAR.spec.bits - 1
     parts = [weights]
     if isinstance(rule, PairPass) and rule.parts == 2:
         parts = [weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1]
@@ -238,7 +238,7 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
         return None
     if problem.conversion.matrix is not None or _sines() is None:
         return None
-    if arithmetic_of(rule.interpolation, problem.conversion.source) is not Arithmetic.FIXED_POINT:
+    if arithmetic_of(rule.interpolation, problem.conversion.source) is not ResizeSums.FIXED_POINT:
         return None
     _, _, (row, column) = problem.resized(window)
     down, along = problem.axes(window)
@@ -290,7 +290,7 @@ _UNUSED: Final = len(_STEPS) + len(_NUMBERS) - 1
 
 _WORD: Final = 8
 
-_BITS: Final = Arithmetic.FIXED_POINT.spec.bits
+_BITS: Final = ResizeSums.FIXED_POINT.spec.bits
 
 
 def filter_table(

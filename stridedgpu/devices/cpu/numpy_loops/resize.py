@@ -1,4 +1,4 @@
-"""Resize on NumPy: both passes over bands of result rows, then the conversion, by the rules of `Arithmetic`.
+"""Resize on NumPy: both passes over bands of result rows, then the conversion, by the rules of `ResizeSums`.
 
 A band has the result rows of one block of source pixels, which stays in the cache. Source rows under two bands are
 summed along x twice, with the same result.
@@ -18,7 +18,7 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
-from stridedgpu.values.interpolation import Arithmetic, ArithmeticSpec, Finish
+from stridedgpu.values.interpolation import Finish, ResizeSums, ResizeSumsSpec
 from stridedgpu.values.layout import Layout
 
 from .arrays import strided
@@ -173,15 +173,15 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, rows_of: RowsOf) -> Iterato
 class _Summing(NamedTuple):
     """A pass: the numbers of its arithmetic, what becomes of its sums, and the type of the pixels."""
 
-    spec: ArithmeticSpec
+    spec: ResizeSumsSpec
     finish: Finish
     factor: float
     element: str
 
 
 def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing | None]:
-    """The first and the second pass of an `Arithmetic`; None for copies."""
-    if taps.arithmetic is Arithmetic.COPY:
+    """The first and the second pass of a `ResizeSums`; None for copies."""
+    if taps.arithmetic is ResizeSums.COPY:
         return None, None
     spec = taps.arithmetic.spec
     return _Summing(spec, spec.first, taps.factor, element), _Summing(spec, spec.second, taps.factor, element)
