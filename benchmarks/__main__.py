@@ -9,7 +9,8 @@ import argparse
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from benchmarks.suite.measure import Bench
 from benchmarks.suite.peers.peer import Peer
 from benchmarks.suite.peers.registry import PEERS, installed_peers
 from benchmarks.suite.provenance import provenance_of
-from benchmarks.suite.records import Record, Results, results_text
+from benchmarks.suite.records import Results, results_text
 from benchmarks.suite.table import table_text
 from benchmarks.suite.workloads import CURVE_BYTES, CURVES, WORKLOADS, Scale, Workload, curve_of, workloads_named
 from stridedgpu.__main__ import INTERRUPTED, REFUSED, OneLineParser
@@ -91,36 +92,39 @@ def run(chosen: argparse.Namespace) -> None:
             sys.stderr.write(f"{_PROGRAM}: {name} {reason}\n")
     provenance = provenance_of(device, peers, scale)
     outputs = {} if chosen.out is None else _outputs(chosen.out, provenance["device"]["name"])
-    results = measure_device(device, peers, scale, provenance, chosen.only)
+    results = Results(provenance, (), ())
+    for results in measured_so_far(device, peers, scale, provenance, chosen.only):
+        if outputs:
+            with replacement(outputs["json"]) as file:
+                file.write(results_text(results).encode())
     columns = shutil.get_terminal_size((_PIPE_COLUMNS, 1)).columns
     sys.stdout.write(table_text(results, columns))
     if outputs:
-        with replacement(outputs["json"]) as file:
-            file.write(results_text(results).encode())
         sys.stdout.write(f"wrote {str(outputs['json'])!r}\n")
         _write_chart(results, outputs["png"])
 
 
-def measure_device(
+def measured_so_far(
     device: str, peers: Sequence[Peer], scale: Scale, provenance: Mapping[str, Any], only: tuple[str, ...] = ()
-) -> Results:
-    """Every workload, or those of the names in `only`, and without these the curves too."""
+) -> Iterator[Results]:
+    """The results after each workload: all of them, or those of the names in `only`, and without these the curves.
+
+    A run that is cut off has written what it had.
+    """
     workloads = workloads_named(only)
     curves = [] if only else _curves(scale)
     bench = Bench(device, peers, scale, _SECONDS[scale])
     short = Bench(device, peers, scale, _SECONDS[scale] / 3)
+    results = Results(provenance, (), ())
     with progress(len(workloads) + len(curves), "workloads") as step:
-        return Results(
-            provenance,
-            tuple(_recorded(bench, workload, step) for workload in workloads),
-            tuple(_recorded(short, workload, step) for workload in curves),
-        )
-
-
-def _recorded(bench: Bench, workload: Workload, step: Callable[[], None]) -> Record:
-    record = bench.record(workload)
-    step()
-    return record
+        for workload in workloads:
+            results = replace(results, workloads=(*results.workloads, bench.record(workload)))
+            step()
+            yield results
+        for curve in curves:
+            results = replace(results, curves=(*results.curves, short.record(curve)))
+            step()
+            yield results
 
 
 def _curves(scale: Scale) -> list[Workload]:

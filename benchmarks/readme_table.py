@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.suite.records import Record, Results, read_results
-from benchmarks.suite.table import COLUMNS as TABLE, headline, row_of, slower_rows
+from benchmarks.suite.table import COLUMNS as TABLE, headline, row_of, slower_rows, undecided_text
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -64,6 +64,7 @@ def slower_table() -> str:
         parts.append(about(results))
         parts.append(f"A peer is faster in {len(rows)} of {len(results.workloads)} workloads.\n")
         parts.append(markdown(names, rows) if rows else "Nowhere.\n")
+        parts += filter(None, [undecided_text(results.workloads)])
     return "\n".join(parts)
 
 

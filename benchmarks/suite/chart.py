@@ -152,7 +152,7 @@ def _workloads(axes: Any, records: list[Record]) -> None:
     for place, record in enumerate(records):
         speed = f"{record.gigabytes_per_second():.1f} GB/s"
         axes.text(-0.02, place, speed, va="center", ha="right", size=8, color=_FAINT)
-        if record.ratio is not None and record.ratio < 1:
+        if record.ratio and record.verdict == "slower":
             faster = f"{record.best_peer} {1 / record.ratio:.3g}x as fast"
             axes.text(_WIDEST + 0.04, place, faster, va="center", size=8, color=_WARNING)
 

@@ -18,7 +18,7 @@ from stridedgpu.values.errors import StridedGpuError
 
 from .clocks import Call, Clock, CudaClock, HostClock
 from .peers.peer import CannotDoError, Peer
-from .records import DEVICE_COPY, OURS, OWN_COPY, Record, Timing
+from .records import DEVICE_COPY, FEWEST_SAMPLES, OURS, OWN_COPY, Record, Timing
 from .work import Array, Move, Work, make_work, our_call
 from .workloads import Scale, Workload
 
@@ -28,7 +28,6 @@ _ROUND_SECONDS: Final = 0.002
 """A contender's turn is at least so long, in calls repeated."""
 
 _MOST_REPEATS: Final = 2000
-_FEWEST_ROUNDS: Final = 5
 _MOST_ROUNDS: Final = 41
 _MOST_MEMORY: Final = 0.4
 """The share of a GPU's free memory that rotated buffers may take."""
@@ -132,12 +131,13 @@ class Bench:
         repeats = {one.name: self._repeats(one) for one in contenders}
         taken: dict[str, list[float]] = {one.name: [] for one in contenders}
         began, rounds = time.perf_counter(), 0
-        while rounds < _FEWEST_ROUNDS or (rounds < _MOST_ROUNDS and time.perf_counter() - began < self._seconds):
+        while rounds < FEWEST_SAMPLES or (rounds < _MOST_ROUNDS and time.perf_counter() - began < self._seconds):
             for contender in _turns(contenders, rounds):
                 taken[contender.name].append(contender.clock.seconds(contender.calls, repeats[contender.name]))
             rounds += 1
         return {
-            one.name: Timing(median(taken[one.name]), min(taken[one.name]), rounds, one.result) for one in contenders
+            one.name: Timing(median(samples), min(samples), rounds, one.result, tuple(samples))
+            for one, samples in zip(contenders, taken.values(), strict=True)
         }
 
     @staticmethod

@@ -8,9 +8,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
-from .records import DEVICE_COPY, OWN_COPY, Record, Results
+from .records import DEVICE_COPY, OWN_COPY, UNDECIDED, Record, Results
 
-__all__ = ["COLUMNS", "headline", "row_of", "slower_rows", "table_text", "time_text"]
+__all__ = ["COLUMNS", "headline", "row_of", "slower_rows", "table_text", "time_text", "undecided_text"]
 
 COLUMNS: Final = ("workload", "kernel family", "time", "GB/s", "of own copy", "of device copy", "best peer", "ratio")
 """What a row says of a workload; `ratio` is the best peer's time by ours."""
@@ -62,13 +62,19 @@ def headline(results: Results) -> str:
 
 def slower_rows(records: Iterable[Record]) -> list[tuple[str, str, str, str, str]]:
     """Where a peer is faster: workload, our time, the peer, its time, and how many times as fast it is; worst first."""
-    found = [(1 / record.ratio, record) for record in records if record.ratio is not None and record.ratio < 1]
+    found = [(1 / record.ratio, record) for record in records if record.ratio and record.verdict == "slower"]
     rows = []
     for faster, record in sorted(found, key=lambda entry: -entry[0]):
         best = str(record.best_peer)
         peer_time = time_text(record.peers[best])
         rows.append((record.workload, time_text(record.seconds), best, peer_time, f"{faster:.2f}x"))
     return rows
+
+
+def undecided_text(records: Iterable[Record]) -> str:
+    """The workloads in which nobody is faster beyond doubt, in a sentence; empty where there are none."""
+    names = [record.workload for record in records if record.verdict == UNDECIDED]
+    return f"Undecided, since the intervals of the medians overlap: {', '.join(names)}.\n" if names else ""
 
 
 def table_text(results: Results, columns: int) -> str:
@@ -82,7 +88,7 @@ def table_text(results: Results, columns: int) -> str:
             f"Where a peer is faster ({len(slower)} of {len(rows)} workloads):",
             _laid_out(slower, names, columns),
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, undecided_text(results.workloads)]).rstrip("\n") + "\n"
 
 
 def _laid_out(rows: Sequence[tuple[str, ...]], names: tuple[str, ...], columns: int) -> str:

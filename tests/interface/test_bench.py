@@ -29,8 +29,10 @@ from benchmarks.suite.records import (
     Record,
     Results,
     Timing,
+    median_interval,
     read_results,
     results_text,
+    verdict,
 )
 from benchmarks.suite.work import make_work
 from benchmarks.suite.workloads import CURVE_BYTES, CURVES, WORKLOADS, curve_of, workloads_named
@@ -83,6 +85,7 @@ def test_quick_prints_a_table_and_writes_json(on_the_cpu, tmp_path, capsys):
     held = read_results(path)
     assert [one.workload for one in held.workloads] == ["train", "transpose-1B", "embed-64B-int32", "tiny-plan"]
     assert all(one.timings[OURS].result == "equal" for one in held.workloads)
+    assert all(len(timing.samples) == timing.rounds >= 6 for one in held.workloads for timing in one.timings.values())
     assert set(held.workloads[0].timings) == {OURS, "numpy", OWN_COPY, DEVICE_COPY}
     assert held.provenance["versions"]["numpy"] == np.__version__
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", held.provenance["date"])
@@ -256,11 +259,61 @@ def test_the_cuda_clock_delays_the_device_until_the_host_is_ahead(monkeypatch):
     assert log == ["delay"] * short + queued + ["delay"] * 2 * short + queued + ["wait"]
 
 
+# ---- whether it is decided
+
+
+@pytest.mark.parametrize(
+    "count, left_out",
+    # Tables of the sign test: the lower critical values of n tosses at 5 %, two-sided.
+    [(6, 0), (7, 0), (8, 0), (9, 1), (11, 1), (12, 2), (15, 3), (17, 4), (20, 5), (25, 7), (41, 13)],
+)
+def test_the_interval_of_the_median_leaves_out_as_many_samples_as_the_sign_test(count, left_out):
+    shuffled = np.random.default_rng(count).permutation(count).tolist()
+    assert median_interval(shuffled) == (left_out, count - 1 - left_out)
+
+
+def test_the_interval_encloses_the_median_in_nineteen_of_twenty_draws():
+    draws = np.random.default_rng(5).exponential(size=(2000, 9)).tolist()
+    enclosed = sum(low <= np.log(2) <= high for low, high in map(median_interval, draws))
+    assert 0.95 <= enclosed / 2000 < 0.98, "exactly 1 - 20 / 512"
+
+
+def test_few_samples_have_no_interval():
+    with pytest.raises(ValueError, match="5 samples have no interval of the median; 6 are needed"):
+        median_interval([1.0] * 5)
+
+
+def test_two_are_undecided_where_their_intervals_meet():
+    ours, higher = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [7.0, 8.0, 9.0, 10.0, 11.0, 12.0]
+    assert (verdict(ours, higher), verdict(higher, ours)) == ("faster", "slower")
+    assert verdict(ours, [6.0, *higher[1:]]) == verdict([6.0, *higher[1:]], ours) == "undecided"
+
+
+def with_samples(one, **samples):
+    timings = {
+        who: dataclasses.replace(timing, samples=tuple(samples[who])) if who in samples else timing
+        for who, timing in one.timings.items()
+    }
+    return dataclasses.replace(one, timings=timings)
+
+
+def test_a_peer_within_the_noise_is_neither_faster_nor_slower():
+    spread = [1e-3 * factor for factor in (0.9, 0.95, 1, 1.05, 1.1, 1.2)]
+    ours = {OURS: [2 * sample for sample in spread]}
+    near = with_samples(record("near", numpy=1.9e-3), numpy=[1.9 * sample for sample in spread], **ours)
+    far = with_samples(record("far", numpy=1e-3), numpy=spread, **ours)
+    ahead = with_samples(record("ahead", numpy=4e-3), numpy=[4 * sample for sample in spread], **ours)
+    assert [one.verdict for one in (near, far, ahead, record())] == ["undecided", "slower", "faster", None]
+    held = results(near, far, ahead)
+    assert [row[0] for row in table.slower_rows(held.workloads)] == ["far"]
+    assert table.table_text(held, 120).endswith("Undecided, since the intervals of the medians overlap: near.\n")
+
+
 # ---- what is said of it
 
 
 def test_json_says_it_all_again(tmp_path):
-    held = results(record(numpy=3e-3), curves=[record(torch=1e-3)])
+    held = results(with_samples(record(numpy=3e-3), numpy=[3e-3, 4e-3]), curves=[record(torch=1e-3)])
     path = tmp_path / "r.json"
     path.write_text(results_text(held), encoding="utf-8")
     assert read_results(path) == held
