@@ -21,8 +21,9 @@ from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.interpolation import interpolation_named
 
 from .declaration import Declaration
+from .decoding import opened_image
 from .geometry import Coordinates, Placement
-from .images import decoded, is_pillow_image, upright
+from .images import decoded, is_encoded, is_pillow_image, upright
 from .windows import write_placed
 from .worker import BatchResult, Worker
 
@@ -84,8 +85,11 @@ def _moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> np.ndarra
 def _mask_operand(value: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
     """A mask with the axes C (1), H, W: an array (H, W) of any type, or a Pillow image, whose palette is left out.
 
-    Raises `LayoutError` unless it has the sizes of its image.
+    Encoded bytes are opened. Raises `LayoutError` unless it has the sizes of its image, and `ImageError` for bytes that
+    are no image.
     """
+    if is_encoded(value):
+        value = opened_image(value, "the mask")
     if is_pillow_image(value):
         pixels = decoded("the mask", lambda: np.asarray(upright(value) if turns else value))
         mask = operand_of_array(pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels)

@@ -30,7 +30,7 @@ from stridedgpu.values.errors import LayoutError
 from .declaration import Declaration
 from .files import ImageError, opened_file, read_array
 from .geometry import resized_sizes
-from .images import DEEP_MODES, ORIENTATION, Pixels, decoded, pixels_of, shared_pixels
+from .images import DEEP_MODES, ORIENTATION, Encoded, Pixels, decoded, encoded_name, pixels_of, shared_pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -154,7 +154,7 @@ class Decoder:
             return f"simplejpeg {version('simplejpeg')}, {pillow}"
         return pillow if self.name == "pillow" else f"{pillow}, draft"
 
-    def frame(self, source: Path | bytes, name: str) -> Pixels:
+    def frame(self, source: Path | Encoded, name: str) -> Pixels:
         """The pixels of a file, or of an encoded image, whose `name` is for messages.
 
         Grey becomes RGB, alpha is dropped, and an animation gives its first image. A `.npy` file must have sizes (H, W)
@@ -162,15 +162,16 @@ class Decoder:
         """
         if isinstance(source, Path) and source.suffix.lower() == ".npy":
             return _three_channels(read_array(source), name, ("uint8", "uint16") if self.deep else ("uint8",))
-        return decoded(repr(name), lambda: _opened(self, source, name))
+        subject = _subject(source, name)
+        return decoded(subject, lambda: _opened(self, source, subject))
 
     def of_pillow(self, image: PillowImage, name: str) -> Pixels:
         """The pixels of an image that Pillow has opened, as `frame` gives them. Raises `ImageError`."""
-        return decoded(repr(name), lambda: _by_pillow(image, name, self))
+        return decoded(name, lambda: _by_pillow(image, name, self))
 
 
-def opened_mask(source: Path | bytes, name: str) -> PillowImage:
-    """A mask's file or encoded bytes as a loaded image of Pillow. Raises `ImageError`."""
+def opened_image(source: Path | Encoded, name: str) -> PillowImage:
+    """A file or encoded bytes as a loaded image of Pillow, in its own mode. Raises `ImageError`."""
 
     def opened() -> PillowImage:
         from PIL import Image
@@ -180,7 +181,12 @@ def opened_mask(source: Path | bytes, name: str) -> PillowImage:
             image.load()
             return image
 
-    return decoded(repr(name), opened)
+    return decoded(_subject(source, name), opened)
+
+
+def _subject(source: Path | Encoded, name: str) -> str:
+    """What messages call a file, or encoded bytes."""
+    return repr(name) if isinstance(source, Path) else encoded_name(name, source)
 
 
 @contextmanager
@@ -211,8 +217,8 @@ def _three_channels(array: Pixels, name: str, types: tuple[str, ...]) -> Pixels:
     return array[..., :3]
 
 
-def _opened(decoder: Decoder, source: Path | bytes, name: str) -> Pixels:
-    """The pixels of a file or of encoded bytes."""
+def _opened(decoder: Decoder, source: Path | Encoded, subject: str) -> Pixels:
+    """The pixels of a file or of encoded bytes, which messages call `subject`."""
     from PIL import Image
 
     if decoder.name == "simplejpeg":
@@ -223,12 +229,12 @@ def _opened(decoder: Decoder, source: Path | bytes, name: str) -> Pixels:
             return pixels
     with _stream(source) as file, Image.open(file, formats=_FORMATS) as image:
         _check_size(image.width * image.height)
-        return _by_pillow(image, name, decoder, is_own=True)
+        return _by_pillow(image, subject, decoder, is_own=True)
 
 
-def _stream(source: Path | bytes) -> BinaryIO:
+def _stream(source: Path | Encoded) -> BinaryIO:
     """A file, opened, or encoded bytes as one."""
-    return BytesIO(source) if isinstance(source, bytes) else opened_file(source, "image", _SEGMENT_BYTES)
+    return opened_file(source, "image", _SEGMENT_BYTES) if isinstance(source, Path) else BytesIO(source)
 
 
 def _check_size(pixels: int) -> None:
@@ -239,13 +245,13 @@ def _check_size(pixels: int) -> None:
         raise Image.DecompressionBombError
 
 
-def _by_pillow(image: PillowImage, name: str, decoder: Decoder, *, is_own: bool = False) -> Pixels:
+def _by_pillow(image: PillowImage, subject: str, decoder: Decoder, *, is_own: bool = False) -> Pixels:
     """The pixels of an opened image, which may be changed if it is nobody else's."""
     if decoder.deep and image.mode in DEEP_MODES:
         return pixels_of(image, turns=decoder.turns)
     if image.mode not in _EIGHT_BIT_MODES:
         raise ImageError(
-            f"{name!r} has pixels of Pillow's mode {image.mode!r}; only images of 8-bit samples are read "
+            f"{subject} has pixels of Pillow's mode {image.mode!r}; only images of 8-bit samples are read "
             "(on the command line those of 16 bits with --deep)."
         )
     if decoder.name == "pillow-draft" and decoder.needed is not None and image.format == "JPEG":

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -46,8 +46,13 @@ from .files import ImageError
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
+    from .decoding import Decoder
+
 Image: TypeAlias = Operand | FrameOperand
 """One image of a list: its pixels with axes C, H, W, or a frame of luma and chroma that is converted as it is read."""
+
+Encoded: TypeAlias = bytes | bytearray | memoryview
+"""An image's encoded bytes: the content of a file of JPEG, PNG, WebP and others."""
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 Result = TypeVar("Result")
@@ -73,6 +78,9 @@ _LUMA_VALUES: Final = conversion_options(
 )
 """`luma` of 8 bits in float32, exactly: every sum has at most 24 bits, half a level included."""
 
+_FIRST_BYTES: Final = 12
+"""The bytes of an encoded image that messages show: all signatures of formats end before."""
+
 _FEW: Final = 4
 """The most channels, or rows, of an image whose axes may be mistaken for others."""
 
@@ -87,6 +95,24 @@ def is_pillow_image(value: object) -> bool:
     return not isinstance(value, np.ndarray) and any(
         kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(value).__mro__
     )
+
+
+def is_encoded(value: object) -> TypeGuard[Encoded]:
+    """True for an image's encoded bytes: bytes, a bytearray, or a memoryview of one axis of bytes."""
+    if isinstance(value, memoryview):
+        return value.ndim == 1 and value.itemsize == 1
+    return isinstance(value, (bytes, bytearray))
+
+
+def encoded_name(name: str, encoded: Encoded) -> str:
+    """A name for messages about encoded bytes, with their number and the first of them.
+
+    >>> encoded_name("the mask", b"no image")
+    'the mask (8 bytes: 6e 6f 20 69 6d 61 67 65)'
+    """
+    first = bytes(encoded[:_FIRST_BYTES]).hex(" ")
+    more = " ..." if len(encoded) > _FIRST_BYTES else ""
+    return f"{name} ({len(encoded)} bytes: {first}{more})" if first else f"{name} (0 bytes)"
 
 
 def decoded(subject: str, decode: Callable[[], Result]) -> Result:
@@ -229,7 +255,7 @@ def _in_mode(image: Operand, mode: Mode) -> Operand:
     if count not in (1, 2, 3, 4):
         raise LayoutError(f"it has {count} channels, and mode={mode!r} is for 1 (grey) to 4 (RGB and alpha).")
     before = (slice(None),) * axis
-    if count <= 2:
+    if count <= 2 or not layout.strides[axis]:  # one sample for all channels: grey that was decoded as RGB
         grey = layout.sliced((*before, slice(0, 1)))
         sizes = (*grey.sizes[:axis], 3, *grey.sizes[axis + 1 :])
         return image.with_layout(grey if mode == "gray" else grey.broadcast_to(sizes))
@@ -292,13 +318,16 @@ def batch_operand(step: Declaration, value: TensorLike) -> Operand:
     return _adapted(step, batch)
 
 
-def image_operand(step: Declaration, value: Any, device: str) -> Image:
-    """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else.
+def image_operand(step: Declaration, value: Any, device: str, decoder: Decoder) -> Image:
+    """One image of a list, with its axes in canonical order; encoded bytes are decoded by `decoder`.
 
+    Raises `LayoutError` for anything else, and `ImageError` for bytes that are no image.
     A frame of luma and chroma is moved to `device`, where its planes are smaller than its pixels, and stays a frame
     unless its pixels are needed for `clip`. For grey it becomes its luma.
     """
-    if isinstance(value, (list, tuple, str, bytes, dict, type(None), int, float)):
+    if is_encoded(value):
+        return _of_encoded(step, value, decoder)
+    if isinstance(value, (list, tuple, str, dict, type(None), int, float)):
         raise LayoutError(
             f"it is of type {type(value).__name__}, which has no element type; images are arrays, as "
             "with_format('numpy') makes them."
@@ -365,10 +394,26 @@ def _gray_frame(frame: FrameOperand) -> Operand:
     return relayout_frames(FrameSources.of_frames([frame]), "CHW", _LUMA_VALUES, MemoryOptions(), None, None)
 
 
+def _of_encoded(step: Declaration, encoded: Encoded, decoder: Decoder) -> Operand:
+    """A decoded image in the declared mode: RGB, or grey for a step whose images have no channels."""
+    axes = step.image_axes
+    _check_flat(axes, "an encoded image")
+    colours = operand_of(decoder.frame(encoded, "the image"), "HWC")[0]
+    if len(axes) == 3:
+        return _adapted(step, colours)
+    grey = _in_mode(colours, "gray")
+    return _clipped(step, grey.with_layout(grey.layout.sliced(0)))
+
+
+def _check_flat(axes: str, kind: str) -> None:
+    """Raise `LayoutError` for images with other axes than height, width and channels."""
+    if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
+        raise LayoutError(f"it is {kind}, with height and width; images here have the axes {axes}.")
+
+
 def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:
     """A Pillow image, upright and in the declared mode. One that was opened and not loaded is decoded here."""
-    if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
-        raise LayoutError(f"it is an image of Pillow, with height and width; images here have the axes {axes}.")
+    _check_flat(axes, "an image of Pillow")
     pixels = decoded("it", lambda: pixels_of(image, step.image_mode, turns=step.exif))
     if len(axes) == 2:
         return operand_of(pixels)[0]

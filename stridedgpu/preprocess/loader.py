@@ -33,7 +33,7 @@ from stridedgpu.values.strides import integer, packed_strides
 
 from .annotations import moved_annotations
 from .declaration import border_values
-from .decoding import Decoder, opened_mask
+from .decoding import Decoder, opened_image
 from .prefetch import prefetch
 from .samples import Sample, Source, source_of
 from .step import Preprocess
@@ -85,9 +85,10 @@ def load(
 
     - `source`: a folder, whose image files are read in order of names, subfolders included; or an object with a length
       and numbered samples, such as a list of files or a data set of torchvision. A sample is an image, or a dict or
-      tuple with one in the step's `column` (a tuple's first part otherwise). The image is a path, encoded bytes, an
-      image of Pillow, or an array with the step's axes. Files of 16 bits a sample keep them on the CPU, and are refused
-      where a GPU gets 8-bit windows. Samples are fetched by several threads at once.
+      tuple with one in the step's `column` (a tuple's first part otherwise). The image is a path, encoded (bytes, a
+      bytearray or a memoryview of JPEG, PNG, WebP and others), an image of Pillow, or an array with the step's axes.
+      Files of 16 bits a sample keep them on the CPU, and are refused where a GPU gets 8-bit windows. Samples are
+      fetched by several threads at once.
     - `step`: a `Preprocess`. Its chance depends on a column `key` if it names one, otherwise on the name of a folder's
       file, as for the command line, or on the sample's number in the source. The first pass over the loader is the
       step's epoch, and each complete pass leads to the next.
@@ -421,10 +422,8 @@ def _call(rows: Sequence[Sample], epoch: int, out: Operand | None = None) -> Cal
 
 
 def _mask(value: Any) -> Any:
-    """A mask, opened if it is a path or encoded bytes."""
-    if isinstance(value, (str, Path)):
-        return opened_mask(Path(value), str(value))
-    return opened_mask(bytes(value), "the encoded mask") if isinstance(value, (bytes, bytearray)) else value
+    """A mask, opened if it is a path."""
+    return opened_image(Path(value), str(value)) if isinstance(value, (str, Path)) else value
 
 
 def _geometry_alone(step: Preprocess[Any]) -> Preprocess[Any]:

@@ -32,7 +32,7 @@ from stridedgpu.values.interpolation import INTERPOLATIONS, PASSES, Interpolatio
 from .decoding import Decoder
 from .files import read_array
 from .geometry import middle
-from .images import Pixels, is_pillow_image, luma, pixels_of
+from .images import Encoded, Pixels, is_encoded, is_pillow_image, luma, pixels_of
 
 __all__ = ["Difference", "Parting", "Pipeline", "Provenance", "which"]
 
@@ -129,12 +129,12 @@ class Provenance:
 def which(before: Any, after: Any, *, dims: str | None = None, resize: int | None = None) -> Provenance:
     """The pipeline that made the pixels `after` of the image `before`, or the nearest one.
 
-    `before` is the path of an image's file, a path of a `.npy` file, an image of Pillow, or pixels of uint8 with axes
-    HWC or HW. A file is decoded by every decoder that is installed (Pillow, simplejpeg, OpenCV), with the camera's
-    orientation and without. `after` is one image: a path of a `.npy` or an image's file, or an array of integers or
-    floats with 1 or 3 channels. `dims` is the order of its axes, "HWC", "CHW", "HW" or with an N of size 1; without it
-    the axis of 1 or 3 elements is the channels. `resize` is a further size of the shorter side to try before a crop,
-    beside the usual ones from 1 to 2 times the result's.
+    `before` is the path of an image's file or its encoded bytes, a path of a `.npy` file, an image of Pillow, or pixels
+    of uint8 with axes HWC or HW. A file is decoded by every decoder that is installed (Pillow, simplejpeg, OpenCV),
+    with the camera's orientation and without. `after` is one image: a path of a `.npy` or an image's file, encoded
+    bytes, or an array of integers or floats with 1 or 3 channels. `dims` is the order of its axes, "HWC", "CHW", "HW"
+    or with an N of size 1; without it the axis of 1 or 3 elements is the channels. `resize` is a further size of the
+    shorter side to try before a crop, beside the usual ones from 1 to 2 times the result's.
 
     All interpolations of `sg.resize` are tried, resized whole, with a crop in the middle, letterboxed and padded,
     mirrored or not; then each `normalize` and `arithmetic` of `relayout`, and mean and std of up to 8 decimals. A
@@ -173,6 +173,8 @@ def _result(after: Any, dims: str | None) -> tuple[Pixels, str]:
     if isinstance(after, (str, Path)):
         path = Path(after)
         array = read_array(path) if path.suffix.lower() == ".npy" else Decoder(turns=False).frame(path, path.name)
+    elif is_encoded(after):
+        array = Decoder(turns=False).frame(after, "after")
     elif is_pillow_image(after):
         array = pixels_of(after, turns=False)
     else:
@@ -207,7 +209,9 @@ def _axes_of(sizes: tuple[int, ...]) -> str:
 def _sources(before: Any) -> list[tuple[str, str, Pixels]]:
     """What each decoder gives of an image: its name, its channels, and pixels RGB, axes HWC. Equal ones are one."""
     if isinstance(before, (str, Path)) and Path(before).suffix.lower() != ".npy":
-        images = list(_decoded_by_all(Path(before)))
+        images = list(_decoded_by_all(Path(before), Path(before).name))
+    elif is_encoded(before):
+        images = list(_decoded_by_all(before, "before"))
     else:
         if isinstance(before, (str, Path)):
             pixels = read_array(Path(before))
@@ -232,17 +236,17 @@ def _sources(before: Any) -> list[tuple[str, str, Pixels]]:
 _IGNORED: Final = ", orientation ignored"
 
 
-def _decoded_by_all(path: Path) -> Iterator[tuple[str, Pixels]]:
-    """An image's file by each decoder that is installed, upright, and as the camera stored it."""
+def _decoded_by_all(source: Path | Encoded, subject: str) -> Iterator[tuple[str, Pixels]]:
+    """An image's file or encoded bytes by each decoder that is installed, upright, and as the camera stored it."""
     for name in ("pillow", "simplejpeg"):
         for turns in (True, False):
             with suppress(LayoutError):  # a decoder that is not installed
-                yield name if turns else name + _IGNORED, Decoder(name, turns=turns).frame(path, path.name)
+                yield name if turns else name + _IGNORED, Decoder(name, turns=turns).frame(source, subject)
     try:
         import cv2
     except ModuleNotFoundError:
         return
-    encoded = np.frombuffer(path.read_bytes(), np.uint8)
+    encoded = np.frombuffer(source.read_bytes() if isinstance(source, Path) else bytes(source), np.uint8)
     for name, flag in (("opencv", 0), ("opencv" + _IGNORED, cv2.IMREAD_IGNORE_ORIENTATION)):
         pixels = cv2.imdecode(encoded, cv2.IMREAD_COLOR | flag)
         if pixels is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from stridedgpu.values.errors import ElementTypeError, LayoutError
 from .declaration import Declaration
 from .decoding import Decoder
 from .files import ImageError, image_names
+from .images import is_encoded, is_pillow_image
 
 _NAME: Final = "name"
 """The column with the names of a folder's files."""
@@ -36,16 +36,14 @@ class Sample:
         """
         if isinstance(self.image, (str, Path)):
             return decoder.frame(Path(self.image), str(self.image))
-        if isinstance(self.image, (bytes, bytearray)):
-            return decoder.frame(bytes(self.image), "the encoded image")
-        return decoder.of_pillow(self.image, "the image") if self.is_encoded else self.image
+        if is_encoded(self.image):
+            return decoder.frame(self.image, "the image")
+        return decoder.of_pillow(self.image, "the image") if is_pillow_image(self.image) else self.image
 
     @property
     def is_encoded(self) -> bool:
         """True if `pixels` decodes it, so that its pixels are RGB. Pillow is not imported for this."""
-        pillow = sys.modules.get("PIL.Image")
-        kinds = (str, Path, bytes, bytearray, *(() if pillow is None else (pillow.Image,)))
-        return isinstance(self.image, kinds)
+        return isinstance(self.image, (str, Path)) or is_encoded(self.image) or is_pillow_image(self.image)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from .annotations import moved_annotations
 from .declaration import Declaration
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
-from .images import is_pillow_image
+from .images import is_encoded, is_pillow_image
 from .torch_loader import IndexedDataset, collated, share_cores
 from .worker import BatchResult, Call, Worker, is_sequence
 
@@ -66,8 +66,9 @@ class Advancing:
 class Preprocess(Declaration, Generic[Output]):
     """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
-    A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image or `Frame`.
-    Frames are RGB images, of any sizes and formats among others in a list, and are converted as they are read. The call
+    A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image, `Frame` or
+    encoded image: bytes, a bytearray or a memoryview of JPEG, PNG, WebP and others, which Pillow decodes. Frames are
+    RGB images, of any sizes and formats among others in a list, and are converted as they are read. The call
     returns the same kind with only the images and their annotations changed. The input is never written, and may be
     read-only. No engine is imported. The worker selects the device at the first call, and keeps it. The caller owns the
     result: a later call reuses its memory only once nothing refers to it any more.
@@ -77,10 +78,10 @@ class Preprocess(Declaration, Generic[Output]):
     - `column`: the name of the images' column. Not needed for bare arrays and lists.
     - `dims`: the order of the given axes ("NHWC"); images in lists have the same without N. An order without N, such
       as "HWC", means a batch of such images, and so does a `layout` without N.
-    - `mode`: "rgb" or "gray". Pillow's images become RGB where it is None, upright by their EXIF orientation unless
-      `exif=False`; `preprocess/images.py` has the rule of each mode. Arrays stay as they are where it is None; else 1
-      to 4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are RGB; "gray" is the
-      luma of that, in one pass for 8 bits.
+    - `mode`: "rgb" or "gray". Pillow's and encoded images become RGB where it is None, upright by their EXIF
+      orientation unless `exif=False`; `preprocess/images.py` has the rule of each mode. Arrays stay as they are where
+      it is None; else 1 to 4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are
+      RGB; "gray" is the luma of that, in one pass for 8 bits.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `matrix`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in
       `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". On a GPU a matrix mixes what is resized,
       and windows of arrays, in a second pass; it takes no `gain` and `offset`.
@@ -131,7 +132,8 @@ class Preprocess(Declaration, Generic[Output]):
 
     Annotations, as columns that move with their images:
 
-    - `mask`: arrays (height, width) or Pillow images, nearest pixels, in their own type, around them `mask_fill`.
+    - `mask`: arrays (height, width), Pillow images or encoded ones: nearest pixels, in their own type, around them
+      `mask_fill`.
     - `boxes`, `points`: numbers (k, 4) in `box_format` ("xyxy", "xywh", "cxcywh" or "tlbr") and (k, 2), x and y, in
       pixels of the upright image. All come back, in pixels of the result; some may lie outside. `placements` leads
       back.
@@ -384,7 +386,7 @@ class Preprocess(Declaration, Generic[Output]):
     def __call__(
         self, batch: Any, keys: Any = None, *, epoch: int | None = None, out: Any = None, block_info: Any = None
     ) -> Any:
-        """The batch with its images preprocessed; one Pillow image or frame gives one array, (C, H, W) as in `layout`.
+        """The batch with its images preprocessed; one Pillow image, frame or encoded image gives one array, (C, H, W).
 
         `keys` holds each row's key if no column does (Hugging Face: `with_indices=True`); of one image it is its key.
         `epoch` is the epoch of this call alone. `out` is memory that the images' result is written into, and which is
@@ -395,7 +397,7 @@ class Preprocess(Declaration, Generic[Output]):
         when = None if epoch is None else checked_epoch(epoch)
         if isinstance(batch, Mapping):
             return self._columns(batch, keys, when, out)
-        if is_pillow_image(batch) or isinstance(batch, Frame):
+        if is_pillow_image(batch) or isinstance(batch, Frame) or is_encoded(batch):
             result = self._worker.images([batch], Call(None if keys is None else [keys], when))
             return self._exported(result.images)[0] if result.rows else None
         if keys is None and block_info and 0 in block_info:
@@ -485,7 +487,7 @@ class Preprocess(Declaration, Generic[Output]):
         call = Call(keys, epoch, None if out is None else self._output(out))
         if isinstance(images, (list, tuple)) or (isinstance(images, np.ndarray) and images.dtype == object):
             return self._worker.images(list(images), call)
-        if images is None or isinstance(images, (str, bytes, Path)):
+        if images is None or isinstance(images, (str, Path)) or is_encoded(images):
             raise LayoutError(
                 f"The batch is a {type(images).__name__}; it is a dict of columns, or images in an array or a list."
             )

@@ -38,6 +38,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
 
 from .declaration import Declaration, border_values, step_conversion
+from .decoding import Decoder
 from .epochs import Chance, EpochCounter, pixel_key
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
 from .images import Image, batch_operand, image_operand, memory_of, pixels_in, sources_of
@@ -90,6 +91,7 @@ class Worker:
         self._epochs = epochs
         self.device = chosen_device(step.device)
         self._memory = RecycledMemory()
+        self._decoder = Decoder.of("pillow", step, deep=True)
         self._element = element_type(step.dtype)
         self._moves_windows = step.moves_windows or step.colours or bool(step.annotations)
         rule = ResizeRule(interpolation_named(step.chosen_interpolation), step.chosen_passes)
@@ -143,7 +145,7 @@ class Worker:
         rows: list[int] = []
         for row, one in enumerate(inputs):
             try:
-                image = image_operand(step, one, self.device)
+                image = image_operand(step, one, self.device, self._decoder)
                 sizes = image.layout.sizes
                 if len(sizes) < 2:
                     raise LayoutError(

@@ -170,7 +170,8 @@ def test_a_draft_is_no_smaller_than_needed(needed, factor, orientation):
     ids=["empty", "start alone", "half a JPEG", "half a PNG"],
 )
 def test_what_is_no_image_is_refused_by_name(stored, said, decoder):
-    with pytest.raises(ImageError, match=f"^'the name' ({said})"):
+    first = f": {stored[:12].hex(' ')} ..." if stored else ""
+    with pytest.raises(ImageError, match=rf"^the name \({len(stored)} bytes{first}\) ({said})"):
         decoder.frame(stored, "the name")
 
 

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import stridedgpu as sg
 from benchmarks.suite.records import read_results
 from stridedgpu.commands.folder_job import FolderJob, Shard, ShardRecord, read_record, start, write_shard
-from stridedgpu.preprocess.decoding import Decoder, opened_mask
+from stridedgpu.preprocess.decoding import Decoder, opened_image
 from stridedgpu.preprocess.files import FileError, ImageError, read_array
 
 PACKAGE = Path(sg.__file__).parent
@@ -99,7 +99,7 @@ import os, sys
 from pathlib import Path
 import stridedgpu as sg
 from stridedgpu.commands.folder_job import FolderJob, Shard, read_record, start
-from stridedgpu.preprocess.decoding import Decoder, opened_mask
+from stridedgpu.preprocess.decoding import Decoder, opened_image
 from stridedgpu.preprocess.files import read_array
 
 folder = Path(sys.argv[1])
@@ -116,7 +116,7 @@ picture = pipe("f.png")
 for read in (
     lambda: read_array(pipe("f.npy")),
     lambda: Decoder().frame(picture, "f.png"),
-    lambda: opened_mask(picture, "f.png"),
+    lambda: opened_image(picture, "f.png"),
     lambda: loaded("raise"),
     lambda: print(loaded("skip")),
     lambda: Decoder("simplejpeg").frame(picture, "f.png"),
@@ -295,7 +295,7 @@ def test_a_header_of_60000_by_60000_is_refused_before_it_is_decoded(kind, decode
         decoder.frame(HUGE[kind](), "picture")
     sentence(caught.value)
     with pytest.raises(ImageError, match="decompression bomb"):
-        opened_mask(HUGE[kind](), "mask")
+        opened_image(HUGE[kind](), "mask")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -320,7 +320,7 @@ def test_a_picture_starts_no_program_whatever_it_is_called(tmp_path, monkeypatch
     monkeypatch.setenv("PATH", f"{ghostscript.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(plugin, "gs_binary", None)
     (tmp_path / "e.png").write_bytes(EPS)
-    for read in (lambda: decoder.frame(tmp_path / "e.png", "e.png"), lambda: opened_mask(EPS, "e.png")):
+    for read in (lambda: decoder.frame(tmp_path / "e.png", "e.png"), lambda: opened_image(EPS, "e.png")):
         with pytest.raises(ImageError, match="is not an image in a format that Pillow reads"):
             read()
     assert not trace.exists()
@@ -367,12 +367,12 @@ def test_a_picture_that_wants_more_memory_than_there_is_is_an_unusable_one(tmp_p
 
 def check_image(decoder: Decoder, content: bytes) -> None:
     """The image has RGB pixels within Pillow's limit, or the refusal is one sentence."""
-    for read in (lambda: decoder.frame(content, "picture").shape, lambda: (*opened_mask(content, "picture").size, 3)):
+    for read in (lambda: decoder.frame(content, "picture").shape, lambda: (*opened_image(content, "picture").size, 3)):
         try:
             height, width, channels = read()
         except ImageError as error:
             text = sentence(error)
-            assert text.startswith("'picture' ")
+            assert text.startswith(f"picture ({len(content)} bytes")
         else:
             assert (height > 0, width > 0, channels) == (True, True, 3)
 

@@ -95,11 +95,13 @@ def test_keys_of_a_folder_are_the_names_that_the_command_line_takes(folder, tmp_
         lambda path: path,
         str,
         lambda path: path.read_bytes(),
+        lambda path: bytearray(path.read_bytes()),
+        lambda path: memoryview(path.read_bytes() + b"behind")[:-6],
         Image.open,
         lambda path: Image.open(path).convert("RGB"),
         lambda path: np.asarray(Image.open(path)),
     ],
-    ids=["path", "text", "bytes", "opened", "decoded", "array"],
+    ids=["path", "text", "bytes", "bytearray", "memoryview", "opened", "decoded", "array"],
 )
 @pytest.mark.parametrize("form", ["alone", "tuple", "dict"])
 def test_samples_of_every_kind(files, images, store, form):

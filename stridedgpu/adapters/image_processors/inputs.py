@@ -2,6 +2,7 @@
 
 - Lists of lists and batches (N, C, H, W) are taken apart; how they were nested is kept for the processors that ask.
 - An array's channels are its first axis if that has 1, 3 or 4 elements, else its last. `input_data_format` says so.
+- Encoded bytes are opened by Pillow, with the limits of `sg.load`, and keep the camera's orientation.
 - With `do_convert_rgb` images of Pillow become RGB, transparent ones over white; so do arrays of 1 and 4 channels.
 
 Source: transformers, image_utils.py (`make_flat_list_of_images`, `infer_channel_dimension_format`), image_transforms.py
@@ -17,7 +18,8 @@ import numpy as np
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of, operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.preprocess.images import decoded, is_pillow_image, shared_pixels
+from stridedgpu.preprocess.decoding import opened_image
+from stridedgpu.preprocess.images import decoded, is_encoded, is_pillow_image, shared_pixels
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 
 from .normalising import Backend
@@ -33,7 +35,7 @@ _NEST = (list, tuple)
 def nested_images(images: Any) -> list[list[Any]]:
     """The images of a call as a list of lists: those of a flat call are one list.
 
-    Raises `LayoutError` for a call without images and for what is none.
+    Raises `LayoutError` for a call without images and for what is none, and `ImageError` for bytes that are no image.
     """
     if isinstance(images, _NEST):
         if images and all(isinstance(entry, _NEST) for entry in images):
@@ -50,11 +52,14 @@ def nested_images(images: Any) -> list[list[Any]]:
 
 
 def _taken_apart(images: list[Any]) -> list[Any]:
+    """The images of a list, which may be changed, with encoded bytes opened."""
     for number, image in enumerate(images):
-        if isinstance(image, (str, bytes, dict)) or (not is_pillow_image(image) and _rank(image) is None):
+        if is_encoded(image):
+            images[number] = opened_image(image, f"images[{number}]")
+        elif isinstance(image, (str, dict)) or (not is_pillow_image(image) and _rank(image) is None):
             raise LayoutError(
-                f"images[{number}] is of type {type(image).__name__}; images are Pillow's, arrays or tensors: open a "
-                "file with PIL.Image.open(path)."
+                f"images[{number}] is of type {type(image).__name__}; images are Pillow's, arrays, tensors or encoded "
+                "bytes: open a file with PIL.Image.open(path)."
             )
     return images
 

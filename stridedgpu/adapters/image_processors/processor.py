@@ -122,13 +122,16 @@ class ImageProcessor:
         return _step(self._declared, self.backend)
 
     def __call__(self, images: Any, return_tensors: Tensors | None = None, **overrides: Any) -> ImageFeatures:
-        """Process images: one, a list, lists of lists, or batches; of Pillow, as arrays or as tensors, of bytes.
+        """Process images: one, a list, lists of lists, or batches; of Pillow, arrays or tensors of bytes, or encoded.
+
+        Encoded images are bytes, bytearrays or memoryviews of JPEG, PNG, WebP and others; Pillow opens them and leaves
+        them in the camera's orientation.
 
         `return_tensors` is "np" or "pt"; None gives lists of arrays where the original has lists, and on another device
         `StridedTensor`s. `overrides` are options of the processor, for this call.
 
-        Raises `LayoutError` for images and options that do not fit, `ElementTypeError` for images that are not bytes,
-        `TypeError` for an option that the processor does not have.
+        Raises `LayoutError` for images and options that do not fit, `ElementTypeError` for arrays that are not bytes,
+        `StridedGpuError` for encoded bytes that are no image, `TypeError` for an option that the processor lacks.
         """
         if return_tensors not in (None, "np", "pt"):
             value = getattr(return_tensors, "value", return_tensors)
