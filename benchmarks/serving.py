@@ -1,5 +1,7 @@
 """The loop of a service: threads that each take a photograph and make a network's input, by several libraries.
 
+The input is CLIP's or YOLO's. Of `vit` a request also runs a small vision transformer in PyTorch.
+
     python benchmarks/serving.py [--threads 1 8] [--requests 400] [--inside 1] [--rounds 3] [--only stridedgpu,cv2]
 
 Every way has a process of its own, which calls it a few times before the clock starts. A request is one photograph of
@@ -19,11 +21,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import stridedgpu as sg
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from harness.transformers_processors import transformers_library
 
 CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
@@ -80,11 +86,38 @@ def clip_transformers_pil(inside: int) -> Way:
 def _processor(name: str, inside: int) -> Way:
     """An image processor of transformers, with its defaults."""
     import torch
-    import transformers
 
     torch.set_num_threads(inside)
-    processor = getattr(transformers, name)()
+    processor = getattr(transformers_library(), name)()
     return lambda photo: processor(photo, return_tensors="np", input_data_format="channels_last").pixel_values[0]
+
+
+def vit_stridedgpu(inside: int) -> Way:
+    """A network behind transformers' processor of it, computed here."""
+    sg.set_num_threads(inside)
+    return _served(sg.image_processor(transformers_library().ViTImageProcessor()), inside)
+
+
+def vit_transformers(inside: int) -> Way:
+    """The same network behind the processor of transformers' default backend."""
+    return _served(transformers_library().ViTImageProcessor(), inside)
+
+
+def _served(processor: Any, inside: int) -> Way:
+    """A vision transformer of the size of DeiT-Tiny, with random weights, that takes what a processor makes."""
+    import torch
+
+    torch.set_num_threads(inside)
+    torch.manual_seed(0)
+    library = transformers_library()
+    network = library.ViTModel(library.ViTConfig(hidden_size=192, num_attention_heads=3, intermediate_size=768)).eval()
+
+    def request(photo: np.ndarray) -> Any:
+        pixels = processor(photo, return_tensors="pt", input_data_format="channels_last")
+        with torch.inference_mode():
+            return network(pixel_values=pixels["pixel_values"]).pooler_output
+
+    return request
 
 
 def yolo_stridedgpu(inside: int) -> Way:
@@ -123,6 +156,8 @@ WAYS: dict[str, tuple[Callable[[int], Way], str | None]] = {
     "clip cv2": (clip_cv2, "cv2"),
     "clip transformers": (clip_transformers, "transformers"),
     "clip transformers-pil": (clip_transformers_pil, "transformers"),
+    "vit stridedgpu": (vit_stridedgpu, "transformers"),
+    "vit transformers": (vit_transformers, "transformers"),
     "yolo stridedgpu": (yolo_stridedgpu, None),
     "yolo cv2": (yolo_cv2, "cv2"),
 }

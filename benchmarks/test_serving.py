@@ -1,4 +1,4 @@
-"""The ways of `serving.py`, a few requests each: they give one network's input, and every request is answered."""
+"""The ways of `serving.py`, a few requests each: they give one network's input or answer; every request is answered."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ def test_a_way_gives_the_input_of_its_network(name):
     if not is_here(name):
         pytest.skip(f"{library} is not installed")
     way = make(1)
-    side = 224 if name.startswith("clip") else 640
-    same, _ = WAYS[f"{name.split()[0]} stridedgpu"]
+    network = name.split()[0]
+    sizes = {"clip": (3, 224, 224), "yolo": (3, 640, 640), "vit": (1, 192)}[network]
+    same, _ = WAYS[f"{network} stridedgpu"]
     for photo in photographs(2):
         result = np.asarray(way(photo))
-        assert (result.shape, result.dtype) == ((3, side, side), np.float32)
+        assert (result.shape, result.dtype) == (sizes, np.float32)
         assert np.abs(result - same(1)(photo)).mean() < 0.1
 
 
