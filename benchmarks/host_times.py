@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ GOALS = {
     "gather(out=), raise": 8.0,
     "gather_crops, 256 images of a batch": 150.0,
     "gather_crops, 256 images of a list": 150.0,
+    "captured step, 8 images, no arguments": 5.0,
 }
 """Microseconds of the host's own time, where there is a goal."""
 
@@ -48,7 +50,19 @@ def cases() -> dict[str, Case]:
     origins = np.random.default_rng(1).integers(0, 56, (256, 2))
     flips = [number % 3 == 0 for number in range(256)]
     crops = sg.plan_gather_crops(batch, (8, 8), scale=1 / 255, out=windows)
+    photos = [sg.zeros((3, 60 + number, 80), "uint8", dims="CHW", layout="HWC", device="cuda") for number in range(8)]
+    others = [sg.zeros((3, 60 + number, 80), "uint8", dims="CHW", layout="HWC", device="cuda") for number in range(8)]
+    keys = list(range(8))
+    still = sg.Preprocess(resize=40, crop=32, normalize="imagenet", device="cuda", output="tensor")
+    drawn = sg.Preprocess(crop=32, seed=1, flip=True, normalize="imagenet", device="cuda", output="tensor")
+    replayed, redrawn = still.captured(photos), drawn.captured(photos, keys)
+    turns = cycle((photos, others))
     return {
+        "step, 8 images": (lambda: still(photos), 20),
+        "captured step, 8 images, no arguments": (replayed, 100),
+        "captured step, 8 images, others": (lambda: replayed(next(turns)), 20),
+        "step, 8 images, drawn windows": (lambda: drawn(photos, keys), 20),
+        "captured step, 8 images, drawn windows": (lambda: redrawn(photos, keys), 20),
         "plan(src, out)": (lambda: plan(source, out), 200),
         "relayout(out=)": (lambda: sg.relayout(source, out=planes), 200),
         "relayout(out=), normalising": (lambda: sg.relayout(source, scale=1 / 255, dtype="float16", out=out), 200),

@@ -22,6 +22,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integers, listed
 
 from .annotations import moved_annotations
+from .captured import CapturedPreprocess
 from .declaration import Declaration
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
@@ -413,6 +414,26 @@ class Preprocess(Declaration, Generic[Output]):
                 images = np.moveaxis(images, self.layout.index("N"), 0)
             return tuple(images) if isinstance(batch, tuple) else list(images)
         return images
+
+    def captured(self, images: Any, keys: Any = None, *, epoch: int | None = None) -> CapturedPreprocess:
+        """The step for these images as a CUDA graph: its launches are captured once, and every call replays them.
+
+        `images` is a batch, or a list of images or frames of any sizes, on the step's device. The result is called like
+        the step, with as many images. It writes and returns one tensor (N, C, H, W) on the device, whatever `output`
+        is, with the step's bits. A call without arguments launches the graph, which reads the same memory again: write
+        the next images there, in the order of the stream.
+
+            captured = step.captured(images)
+            while True:
+                read_into(images)
+                model(captured())
+
+        Raises `DeviceError` for a step that is not on a CUDA device, and `LayoutError` for one that a graph cannot
+        hold: with `errors="skip"`, annotations, `gain` or `offset`, or a `matrix` beside windows; a list without a
+        common window, frames that are not resized, and a seed without `keys`.
+        """
+        when = self.epoch if epoch is None else checked_epoch(epoch)
+        return CapturedPreprocess(self, self._worker, images, keys, when)
 
     def collate(self, samples: Sequence[Any]) -> Any:
         """A list of samples as a batch of PyTorch tensors, as the `collate_fn` of `DataLoader`.

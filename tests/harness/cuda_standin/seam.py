@@ -30,7 +30,7 @@ _NUMBERS = {"int": "i", "unsigned int": "I", "size_t": "n", "intptr_t": "n", "ui
 
 _SHORT_CALLS = (
     *("getDevice", "setDevice", "streamIsCapturing", "streamSynchronize", "streamWaitEvent", "launchKernel"),
-    *("memcpyAsync", "memcpy2DAsync", "memsetAsync", "eventRecord", "eventQuery", "eventSynchronize"),
+    *("memcpyAsync", "memcpy2DAsync", "memsetAsync", "eventRecord", "eventQuery", "eventSynchronize", "graphLaunch"),
 )
 """The calls of a prepared operation, which `at_once` makes return at once, so that the host's own time remains."""
 

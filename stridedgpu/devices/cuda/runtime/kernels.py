@@ -180,6 +180,7 @@ class PreparedKernel:
 
     def __init__(self, launch: KernelLaunch, function: Any, device: int, tables: tuple[Buffer, ...]) -> None:
         """Pack the parameters."""
+        self.launch = launch
         self._name = launch.name
         self._device = device
         self._function = function

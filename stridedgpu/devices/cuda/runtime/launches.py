@@ -109,7 +109,7 @@ def _crops(plan: CudaPlan, problem: CropProblem, gpu: _Gpu) -> CropsLaunch:
 
     def launch(crops: Crops, sources: Sequence[Located], target: Located, stream: object) -> None:
         records = crop_records(crops, addresses_of(sources), (height, width), itemsize)
-        kernel(gpu.records.sent(records, stream), 0, *target, stream)
+        gpu.records.launch(kernel, records, target, stream)
 
     return launch
 
@@ -151,7 +151,7 @@ def _resize(plan: CudaPlan, problem: ResizeProblem, gpu: _Gpu) -> ResizeLaunch:
 
     def run(planned: CudaPlan, samples: Sequence[ResizeSample], target: Located, stream: object) -> None:
         records = resize_records(samples, itemsize)
-        _kernel(planned, gpu)(gpu.records.sent(np.frombuffer(records, np.uint8), stream), 0, *target, stream)
+        gpu.records.launch(_kernel(planned, gpu), np.frombuffer(records, np.uint8), target, stream)
 
     def launch(
         windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located, stream: object

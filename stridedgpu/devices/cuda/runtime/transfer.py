@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from ctypes import memmove
 from itertools import accumulate, product
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.policy import policy
-from stridedgpu.devices.interface import Launch
+from stridedgpu.devices.interface import Launch, Located
 from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.verbose import copy_line, is_verbose
 from stridedgpu.problems.pitched_copy import Runs
@@ -38,7 +38,7 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .kernels import KernelDevice
+from .kernels import KernelDevice, PreparedKernel
 from .streams import check_not_capturing, current_on, relaxed_capture, stream_handle, wait_for_stream
 
 _ALIGNMENT: Final = 256
@@ -235,6 +235,10 @@ _captured: Final[list[tuple[Any, Any]]] = []
 """Memory that graphs copy from, and to, for the life of the process."""
 
 
+Recorder = Callable[[PreparedKernel, NDArray[np.uint8], Located, object], None]
+"""What receives a kernel, its records, the target and the stream, in the place of the launch."""
+
+
 class Records:
     """The ring of one device."""
 
@@ -244,6 +248,24 @@ class Records:
         self._number = number
         limits = policy().memory
         self._ring = PinnedRing(limits.pieces, limits.piece_bytes)
+        self._of_thread = threading.local()
+
+    def launch(self, kernel: PreparedKernel, contents: NDArray[np.uint8], target: Located, stream: object) -> None:
+        """Run a kernel that reads these bytes; in a thread whose launches are recorded, hand both to its recorder."""
+        recorder: Recorder | None = getattr(self._of_thread, "recorder", None)
+        if recorder is None:
+            kernel(self.sent(contents, stream), 0, *target, stream)
+        else:
+            recorder(kernel, contents, target, stream)
+
+    @contextmanager
+    def recorded_by(self, recorder: Recorder) -> Iterator[None]:
+        """Hand this thread's launches to `recorder`, inside the block."""
+        self._of_thread.recorder = recorder
+        try:
+            yield
+        finally:
+            self._of_thread.recorder = None
 
     def sent(self, contents: NDArray[np.uint8], stream: object) -> Buffer:
         """Device memory with these bytes, for later work of the stream."""
@@ -251,17 +273,21 @@ class Records:
             if cupy.cuda.runtime.streamIsCapturing(handle):
                 return self._sent_at_replays(contents, handle)
             there = self._gpu.allocate(contents.nbytes, _ALIGNMENT)
-            piece = self._ring.take(contents.nbytes)
-            if piece is None:  # of pageable memory CUDA takes a copy of its own before it returns
-                _copy(there.address, address_of(contents), contents.nbytes, handle)
-                return there
-            try:
-                piece.bytes[: contents.nbytes] = contents
-                _copy(there.address, piece.address, contents.nbytes, handle)
-                piece.sent(handle)
-            finally:
-                self._ring.give(piece)
+            self.write(there.address, contents, handle)
             return there
+
+    def write(self, address: int, contents: NDArray[np.uint8], handle: int) -> None:
+        """Copy bytes to an address of the device, in stream order; they may be changed on return."""
+        piece = self._ring.take(contents.nbytes)
+        if piece is None:  # of pageable memory CUDA takes a copy of its own before it returns
+            _copy(address, address_of(contents), contents.nbytes, handle)
+            return
+        try:
+            piece.bytes[: contents.nbytes] = contents
+            _copy(address, piece.address, contents.nbytes, handle)
+            piece.sent(handle)
+        finally:
+            self._ring.give(piece)
 
     def _sent_at_replays(self, contents: NDArray[np.uint8], handle: int) -> Buffer:
         """Memory of a graph's own on both sides. CuPy's pool might hand out what earlier work still uses."""
