@@ -27,7 +27,7 @@ from stridedgpu.problems.device_plan import Width
 from .ir import Code, Value, vector_type
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .shuffles import gathered, shuffled_bytes
-from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
+from .work_grid import Elements, Grid
 
 __all__ = ["Blocks", "match_blocks", "pieces_of"]
 
@@ -89,8 +89,7 @@ class Blocks:
         """The module."""
         code = Code()
         grid = Grid(code, self.elements, self.rank)
-        first = OUTER_PLACE + OUTER_FIELDS * self.rank
-        whole = [code.parameter(first + place) for place in range(2 * len(self.digits) - 4)]
+        whole = code.take(2 * len(self.digits) - 4)
         reads = [grid.a.source, grid.b.source, *whole[::2]]
         writes = [grid.a.target, grid.b.target, *whole[1::2]]
         loads = self._accesses(code, [digit.source for digit in self.digits], reads)

@@ -82,9 +82,9 @@ class MatrixKernel:
     def text(self, name: str) -> str:
         """The module: items, and the steps of each."""
         code, conversion, lanes = Code(), self.conversion, self.lanes
-        channel, target_channel, row, item_pixels, pieces = (code.parameter(place) for place in range(5))
-        outer = [[code.parameter(5 + 3 * loop + place) for place in range(3)] for loop in range(self.outer)]
-        constants = Constants.loaded(code, conversion, self.rows, 5 + 3 * self.outer, lanes)
+        channel, target_channel, row, item_pixels, pieces = code.take(5)
+        outer = [code.take(3) for _ in range(self.outer)]
+        constants = Constants.loaded(code, conversion, self.rows, lanes)
         source_step = max(self.source_pixel, 1) * conversion.source.itemsize
         target_step = max(self.target_pixel, 1) * conversion.target.itemsize
         with code.loop(code.first, code.last) as item:
@@ -146,12 +146,12 @@ class Constants(NamedTuple):
     affines: list[Affine]
 
     @classmethod
-    def loaded(cls, code: Code, conversion: Conversion, channels: int, place: int, lanes: int) -> Constants:
-        """Those of `constant_fields`, from a parameter on."""
-        compute, places = conversion.compute, count(place)
+    def loaded(cls, code: Code, conversion: Conversion, channels: int, lanes: int) -> Constants:
+        """Those of `constant_fields`, which are the last parameters."""
+        compute, places, first = conversion.compute, count(), code.rest()
 
         def constant() -> Value:
-            address = code.parameters + 8 * next(places)
+            address = first + 8 * next(places)
             number = address.load(storage_type(compute, opaque=False), compute.itemsize)
             return number.splat(lanes)
 

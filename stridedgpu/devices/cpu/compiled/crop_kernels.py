@@ -18,7 +18,7 @@ from stridedgpu.problems.device_plan import Width
 
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .kernel_call import KernelFacts, LoopAxis
-from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
+from .work_grid import Elements, Grid
 
 __all__ = ["ENTRY_FIELDS", "LIST_FIELDS", "BorderedRows", "entries_text", "list_text"]
 
@@ -101,8 +101,7 @@ class BorderedRows:
         """The module."""
         code = Code()
         grid = Grid(code, self.elements, self.rank)
-        place = OUTER_PLACE + OUTER_FIELDS * self.rank
-        above, below, before, behind, fills = (code.parameter(place + field) for field in range(5))
+        above, below, before, behind, fills = code.take(5)
         length = before + grid.b.size + behind
         last = length - self.fill_lanes
         with grid.items(1, self.lanes) as item:

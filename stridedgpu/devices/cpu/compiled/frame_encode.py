@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -32,9 +31,6 @@ __all__ = ["compiled_samples", "samples_kernel"]
 SamplesMove = Callable[[Sequence[Operand], Sequence[Operand]], None]
 """What writes the planes of a frame from its colours."""
 
-_PLANES_AT: Final = 4
-"""The first parameter of the planes, behind the addresses of the colours and the row stride that they share."""
-
 
 @dataclass(frozen=True, slots=True)
 class SamplesKernel:
@@ -53,12 +49,10 @@ class SamplesKernel:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, lanes, planes = Code(), self.lanes, len(self.samples.planes)
-        addresses = [code.parameter(place).pointer() for place in range(3)]
-        pitch, width = code.parameter(3), code.parameter(_PLANES_AT + 2 * planes)
-        targets = [
-            (code.parameter(_PLANES_AT + 2 * n).pointer(), code.parameter(_PLANES_AT + 2 * n + 1))
-            for n in range(planes)
-        ]
+        *colours_at, pitch = code.take(4)
+        addresses = [address.pointer() for address in colours_at]
+        targets = [(address.pointer(), stride) for address, stride in (code.take(2) for _ in range(planes))]
+        (width,) = code.take(1)
         down, right = self.samples.chroma_step
         with code.loop(code.first, code.last) as item, code.steps(0, width, lanes) as at:
             for number in range(down):

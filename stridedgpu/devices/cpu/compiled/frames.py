@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from struct import pack, unpack
-from typing import Final
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -36,15 +35,6 @@ from .jit import CompiledFunction, loop_of
 from .worker_pool import run_shared
 
 __all__ = ["FrameKernel", "RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop"]
-
-_FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
-"""Parameters between the planes' addresses and row strides and the constants, in bytes and pixels.
-
-`parity` and `phase` are the row and column of the window's first pixel within its chroma sample.
-"""
-
-_EDGES: Final = ("first_row", "last_row", "last_column")
-"""Further parameters for linear chroma: the ends of the frame's chroma, in samples from the window's first one."""
 
 _Place = tuple[Value, int]
 """Words of 32 bits, and the number of a byte in each of them."""
@@ -93,7 +83,12 @@ class FrameKernel:
 
 
 class _Text:
-    """Builds the code of one kernel."""
+    """Builds the code of one kernel.
+
+    Its parameters are the planes' addresses and row strides; the target's row and channel strides in bytes, and its
+    width; the row and column of the window's first pixel within its chroma sample; for linear chroma the frame's first
+    and last row and its last column of chroma, in samples from the window's first one; then the constants.
+    """
 
     def __init__(self, kernel: FrameKernel) -> None:
         """Begin the function and load its parameters."""
@@ -102,14 +97,10 @@ class _Text:
         self._samples_of, self._element = kernel.samples.channels, f"i{8 * kernel.samples.element.itemsize}"
         self._number = "i32" if kernel.matrix.most == 255 else "i64"
         self._itemsize = kernel.samples.element.itemsize
-        self._planes = [(code.parameter(2 * n).pointer(), code.parameter(2 * n + 1)) for n in range(planes)]
-        fields = [code.parameter(2 * planes + n) for n in range(len(_FIELDS))]
-        self._target_row, self._target_channel, self._width, self._parity, self._phase = fields
-        place = 2 * planes + len(_FIELDS)
-        if kernel.linear:
-            self._edges = [code.parameter(place + n) for n in range(len(_EDGES))]
-            place += len(_EDGES)
-        self._constants = Constants.loaded(code, kernel.conversion, kernel.count, place, kernel.lanes)
+        self._planes = [(address.pointer(), stride) for address, stride in (code.take(2) for _ in range(planes))]
+        self._target_row, self._target_channel, self._width, self._parity, self._phase = code.take(5)
+        self._edges = code.take(3) if kernel.linear else []
+        self._constants = Constants.loaded(code, kernel.conversion, kernel.count, kernel.lanes)
 
     def text(self, name: str) -> str:
         """The LLVM module: a loop over rows, the steps of a row, and the odd last step."""

@@ -28,20 +28,10 @@ from typing import ClassVar, Final
 from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, positions_of, taken_out
-from .gather_loop import items_of
+from .gather_loop import items_of, outer_loops
 from .ir import LINE_BYTES, Code, Value, vector_type
 
 __all__ = ["GatherElements", "GatherLongRows"]
-
-_ELEMENTS_FIELDS: Final = 9
-"""Parameters of `GatherElements` before the outer loops: the address of the indices; elements in all and in a row;
-offsets in bytes from one element of a row to the next and from one row to the next; the indexed axis' size, and its
-stride in bytes; elements of a block, and the number of blocks."""
-
-_ROWS_FIELDS: Final = 13
-"""Those of `GatherLongRows`: the address of the indices; the indexed axis' size, and its stride in bytes; bytes from a
-row to the one that is prefetched; elements of a row, of a block of it, and the number of blocks; rows, those of a
-block, and the number of blocks; bytes from row to row of the dense, the indexed and the index side."""
 
 _OFFSET_BYTES: Final = 4
 
@@ -54,6 +44,10 @@ class GatherElements:
     """A kernel over runs of `run` bytes, at offsets of 32 bits, with `rank` outer loops.
 
     With `adjacent`, the indexed axis is contiguous. `scatters`: the dense side is read and the indexed side written.
+
+    Parameters before the outer loops: the address of the indices; elements in all and in a row; offsets in bytes from
+    one element of a row to the next and from one row to the next; the indexed axis' size, and its stride in bytes;
+    elements of a block, and the number of blocks.
     """
 
     index: IndexKind
@@ -82,11 +76,9 @@ class GatherElements:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, lanes, nbytes = Code(), self.lanes, self.index.nbytes
-        index, total, width, along, row, size, stride, block, blocks = (
-            code.parameter(place) for place in range(_ELEMENTS_FIELDS)
-        )
+        index, total, width, along, row, size, stride, block, blocks = code.take(9)
         steps = _Steps(code, lanes, width, along, row)
-        with items_of(code, index, [blocks], (_ELEMENTS_FIELDS, self.rank), scatters=self.scatters) as item:
+        with items_of(code, index, [blocks], outer_loops(code, self.rank), scatters=self.scatters) as item:
             (number,), (dense, indexed, indices) = item
             axis = _Axis(size, stride.cast("trunc", "i32"))
             start, end = code.block(number, block, total)
@@ -113,9 +105,7 @@ class GatherElements:
     def _offsets(self, numbers: Value, base: Value, axis: _Axis) -> Value:
         """The offsets of the elements that one index or a vector of indices selects, relative to their row."""
         places = positions_of(self.index, numbers, axis.size)
-        if self.adjacent:
-            return base + places * self.run
-        return base + places * (axis.stride.splat(numbers.lanes) if numbers.is_vector else axis.stride)
+        return base + places * (self.run if self.adjacent else axis.stride)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +114,10 @@ class GatherLongRows:
 
     With `adjacent`, the indexed axis is contiguous. `columns`: each element is selected from a column of its own. The
     last step of a block is moved back to end with it.
+
+    Parameters before the outer loops: the address of the indices; the indexed axis' size, and its stride in bytes;
+    bytes from a row to the one that is prefetched; elements of a row, of a block of it, and the number of blocks; rows,
+    those of a block, and the number of blocks; bytes from row to row of the dense, the indexed and the index side.
     """
 
     index: IndexKind
@@ -149,11 +143,9 @@ class GatherLongRows:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, nbytes, run = Code(), self.index.nbytes, self.run
-        index, size, stride, ahead, width, block, blocks, rows, many, parts, *pitches = (
-            code.parameter(place) for place in range(_ROWS_FIELDS)
-        )
+        index, size, stride, ahead, width, block, blocks, rows, many, parts, *pitches = code.take(13)
         step, along = code.constant(run) if self.adjacent else stride, run if self.columns else 0
-        with items_of(code, index, [blocks, parts], (_ROWS_FIELDS, self.rank)) as ((b, a), sides):
+        with items_of(code, index, [blocks, parts], outer_loops(code, self.rank)) as ((b, a), sides):
             columns = code.block(b, block, width)
             with code.loop(*code.block(a, many, rows)) as row, code.steps(*columns, self.lanes) as at:
                 dense, indexed, indices = (

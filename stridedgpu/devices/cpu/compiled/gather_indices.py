@@ -58,6 +58,7 @@ def resolved(kind: IndexKind, numbers: Value, size: Value) -> Value:
 
     Modes that check assume valid indices here. An index that changed after the check is clamped to the last position.
     """
+    size = numbers.like(size)
     if kind.mode == "wrap":
         rest = numbers.binary("srem" if kind.signed else "urem", size)
         if not kind.signed:
@@ -78,7 +79,7 @@ def positions_of(kind: IndexKind, numbers: Value, size: Value) -> Value:
     element = numbers.element
     if element != "i64":
         size = size.cast("trunc", element)
-    places = resolved(kind, numbers, size.splat(numbers.lanes) if numbers.is_vector else size)
+    places = resolved(kind, numbers, size)
     return places if element == "i32" else places.cast("trunc" if element == "i64" else "zext", "i32")
 
 

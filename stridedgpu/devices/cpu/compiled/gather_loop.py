@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
 
@@ -26,38 +25,25 @@ from .gather_indices import IndexKind, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .work_grid import places_of_items
 
-__all__ = ["OUTER_FIELDS", "Gather", "items_of"]
-
-_INDEX, _RUN, _M, _B, _A = 0, 1, 4, 10, 16
-_OUTER_PLACE: Final = 22
-"""Parameters before the outer loops, in order: the address of the indices; bytes of a run, bytes of its block, number
-of blocks; for each of `m`, `b` and `a` the size, the dense, indexed and index strides, the block and the number of
-blocks. Then four for each outer loop, innermost first; then three for each component of an index tuple. Strides are in
-bytes."""
-
-OUTER_FIELDS: Final = 4
-"""Fields of an outer loop: size, and strides in bytes on the dense, the indexed and the index side."""
-
-_COMPONENT_FIELDS: Final = 3
-"""Fields of a component of an index tuple: the axis' size, its stride on the indexed side, its place in the tuple."""
+__all__ = ["Gather", "items_of", "outer_loops"]
 
 _Block = tuple[Value, Value]
 """The first step of a block of one loop, and the step after its last."""
 
 
+def outer_loops(code: Code, rank: int) -> list[list[Value]]:
+    """The next parameters: of each outer loop, innermost first, the size, and dense, indexed and index strides."""
+    return [code.take(4) for _ in range(rank)]
+
+
 @contextmanager
 def items_of(
-    code: Code, index: Value, blocks: Sequence[Value], outer: tuple[int, int], *, scatters: bool = False
+    code: Code, index: Value, blocks: Sequence[Value], loops: Sequence[Sequence[Value]], *, scatters: bool = False
 ) -> Iterator[tuple[list[Value], list[Value]]]:
     """Every work item: its places in some numbers of `blocks`, and its dense, its indexed and its index address.
 
-    `index` is the address of the indices, and `outer` are the first parameter of the outer loops and their number; they
-    lie innermost first. `scatters`: the dense side is read.
+    `index` is the address of the indices, and `loops` are the outer ones. `scatters`: the dense side is read.
     """
-    first, rank = outer
-    loops = [
-        [code.parameter(first + OUTER_FIELDS * loop + field) for field in range(OUTER_FIELDS)] for loop in range(rank)
-    ]
     with places_of_items(code, [*blocks, *(size for size, *_ in loops)]) as places:
         sides = [code.source, code.target] if scatters else [code.target, code.source]
         sides.append(index.pointer())
@@ -80,9 +66,9 @@ class _Loop:
     blocks: Value
 
     @classmethod
-    def at(cls, code: Code, first: int) -> _Loop:
-        """The loop whose parameters begin at number `first`."""
-        size, *strides, block, blocks = (code.parameter(first + field) for field in range(_A - _B))
+    def taken(cls, code: Code) -> _Loop:
+        """The loop with the next parameters: size, strides, block and number of blocks."""
+        size, *strides, block, blocks = code.take(6)
         return cls(size, strides, block, blocks)
 
     def along(self, sides: _Sides, steps: Value) -> _Sides:
@@ -98,6 +84,11 @@ class Gather:
     the bytes of one step; a `long` run takes several steps. `packed`: the runs of `b` are adjacent on the dense side.
     `streaming` uses non-temporal stores for aligned cache lines. `scatters`: the dense side is read and the indexed
     side written.
+
+    Parameters: the address of the indices; bytes of a run, bytes of its block, number of blocks; for each of `m`, `b`
+    and `a` the size, the dense, indexed and index strides, the block and the number of blocks; the outer loops; for
+    each component of an index tuple the axis' size, its stride on the indexed side, and its place in the tuple. Strides
+    are in bytes.
     """
 
     index: IndexKind
@@ -144,25 +135,21 @@ class _Body:
     def __init__(self, code: Code, kernel: Gather) -> None:
         """Load the parameters once, outside every loop."""
         self._code, self._kernel = code, kernel
-        self._index = code.parameter(_INDEX)
-        self._run, self._run_block, self._run_blocks = (code.parameter(_RUN + n) for n in range(3))
-        self.m, self.b, self.a = (_Loop.at(code, first) for first in (_M, _B, _A))
+        self._index, self._run, self._run_block, self._run_blocks = code.take(4)
+        self.m, self.b, self.a = (_Loop.taken(code) for _ in range(3))
         self._dense, indexed, self._stride = self.b.strides
         self._along = code.constant(0, vector_type(kernel.lanes, "i64"))
         for lane in range(kernel.lanes):
             self._along = self._along.insert(indexed * lane, lane)
-        tuples = _OUTER_PLACE + OUTER_FIELDS * kernel.rank
-        self._components = [
-            tuple(code.parameter(tuples + _COMPONENT_FIELDS * n + field) for field in range(_COMPONENT_FIELDS))
-            for n in range(kernel.components)
-        ]
+        self._outer = outer_loops(code, kernel.rank)
+        self._components = [code.take(3) for _ in range(kernel.components)]
 
     @contextmanager
     def items(self) -> Iterator[tuple[_Sides, _Block, _Block, _Block]]:
         """Every item from `first` to `last`: its first addresses, and its blocks of `m`, `b` and `a`."""
         code, kernel = self._code, self._kernel
         blocks = [self._run_blocks, self.m.blocks, self.b.blocks, self.a.blocks]
-        with items_of(code, self._index, blocks, (_OUTER_PLACE, kernel.rank), scatters=kernel.scatters) as item:
+        with items_of(code, self._index, blocks, self._outer, scatters=kernel.scatters) as item:
             (part, m, b, a), (dense, indexed, index) = item
             # The last block of a long run overlaps the one before it, so that all have the same length.
             offset = (part * self._run_block).at_most(self._run - self._run_block)
@@ -184,7 +171,7 @@ class _Body:
         code, kernel = self._code, self._kernel
         (start, end), lanes = chunk, kernel.lanes
         with code.steps(start, end, lanes) as at:
-            total = self._along + (at * self.b.strides[1]).splat(lanes)
+            total = self._along + at * self.b.strides[1]
             first = sides[2] + at * self._stride
             # Indices are read in bursts, one chunk at a time, which defeats the hardware prefetcher.
             soon = first + self._stride * (policy().gather.index_ahead_bytes // kernel.index.nbytes)
@@ -192,8 +179,8 @@ class _Body:
                 code.prefetch(soon + line * LINE_BYTES)
             for size, stride, component in self._components:
                 indices = load_indices(kernel.index, first + component, self._stride, lanes)
-                place = resolved(kernel.index, indices, size.splat(lanes))
-                total = total + place * stride.splat(lanes)
+                place = resolved(kernel.index, indices, size)
+                total = total + place * stride
             code.store(total, offsets + (at - start) * 8, 8)
 
     def move(self, sides: _Sides, chunk: _Block, m: _Block, offsets: Value) -> None:

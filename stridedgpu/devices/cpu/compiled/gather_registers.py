@@ -21,18 +21,11 @@ from typing import ClassVar, Final
 from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, resolved
-from .gather_loop import OUTER_FIELDS, items_of
+from .gather_loop import items_of, outer_loops
 from .ir import LINE_BYTES, Code, Value, permuting, vector_type
 from .shuffles import joined
 
 __all__ = ["Rows", "RowsInRegisters", "plan_rows"]
-
-_FIELDS: Final = 13
-"""Parameters before the outer loops: the address of the indices; the indexed axis' size; the elements in the last
-register; rows from one group to the next, and the first row of the last group; strides in bytes from row to row of the
-dense, the indexed and the index side; elements of a group, of a block of it, and the number of blocks; groups of a
-block, and the number of blocks. Behind the outer loops: the elements of a row, where all have the same indices; the
-place of the row of each element of a group."""
 
 _ONE: Final = {1: "permvar.qi", 2: "permvar.hi", 4: "permvar.si", 8: "permvar.di"}
 _TWO: Final = {1: "vpermi2var.qi", 2: "vpermi2var.hi", 4: "vpermi2var.d", 8: "vpermi2var.q"}
@@ -51,6 +44,12 @@ class RowsInRegisters:
 
     `grouped`: the registers hold several rows. `repeated`: all rows have the same indices, up to `_MOST_REPEATED` in a
     group, which are resolved once for each item. An index stands for so many `parts`, elements that follow one another.
+
+    Parameters before the outer loops: the address of the indices; the indexed axis' size; the elements in the last
+    register; rows from one group to the next, and the first row of the last group; strides in bytes from row to row of
+    the dense, the indexed and the index side; elements of a group, of a block of it, and the number of blocks; groups
+    of a block, and the number of blocks. Behind the outer loops: the elements of a row, where all have the same
+    indices; the place of the row of each element of a group.
     """
 
     index: IndexKind
@@ -83,15 +82,14 @@ class RowsInRegisters:
     def text(self, name: str) -> str:
         """The LLVM module."""
         code = Code()
-        index, size, own, step, last, *strides, count, block, blocks, many, parts = (
-            code.parameter(place) for place in range(_FIELDS)
-        )
+        index, size, own, step, last, *strides, count, block, blocks, many, parts = code.take(13)
+        loops = outer_loops(code, self.rank)
         numbers = code.lanes(f"i{8 * self.run}", range(self.lanes))
         tail = own if self.run == 8 else own.cast("trunc", f"i{8 * self.run}")
-        inside = numbers.compare("icmp ult", tail.splat(self.lanes))
+        inside = numbers.compare("icmp ult", tail)
         resolve = self._resolver(code, size) if self.repeated else None
         groups = (last + (step - 1)) // step + 1
-        with items_of(code, index, [blocks, parts], (_FIELDS, self.rank)) as ((b, a), (*sides, indices)):
+        with items_of(code, index, [blocks, parts], loops) as ((b, a), (*sides, indices)):
             sides.append(indices if resolve is None else resolve(indices, count))
             elements_of_item = code.block(b, block, count)
             with code.loop(*code.block(a, many, groups)) as group:
@@ -111,17 +109,12 @@ class RowsInRegisters:
         return code.text(name)
 
     @property
-    def _places(self) -> int:
-        """Parameters before the places of rows."""
-        return _FIELDS + OUTER_FIELDS * self.rank + self.repeated
-
-    @property
     def _vector(self) -> str:
         return vector_type(self.lanes, f"i{8 * self.run}")
 
     def _resolver(self, code: Code, size: Value) -> Callable[[Value, Value], Value]:
         """What resolves the indices of a group once for an item: from their address and number to their positions."""
-        nbytes, width = self.index.nbytes, code.parameter(self._places - 1)
+        nbytes, (width,) = self.index.nbytes, code.take(1)
         numbers, known = (code.scratch(_MOST_REPEATED * each) for each in (nbytes, self.position_bytes))
 
         def resolve(indices: Value, count: Value) -> Value:
@@ -157,8 +150,7 @@ class RowsInRegisters:
             return positions
         if self.parts > 1:
             positions = positions * self.parts
-        places = at.code.parameters + 8 * self._places
-        place = places + at * self.position_bytes
+        place = at.code.rest() + at * self.position_bytes
         return positions + place.load(positions.type)
 
     def _resolved(self, numbers: Value, size: Value) -> Value:
@@ -169,7 +161,7 @@ class RowsInRegisters:
         elif wider < 0 and self.index.mode != "clip":
             numbers = numbers.cast("trunc", element)
         scalar = size if numbers.element == "i64" else size.cast("trunc", numbers.element)
-        places = resolved(self.index, numbers, scalar.splat(numbers.lanes))
+        places = resolved(self.index, numbers, scalar)
         return places if places.element == element else places.cast("trunc", element)
 
     def _permuted(self, table: list[Value], positions: Value) -> Value:

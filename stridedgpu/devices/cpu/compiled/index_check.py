@@ -36,11 +36,6 @@ from .worker_pool import run_shared
 
 __all__ = ["IndexCheckCall", "compiled_index_check", "plan_index_check"]
 
-_AXES_PLACE: Final = 10
-_FIELDS: Final = 3
-"""Fields of an indexed axis: its size, the pitch of its ids, the bytes to its number in a tuple. And of an outer loop:
-its size, its stride in bytes, the pitch of its ids."""
-
 _WORD: Final = 64
 """Bits of a word of marks."""
 
@@ -49,8 +44,9 @@ _WORD: Final = 64
 class IndexCheck:
     """A kernel over `rank` outer loops around `a` and `b`, which has `lanes` tuples or more of `components` indices.
 
-    Parameters: size, stride in bytes, pitch of ids, block and number of blocks of `a`, then of `b`; the fields of each
-    axis, and those of each outer loop, innermost first. A wrong index sets the target, a 64-bit number, to 1.
+    Parameters: size, stride in bytes, pitch of ids, block and number of blocks of `a`, then of `b`; of each axis its
+    size, the pitch of its ids, the bytes to its number in a tuple; of each outer loop, innermost first, its size, its
+    stride in bytes, the pitch of its ids. A wrong index sets the target, a 64-bit number, to 1.
     With `marks` each index sets the byte of its id, a cache line behind the target and on. Ids are clamped whatever the
     indices hold, so that no other byte is written. With `words` each index sets its bit in so many words, all new for
     each row of `b`, which has one block. With `paired` ids, so many that one item has, each is compared with all.
@@ -67,37 +63,33 @@ class IndexCheck:
     def text(self, name: str) -> str:
         """The module."""
         code, kind, lanes = Code(), self.index, self.lanes
-        a, b = ([code.parameter(first + field) for field in range(5)] for first in (0, 5))
-        _, stride, pitch, *_ = b
-        axes, outer = (
-            [[code.parameter(first + _FIELDS * number + field) for field in range(_FIELDS)] for number in range(count)]
-            for first, count in ((_AXES_PLACE, self.components), (_AXES_PLACE + _FIELDS * self.components, self.rank))
+        (a_size, a_stride, a_pitch, a_block, a_blocks), (size, stride, pitch, block, blocks) = (
+            code.take(5),
+            code.take(5),
         )
+        axes, outer = ([code.take(3) for _ in range(count)] for count in (self.components, self.rank))
         numbers = code.lanes("i64", range(lanes))
-        along, marks = numbers * pitch.splat(lanes), code.target + LINE_BYTES
+        along, marks = numbers * pitch, code.target + LINE_BYTES
         sizes = [extent.splat(lanes) for extent, _, _ in axes]
         listed, zero = code.scratch(8 * self.paired), numbers.like(0)
-        with places_of_items(code, [b[4], a[4], *(count for count, *_ in outer)]) as (b_place, a_place, *places):
+        with places_of_items(code, [blocks, a_blocks, *(count for count, *_ in outer)]) as (b_place, a_place, *places):
             address, first = code.source, code.constant(0)
             for place, (_, step, ids) in zip(places, outer, strict=True):
-                address = address + place * step
-                first = first + place * ids
-            (a_start, a_end), (start, end) = (
-                code.block(number, loop[3], loop[0]) for number, loop in ((a_place, a), (b_place, b))
-            )
+                address, first = address + place * step, first + place * ids
+            a_start, a_end = code.block(a_place, a_block, a_size)
+            start, end = code.block(b_place, block, size)
             latest = end - lanes
             steps = (end - start + (lanes - 1)) // lanes
-            rows = a_end - a_start
             # What is wrong is collected in a register, and looked at once for each item.
-            with code.fold(rows, [code.constant("false", vector_type(lanes, "i1"))]) as (number, wrong):
+            with code.fold(a_end - a_start, [code.constant("false", vector_type(lanes, "i1"))]) as (number, wrong):
                 row = a_start + number
-                at_row = address + row * a[1]
-                ids_of_row = first + row * a[2]
-                at_list = listed + row * b[0] * 8
+                at_row = address + row * a_stride
+                ids_of_row = first + row * a_pitch
+                at_list = listed + row * size * 8
                 with code.fold(steps, [*wrong, *[zero] * self.words]) as (step, of_row):
                     here = (start + step * lanes).at_most(latest)
                     at = at_row + here * stride
-                    names = along + (ids_of_row + here * pitch).splat(lanes)
+                    names = along + (ids_of_row + here * pitch)
                     for extent, (_, ids, offset) in zip(sizes, axes, strict=True):
                         indices = load_indices(kind, at + offset, stride, lanes)
                         # Adding the size to the range -size .. size - 1 leaves one unsigned comparison.
@@ -110,26 +102,23 @@ class IndexCheck:
                                 bit = position - _WORD * word
                                 mark = bit.like(1) << bit
                                 mark = bit.compare("icmp ult", _WORD).select(mark, zero)
-                                of_row[1 + word] = of_row[1 + word] | mark
+                                of_row[1 + word] |= mark
                             continue
-                        valid = extent * 2 if kind.signed else extent
-                        of_row[0] = of_row[0] | shifted.compare("icmp uge", valid)
+                        of_row[0] |= shifted.compare("icmp uge", extent * 2 if kind.signed else extent)
                         if self.marks or self.paired:
                             position = resolved(kind, indices, extent)
                             # The last axis' pitch is 1.
-                            is_last = extent is sizes[-1]
-                            names = names + (position if is_last else position * ids.splat(lanes))
+                            names += position if extent is sizes[-1] else position * ids
                     for lane in range(lanes if self.marks else 0):
                         code.store(code.constant(1, "i8"), marks + names.extract(lane))
                     if self.paired:
                         code.store(names, at_list + here * 8, 8)
                 wrong[0] = of_row[0]
                 if self.words:
-                    differs = self._count(of_row[1:], axes[0][0]) != b[0]
-                    wrong[0] = wrong[0] | differs.splat(lanes)
+                    wrong[0] |= self._count(of_row[1:], axes[0][0]) != size
             with code.loop(0, self.paired) as one, code.loop(0, one) as other:
-                pair = [listed.word(place) for place in (one, other)]
-                with code.when(pair[0] == pair[1]):
+                is_repeated = listed.word(one) == listed.word(other)
+                with code.when(is_repeated):
                     code.store(1, code.target, 8)
             with code.when(wrong[0].reduced("or")):
                 code.store(1, code.target, 8)

@@ -68,8 +68,8 @@ def _comparison(whole: str, floating: str) -> Callable[[Value, Operand], Value]:
 class Value:
     """A typed LLVM value of a function under construction: a register or a constant, a scalar or a vector.
 
-    Its operators and methods append code to the function. A number beside a value is a constant of the value's type, in
-    every lane of a vector.
+    Its operators and methods append code to the function. A number beside a value is a constant of the value's type;
+    beside a vector, numbers and scalars are in every lane.
 
         + - *                of integers or floats, and of an address and bytes
         & | ^ << == !=       of integers; == and != of floats, too
@@ -107,13 +107,15 @@ class Value:
         """Bytes of a vector."""
         return self.lanes * _bits(self.element) // 8
 
-    def like(self, number: Number) -> Value:
-        """A constant of the same type."""
-        return self.code.constant(number, self.type)
+    def like(self, other: Operand) -> Value:
+        """Another operand as a value of the same type: a number or a scalar is in every lane."""
+        if not isinstance(other, Value):
+            return self.code.constant(other, self.type)
+        return other.splat(self.lanes) if self.is_vector and not other.is_vector else other
 
     def binary(self, operation: str, other: Operand) -> Value:
-        """`srem`, `add nsw` … with another value of the same type."""
-        right = other if isinstance(other, Value) else self.like(other)
+        """`srem`, `add nsw` … with another value."""
+        right = self.like(other)
         return self.code.value(self.type, f"{operation} {self.type} {self.name}, {right.name}")
 
     def _arithmetic(self, operation: str, other: Operand) -> Value:
@@ -146,7 +148,7 @@ class Value:
 
     def compare(self, condition: str, other: Operand) -> Value:
         """`icmp ult`, `fcmp uno` …, with one bit a lane as the result."""
-        right = other if isinstance(other, Value) else self.like(other)
+        right = self.like(other)
         bits = vector_type(self.lanes, "i1") if self.is_vector else "i1"
         return self.code.value(bits, f"{condition} {self.type} {self.name}, {right.name}")
 
@@ -165,18 +167,18 @@ class Value:
         """`yes` where this condition holds, else `no`, one of which is a value."""
         known = yes if isinstance(yes, Value) else no
         assert isinstance(known, Value), "one of them has a type"
-        (first, second) = (value if isinstance(value, Value) else known.like(value) for value in (yes, no))
+        first, second = known.like(yes), known.like(no)
         typed = f"{first.type} {first.name}, {second.type} {second.name}"
         return self.code.value(known.type, f"select {self.type} {self.name}, {typed}")
 
     def at_most(self, limit: Operand) -> Value:
         """The smaller of both; of floats the limit where one is NaN."""
-        other = limit if isinstance(limit, Value) else self.like(limit)
+        other = self.like(limit)
         return (self < other).select(self, other)
 
     def at_least(self, limit: Operand) -> Value:
         """The larger of both; of floats the limit where one is NaN."""
-        other = limit if isinstance(limit, Value) else self.like(limit)
+        other = self.like(limit)
         return (self > other).select(self, other)
 
     def cast(self, operation: str, element: str) -> Value:
@@ -201,8 +203,7 @@ class Value:
         """`llvm.umin`, `llvm.floor` … of this value, of others of its type, and with a result of its type."""
         kind = f"f{_bits(self.element)}" if self.is_float else self.element
         suffix = f"v{self.lanes}{kind}" if self.is_vector else kind
-        values = (other if isinstance(other, Value) else self.like(other) for other in others)
-        return self.code.call(f"{name}.{suffix}", self.type, self, *values)
+        return self.code.call(f"{name}.{suffix}", self.type, self, *map(self.like, others))
 
     def reduced(self, operation: str) -> Value:
         """`or`, `and` … of all lanes."""
@@ -286,6 +287,7 @@ class Code:
         self._loops: list[str] = []
         self._declared: dict[str, None] = {}
         self._needs: set[str] = set()
+        self._taken = 0
         self._returns, self._result = returns, returns
         self._arguments = [argument.rpartition(" ") for argument in arguments or _LOOP_ARGUMENTS]
         self.source, self.target, self.parameters = (
@@ -376,9 +378,14 @@ class Code:
         start = number * length
         return start, (start + length).at_most(size)
 
-    def parameter(self, place: int) -> Value:
-        """Load one of the 64-bit parameters."""
-        return self.parameters.word(place)
+    def take(self, count: int) -> list[Value]:
+        """Load the next parameters: numbers of 64 bits, which are read in their order."""
+        first, self._taken = self._taken, self._taken + count
+        return [self.parameters.word(place) for place in range(first, self._taken)]
+
+    def rest(self) -> Value:
+        """The address of the parameters that are not taken yet."""
+        return self.parameters + 8 * self._taken
 
     def load_in_order(self, type_: str, address: Value) -> Value:
         """Load a vector of any width a cache line after another.

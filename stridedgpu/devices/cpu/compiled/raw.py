@@ -42,7 +42,7 @@ class RawKernel:
     def text(self, name: str) -> str:
         """The module."""
         code, samples, groups = Code(), self.samples, self.groups
-        pitch, target_pitch, count = (code.parameter(place) for place in range(3))
+        pitch, target_pitch, count = code.take(3)
         with code.loop(code.first, code.last) as row:
             source = code.source + row * pitch
             target = code.target + row * target_pitch

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.conversion import Conversion
@@ -19,16 +18,7 @@ from stridedgpu.values.conversion import Conversion
 from .conversion import Affine, converted, storage_type
 from .ir import LINE_BYTES, Code, Value, vector_type
 
-__all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item", "places_of_items"]
-
-_SCALE, _BIAS, _A, _B, _SMALL = 0, 1, 2, 7, 12
-OUTER_PLACE: Final = 14
-"""Parameters before the outer loops: addresses of scale and bias; for each of `a` and `b` the size, the source and
-target stride, the block and the number of blocks; the small axis' source and target stride. Then five for each outer
-loop, innermost first."""
-
-OUTER_FIELDS: Final = 5
-"""Fields of an outer loop: size, source stride, target stride, constants' stride, a table of source offsets or 0."""
+__all__ = ["Constants", "Elements", "Grid", "Item", "places_of_items"]
 
 
 class Constants(StrEnum):
@@ -119,22 +109,24 @@ def places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]
 
 
 class Grid:
-    """The work items of a kernel with `rank` outer loops."""
+    """The work items of a kernel with `rank` outer loops.
+
+    Its parameters are the addresses of scale and bias; for each of `a` and `b` the size, the source and target stride,
+    the block and the number of blocks; the small axis' source and target stride; then for each outer loop, innermost
+    first, the size, the source, target and constants' stride, and a table of source offsets or 0.
+    """
 
     def __init__(self, code: Code, elements: Elements, rank: int) -> None:
         """Load the parameters once, outside every loop."""
         self._code, self._elements = code, elements
         arithmetic = elements.conversion.scale, elements.conversion.bias
         self._addresses = [
-            None if values is None else code.parameter(place).pointer()
-            for values, place in zip(arithmetic, (_SCALE, _BIAS), strict=True)
+            None if values is None else address.pointer()
+            for values, address in zip(arithmetic, code.take(2), strict=True)
         ]
-        self.a, self.b = (Axis(*(code.parameter(first + n) for n in range(5))) for first in (_A, _B))
-        self.small_source, self.small_target = code.parameter(_SMALL), code.parameter(_SMALL + 1)
-        self._outer = [
-            tuple(code.parameter(OUTER_PLACE + OUTER_FIELDS * axis + field) for field in range(OUTER_FIELDS))
-            for axis in range(rank)
-        ]
+        self.a, self.b = Axis(*code.take(5)), Axis(*code.take(5))
+        self.small_source, self.small_target = code.take(2)
+        self._outer = [code.take(5) for _ in range(rank)]
 
     @contextmanager
     def items(self, a_step: int, b_step: int) -> Iterator[Item]:
