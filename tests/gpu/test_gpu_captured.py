@@ -22,9 +22,9 @@ def photos(*sizes, dtype=np.uint8):
     return [RANDOM.integers(0, 256, (*size, 3)).astype(dtype) for size in sizes]
 
 
-def there(images):
+def there(images, layout="HWC"):
     """The same on the device."""
-    return [sg.asarray(image, dims="HWC").to_device("cuda") for image in images]
+    return [sg.asarray(image, dims="HWC").relayout(layout=layout).to_device("cuda") for image in images]
 
 
 def steps(**declared):
@@ -81,6 +81,47 @@ def test_without_arguments_new_pixels_are_read_where_the_images_were():
         for device, image in zip(devices, images, strict=True):
             device[...] = sg.asarray(image, dims="HWC")
         np.testing.assert_array_equal(captured().numpy(), wanted(near, images))
+
+
+@pytest.mark.parametrize("layout", ["HWC", "CHW"])
+@pytest.mark.parametrize("declared", [DECLARED["crop"], DECLARED["resize"], DECLARED["letterbox"]])
+def test_images_of_the_same_sizes_elsewhere_are_read_without_the_step(declared, layout, monkeypatch):
+    near, far = steps(**declared)
+    captured = far.captured(there(photos(*SIZES), layout))
+    monkeypatch.setattr(captured, "_run", None)
+    for _ in range(3):
+        images = photos(*SIZES)
+        devices = there(images, layout)
+        np.testing.assert_array_equal(captured(devices).numpy(), wanted(near, images))
+        # The second image is the only one that moves.
+        images[1] = photos(SIZES[1])[0]
+        devices[1] = there(images[1:2], layout)[0]
+        np.testing.assert_array_equal(captured(devices).numpy(), wanted(near, images))
+
+
+def test_a_batch_elsewhere_is_read_without_the_step(monkeypatch):
+    near, far = steps(crop=8)
+    batches = [RANDOM.integers(0, 256, (4, 20, 30, 3), np.uint8) for _ in range(3)]
+    devices = [sg.asarray(batch).to_device("cuda") for batch in batches]
+    captured = far.captured(devices[0])
+    monkeypatch.setattr(captured, "_run", None)
+    for batch, device in zip(batches, devices, strict=True):
+        np.testing.assert_array_equal(captured(device).numpy(), near(batch))
+
+
+def test_images_of_other_alignment_are_placed_by_the_step():
+    near, far = steps(crop=8)
+    images = photos(*SIZES)
+    captured = far.captured(there(images))
+    for shift in (1, 0, 3):
+        memories = [np.zeros(image.size + shift, np.uint8) for image in images]
+        for memory, image in zip(memories, images, strict=True):
+            memory[shift:] = image.reshape(-1)
+        devices = [
+            sg.StridedTensor(sg.asarray(memory).to_device("cuda").buffer, sg.Layout(image.shape, offset=shift), "uint8")
+            for memory, image in zip(memories, images, strict=True)
+        ]
+        np.testing.assert_array_equal(captured(devices).numpy(), wanted(near, images))
 
 
 def test_a_batch_is_captured():
@@ -174,24 +215,41 @@ def test_the_step_itself_runs_beside_its_graph():
 
 
 KINDS = {
-    "another type": (photos(*SIZES, dtype=np.uint16), "HWC"),
-    "another memory layout": (photos(*SIZES), "CHW"),
-    "much larger images": (photos((300, 420), *SIZES[1:]), "HWC"),
-    "several types": ([*photos(SIZES[0], dtype=np.uint16), *photos(*SIZES[1:])], "HWC"),
+    "another type": (np.uint16, SIZES, "HWC"),
+    "another memory layout": (np.uint8, SIZES, "CHW"),
+    "much larger images": (np.uint8, ((300, 420), *SIZES[1:]), "HWC"),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_images_that_take_other_launches_are_processed_without_the_graph(kind):
-    images, layout = KINDS[kind]
+    dtype, sizes, layout = KINDS[kind]
     near, far = steps(resize=16, crop=12, passes="horizontal")
     first = photos(*SIZES)
     captured = far.captured(there(first))
-    others = [image.relayout(layout=layout) for image in there(images)]
     for _ in range(2):
-        np.testing.assert_array_equal(captured(others).numpy(), wanted(near, images))
-        np.testing.assert_array_equal(captured().numpy(), wanted(near, images))
+        for _ in range(2):
+            images = photos(*sizes, dtype=dtype)
+            np.testing.assert_array_equal(captured(there(images, layout)).numpy(), wanted(near, images))
+            np.testing.assert_array_equal(captured().numpy(), wanted(near, images))
         np.testing.assert_array_equal(captured(there(first)).numpy(), wanted(near, first))
+
+
+def test_images_of_several_types_are_a_launch_each():
+    near, far = steps(resize=16, crop=12, passes="horizontal")
+    sets = [[*photos(SIZES[0], dtype=np.uint16), *photos(*SIZES[1:])] for _ in range(3)]
+    captured = far.captured(there(sets[0]))
+    for images in sets:
+        np.testing.assert_array_equal(captured(there(images)).numpy(), wanted(near, images))
+
+
+def test_an_image_whose_axes_are_not_named_is_no_image_that_names_them():
+    _, far = steps(crop=12)
+    devices = there(photos(*SIZES))
+    captured = far.captured(devices)
+    unnamed = sg.StridedTensor(devices[0].buffer, devices[0].layout, "uint8")
+    with pytest.raises(sg.LayoutError, match="look like channels that come first"):
+        captured([unnamed, *devices[1:]])
 
 
 def test_a_node_takes_as_many_records_as_its_memory_holds():
@@ -200,7 +258,7 @@ def test_a_node_takes_as_many_records_as_its_memory_holds():
     from stridedgpu.devices.cuda.runtime.graphs import _Node
 
     kernel = SimpleNamespace(launch=1)
-    node = _Node(kernel, SimpleNamespace(size=8), np.zeros(4, np.uint8))
+    node = _Node(kernel, SimpleNamespace(size=8), np.zeros(4, np.uint8), 4)
     assert node.takes(kernel, np.zeros(8, np.uint8))
     assert node.takes(SimpleNamespace(launch=1), np.zeros(8, np.uint8))
     assert not node.takes(kernel, np.zeros(9, np.uint8))

@@ -282,7 +282,10 @@ _RECORD: Final = np.dtype(
         ("padding", "V8"),
     ]
 )
-"""`sg::CropSample`, aligned to 16 bytes. Addresses wrap around at 64 bits, and so do sums on the device."""
+"""`sg::CropSample`, aligned to 16 bytes; it begins with three addresses in the source.
+
+Addresses wrap around at 64 bits, and so do sums on the device.
+"""
 
 RECORD_BYTES: Final = _RECORD.itemsize
 

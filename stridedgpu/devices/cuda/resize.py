@@ -375,7 +375,9 @@ def _store_width(problem: ResizeProblem, *, pixels: bool) -> Width:
 
 
 _SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 4x")
-"""`sg::ResizeSample`, aligned to 16 bytes."""
+"""`sg::ResizeSample`, aligned to 16 bytes; it begins with three addresses in the source."""
+
+SAMPLE_BYTES: Final = _SAMPLE.size
 
 _COPIED: Final = {
     ResizeSums.COPY: 1,

@@ -39,6 +39,9 @@ _ROOM_BYTES: Final = 4096
 _Launch = tuple[PreparedKernel, NDArray[np.uint8], Located]
 """A kernel, its records, and the target."""
 
+_ADDRESSES: Final = 3
+"""The words of a record that are addresses in its source."""
+
 
 @dataclass(slots=True, eq=False)
 class _Node:
@@ -47,6 +50,7 @@ class _Node:
     kernel: PreparedKernel
     memory: Any
     contents: NDArray[np.uint8]
+    step: int
     is_written: bool = False
     """Whether the copy of the records has been queued."""
 
@@ -88,18 +92,22 @@ class RecordedGraph:
         """Whether a later call may have other arguments; without records, launches hold their addresses."""
         return bool(self._nodes)
 
-    def _captured(self, kernel: PreparedKernel, contents: NDArray[np.uint8], target: Located, stream: object) -> None:
+    def _captured(
+        self, kernel: PreparedKernel, contents: NDArray[np.uint8], step: int, target: Located, stream: object
+    ) -> None:
         """Capture the kernel over memory of its own."""
         room = round_up(_ROOM * contents.nbytes, _ROOM_BYTES)
         with relaxed_capture():
             memory = cupy.cuda.Memory(room)
         kernel(Buffer(memory.ptr, room, owner=memory, device=self._name), 0, *target, stream)
-        self._nodes.append(_Node(kernel, memory, contents.copy()))
+        self._nodes.append(_Node(kernel, memory, contents.copy(), step))
 
     def rewrite(self, run: Callable[[], object]) -> None:
         """Keep what `run` launches for the next replay; nothing is launched. Raises what `run` raises."""
         found: list[_Launch] = []
-        with self._records.recorded_by(lambda kernel, contents, target, _: found.append((kernel, contents, target))):
+        with self._records.recorded_by(
+            lambda kernel, contents, _, target, __: found.append((kernel, contents, target))
+        ):
             run()
         if len(found) != len(self._nodes) or not all(
             node.takes(kernel, contents) for node, (kernel, contents, _) in zip(self._nodes, found, strict=True)
@@ -110,6 +118,20 @@ class RecordedGraph:
         for node, (_, contents, _) in zip(self._nodes, found, strict=True):
             if not np.array_equal(node.contents, contents):
                 node.contents, node.is_written = contents.copy(), False
+
+    def move(self, distances: NDArray[np.int64]) -> bool:
+        """Have each sample read as many bytes behind where it did; False, and nothing changes, for several launches.
+
+        The samples' images have the same layouts and alignments there.
+        """
+        if self._apart or len(self._nodes) != 1:
+            return False
+        (node,) = self._nodes
+        if distances.any():
+            node.contents, node.is_written = node.contents.copy(), False
+            records = node.contents[: len(distances) * node.step].view(np.int64).reshape(len(distances), -1)
+            records[:, :_ADDRESSES] += distances[:, None]
+        return True
 
     def replay(self) -> None:
         """Launch the graph on the current stream, behind the replay before. Raises `DeviceError` under a capture."""

@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cuda.crops import crop_records
+from stridedgpu.devices.cuda.crops import RECORD_BYTES, crop_records
 from stridedgpu.devices.cuda.frames import PLACES, FrameChoice, FramePixelsChoice, sample_addresses, window_place
 from stridedgpu.devices.cuda.plan import CudaPlan, windows_plan
-from stridedgpu.devices.cuda.resize import ResizeSample, resize_records, resize_samples
+from stridedgpu.devices.cuda.resize import SAMPLE_BYTES, ResizeSample, resize_records, resize_samples
 from stridedgpu.devices.interface import (
     CropsLaunch,
     FrameLaunch,
@@ -109,7 +109,7 @@ def _crops(plan: CudaPlan, problem: CropProblem, gpu: _Gpu) -> CropsLaunch:
 
     def launch(crops: Crops, sources: Sequence[Located], target: Located, stream: object) -> None:
         records = crop_records(crops, addresses_of(sources), (height, width), itemsize)
-        gpu.records.launch(kernel, records, target, stream)
+        gpu.records.launch(kernel, records, RECORD_BYTES, target, stream)
 
     return launch
 
@@ -151,7 +151,7 @@ def _resize(plan: CudaPlan, problem: ResizeProblem, gpu: _Gpu) -> ResizeLaunch:
 
     def run(planned: CudaPlan, samples: Sequence[ResizeSample], target: Located, stream: object) -> None:
         records = resize_records(samples, itemsize)
-        gpu.records.launch(_kernel(planned, gpu), np.frombuffer(records, np.uint8), target, stream)
+        gpu.records.launch(_kernel(planned, gpu), np.frombuffer(records, np.uint8), SAMPLE_BYTES, target, stream)
 
     def launch(
         windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located, stream: object

@@ -235,8 +235,8 @@ _captured: Final[list[tuple[Any, Any]]] = []
 """Memory that graphs copy from, and to, for the life of the process."""
 
 
-Recorder = Callable[[PreparedKernel, NDArray[np.uint8], Located, object], None]
-"""What receives a kernel, its records, the target and the stream, in the place of the launch."""
+Recorder = Callable[[PreparedKernel, NDArray[np.uint8], int, Located, object], None]
+"""What receives the arguments of `Records.launch`, in the place of the launch."""
 
 
 class Records:
@@ -250,13 +250,18 @@ class Records:
         self._ring = PinnedRing(limits.pieces, limits.piece_bytes)
         self._of_thread = threading.local()
 
-    def launch(self, kernel: PreparedKernel, contents: NDArray[np.uint8], target: Located, stream: object) -> None:
-        """Run a kernel that reads these bytes; in a thread whose launches are recorded, hand both to its recorder."""
+    def launch(
+        self, kernel: PreparedKernel, contents: NDArray[np.uint8], step: int, target: Located, stream: object
+    ) -> None:
+        """Run a kernel that reads these bytes; in a thread whose launches are recorded, hand all to its recorder.
+
+        The bytes begin with a record of `step` bytes for each sample, which begins with three addresses in its source.
+        """
         recorder: Recorder | None = getattr(self._of_thread, "recorder", None)
         if recorder is None:
             kernel(self.sent(contents, stream), 0, *target, stream)
         else:
-            recorder(kernel, contents, target, stream)
+            recorder(kernel, contents, step, target, stream)
 
     @contextmanager
     def recorded_by(self, recorder: Recorder) -> Iterator[None]:
