@@ -5,7 +5,8 @@
     python benchmarks/kernel_facts.py --model     what each launch asks of a GPU, computed (`kernel_model.py`); a GPU,
                                                   h200 without one, and names of workloads may follow
 
-The workloads are those of the benchmark, and frames of 1080p. For each launch: family and widths, bytes that must move,
+The workloads are those of the benchmark, frames of 1080p, and, of what is computed, gathers in the modes of
+`kernels_alone.py` and its resizes. For each launch: family and widths, bytes that must move,
 index width, kernel, grid and block. Where NVRTC and the disassembler are installed, also how many instructions the
 kernel's machine code has for sm_90, and, of the benchmark's workloads, what it asks of a GPU; instructions are compared
 to one when the compiler is the recorded one, and with a margin when it is another, and what is computed from them with
@@ -23,7 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import stridedgpu as sg
-from benchmarks.suite.facts import Step, facts_of, steps_of
+from benchmarks.suite.facts import Step, facts_of, gathers_of, steps_of
+from benchmarks.suite.resizes import RESIZES
 from benchmarks.suite.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
 from stridedgpu.devices.cuda.crops import crop_records
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
@@ -35,6 +37,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness.emulator import machine_code
 from harness.emulator.warp import UnknownInstructionError
 from kernel_model import MACHINES, SOURCE, Machine, model
+from resize_model import computed as computed_resize
 
 RECORDED = Path(__file__).parent / "facts" / "kernels.json"
 ARCHITECTURE = "sm_90"
@@ -86,7 +89,8 @@ def kernels(gpu: GpuProperties = REFERENCE_GPU) -> dict[tuple[str, ...], set[str
     """The kernels of all workloads on a GPU, by their sources."""
     found: dict[tuple[str, ...], set[str]] = {}
     for workload in WORKLOADS:
-        for step in steps_of(workload, gpu):
+        unwaited = gathers_of(workload, gpu).values() if isinstance(workload, Embed) else ()
+        for step in (*steps_of(workload, gpu), *unwaited):
             found.setdefault(step.launch.sources, set()).add(step.launch.name)
     for step in frame_steps().values():
         found.setdefault(step.launch.sources, set()).add(step.launch.name)
@@ -102,13 +106,22 @@ def disassembled(sources: tuple[str, ...], machine: Machine) -> dict[str, machin
 
 def computed_facts(machine: Machine, names: tuple[str, ...] = ()) -> dict[str, list[dict]]:
     """What each launch asks of a GPU, by workload; not where a call's cost is the question."""
-    workloads = [one for one in workloads_named(names) if one.measures == "speed"]
+    named = [name for name in names if name not in RESIZES and name not in frame_steps()]
+    workloads = [one for one in workloads_named(tuple(named)) if one.measures == "speed"] if named or not names else []
     facts = {one.name: [computed(one, step, machine) for step in steps_of(one, machine.gpu)] for one in workloads}
-    frames = frame_steps()
+    for embed in workloads:
+        if isinstance(embed, Embed):
+            for mode, step in gathers_of(embed, machine.gpu).items():
+                facts[embed.name + mode] = [computed(embed, step, machine)]
     if machine.gpu is not REFERENCE_GPU:
         return facts
-    wanted = [name for name in frames if not names or name in names]
-    return facts | {name: [computed(None, frames[name], machine)] for name in wanted}
+    for name, step in frame_steps().items():
+        if not names or name in names:
+            facts[name] = [computed(None, step, machine)]
+    for name, work in RESIZES.items():
+        if not names or name in names:
+            facts[name] = [computed_resize(work)]
+    return facts
 
 
 def computed(workload: Workload | None, step: Step, machine: Machine) -> dict:

@@ -1,14 +1,18 @@
 """Everything that thirty minutes on a GPU can answer, by one command, in stages with a time limit each.
 
-    python -m benchmarks.on_a_gpu DIR [--commit HASH] [--only STAGE,…] [--again] [--budget SECONDS]
+    python -m benchmarks.on_a_gpu DIR [--predict [GPU]] [--commit HASH] [--only STAGE,…] [--again] [--budget SECONDS]
     PYTHONPATH=tests python -m benchmarks.on_a_gpu DIR --rehearse         over the stand-in for CUDA, in small sizes
 
 Each stage is a process of its own that leaves DIR/STAGE.log and DIR/STAGE.json; one that has succeeded is not run
 again, so that a run that was cut off goes on. A stage that reaches its limit is ended with all its processes. After
-every stage `DIR/summary.json` has the results and figures of all. With `--budget` no stage goes on for longer than what
-is left of so many seconds. No stage uses the network: the
-wheels of the `cuda12` or `cuda13` extra, `pytest`, `pytest-xdist`, `hypothesis` and `numpy` must be there, and torch
-where the library stands beside it. Kernels come from CuPy's cache (`CUPY_CACHE_DIR`), which may be brought along.
+every stage `DIR/summary.json` has the results and figures of all, of earlier runs, too; at the end DIR.tar.gz has the
+whole folder as one file. With `--budget` no stage goes on for longer than what is left of so many seconds.
+`--predict` first writes DIR/predictions.json, what the model computes for the works that `kernels` measures, with the
+date (`predictions.py`); the summary shows prediction, measurement and miss. It is refused where kernels were measured.
+
+No stage uses the network: the wheels of the `cuda12` or `cuda13` extra, `pytest`, `pytest-xdist`, `hypothesis` and
+`numpy` must be there, and torch and torchvision where the library stands beside them. CuPy keeps compiled kernels in
+`CUPY_CACHE_DIR`, by the folders of its headers among others: a cache from a machine with other folders has no hits.
 `where` records the commit, and a hash of the sources that tells it where there is no `.git`.
 """
 
@@ -31,6 +35,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from benchmarks import predictions
+from benchmarks.kernels_alone import COUNTED
 from benchmarks.suite.provenance import printed_by
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,7 +51,19 @@ SANITIZED = (
     *("tests/gpu/test_gpu.py", "tests/gpu/test_gpu_bulk_copies.py", "tests/gpu/test_gpu_gather.py"),
     *("tests/gpu/test_gpu_frames.py", "tests/gpu/test_gpu_resize.py"),
 )
-"""A test of each family, without those that start interpreters of their own."""
+MOVED = (
+    "(move_as_bits and float16) or (pixels_become and (rows or packed)) or (gathers_have and 4-int32) or crops "
+    "or resize or bulk or test_frames or pictures"
+)
+EXCHANGING = "(move_as_bits and float16 and (NCHW or NHWC or transpose or packed)) or filled_up or resize or bulk"
+"""Tests of each family, and those of kernels whose threads exchange through shared memory: some 70 and 35, none of
+which starts an interpreter of its own or fills the GPU's memory."""
+
+COMPARED = (
+    *("train", "video", "crops", "transpose-1B", "transpose-2B", "transpose-4B", "transpose-8B", "features-to-NCHW"),
+    *("rotate", "odd-widths", "embed-64B-int64", "embed-512B-int64"),
+)
+"""The workloads that the peers do, too."""
 
 LEAST_SECONDS = 10
 """Of a budget, for a stage to begin."""
@@ -61,6 +79,11 @@ METRICS = (
     "sm__warps_active.avg.pct_of_peak_sustained_active",
 )
 """Hardware counters, in one pass or two."""
+
+COUNTERS = ("ncu", "--profile-from-start", "off", "--clock-control", "none", "--csv", "--metrics", ",".join(METRICS))
+
+REHEARSED = "copy,train,embed-64B-int32,crops,500x375 bilinear"
+"""The works of a rehearsal: g++ takes a second for each kernel."""
 
 PLUGIN = ("-p", "harness.cuda_standin.plugin")
 
@@ -102,16 +125,22 @@ def stages(directory: Path, workers: int) -> tuple[Stage, ...]:
     quick = ("-m", "gpu and not slow")
     orders = "tests/gpu/test_gpu_order.py"
     small = ("--scale", "test", "--repeats", "2")
-    moved = "move_as_bits or pixels_become or crops or resize or frames or bulk"
-    exchanging = "NCHW or NHWC or transpose or packed or resize or bulk"
     bench = (sys.executable, "-m", "benchmarks", "--device", "cuda", "--against", "torch,cupy")
     once = _module("kernels_alone", "--once", *output("counters"))
+    sanitizer = "compute-sanitizer"
     return (
         Stage(
             "calls",
             60,
             _module("host_times", *output("calls")),
             _module("host_times", "--rounds", "2", *output("calls")),
+        ),
+        Stage(
+            "bits",
+            180,
+            _module("kernels_alone", "--bits", "--scale", "quick", *output("bits")),
+            _module("kernels_alone", "--bits", "--scale", "test", "--only", REHEARSED, *output("bits")),
+            environment=(("STRIDEDGPU_COMPILED", "0"),),
         ),
         Stage(
             "questions",
@@ -129,53 +158,42 @@ def stages(directory: Path, workers: int) -> tuple[Stage, ...]:
             "kernels",
             240,
             _module("kernels_alone", *output("kernels")),
-            _module("kernels_alone", *small, "--only", "copy,train,crops,500x375 bilinear", *output("kernels")),
+            _module("kernels_alone", *small, "--only", REHEARSED, *output("kernels")),
         ),
-        Stage("bench", 240, (*bench, "--only", _workloads(), "--out", str(directory)), None),
+        Stage("bench", 240, (*bench, "--only", ",".join(COMPARED), "--out", str(directory / "bench")), None),
         Stage(
             "memcheck",
             240,
-            _sanitized("memcheck", *quick, *SANITIZED, "-k", moved),
-            None,
-            "compute-sanitizer",
+            _sanitized("memcheck", *quick, *SANITIZED, "-k", MOVED),
+            _pytest("--collect-only", *quick, *SANITIZED, "-k", MOVED),
+            sanitizer,
             (("STRIDEDGPU_TESTS_WITHOUT_POOL", "1"),),
         ),
-        Stage(
-            "racecheck",
-            180,
-            _sanitized("racecheck", *quick, *SANITIZED, "-k", exchanging),
-            None,
-            "compute-sanitizer",
-        ),
-        Stage(
-            "synccheck",
-            120,
-            _sanitized("synccheck", *quick, *SANITIZED, "-k", exchanging),
-            None,
-            "compute-sanitizer",
+        *(
+            Stage(
+                tool,
+                seconds,
+                _sanitized(tool, *quick, *SANITIZED, "-k", EXCHANGING),
+                _pytest("--collect-only", *quick, *SANITIZED, "-k", EXCHANGING),
+                sanitizer,
+            )
+            for tool, seconds in (("racecheck", 180), ("synccheck", 120))
         ),
         Stage(
             "sweep",
             300,
-            _module("kernels_alone", "--sweep", "--repeats", "30", *output("sweep")),
+            _module("kernels_alone", "--sweep", "--repeats", "10", *output("sweep")),
             _module("kernels_alone", *small, "--sweep", "crops.most_rows", *output("sweep")),
         ),
         Stage(
             "counters",
             240,
-            ("ncu", "--clock-control", "none", "--metrics", ",".join(METRICS), "--csv", *once),
+            (*COUNTERS, *once, "--only", ",".join(COUNTED)),
             (*once, *small, "--only", "copy,crops"),
             "ncu",
         ),
         Stage("slow", 420, _pytest("-m", "gpu and slow", *GPU_TESTS, workers=workers), None),
     )
-
-
-def _workloads() -> str:
-    """All workloads by name, which leaves the curves out."""
-    from benchmarks.suite.workloads import WORKLOADS
-
-    return ",".join(workload.name for workload in WORKLOADS)
 
 
 def where(commit: str | None) -> dict[str, Any]:
@@ -220,7 +238,9 @@ def run(stage: Stage, command: tuple[str, ...], directory: Path, seconds: float)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return {"result": said, "seconds": round(time.monotonic() - began, 1), "command": command}
+    # Results may be published: they name no folder.
+    words = ["python" if word == sys.executable else word.replace(str(directory), "DIR") for word in command]
+    return {"result": said, "seconds": round(time.monotonic() - began, 1), "command": words}
 
 
 def result_of(stage: Stage, directory: Path, left: float, *, rehearses: bool, again: bool) -> dict[str, Any]:
@@ -251,10 +271,43 @@ def last_line(directory: Path, name: str) -> str:
 
 def figures_of(directory: Path) -> dict[str, Any]:
     """What the stages have measured, by their names; a stage that was ended has written what it had."""
-    return {
-        path.name.removesuffix(".figures.json"): json.loads(path.read_text(encoding="utf-8"))
-        for path in sorted(directory.glob("*.figures.json"))
-    }
+    paths = {path.name.removesuffix(".figures.json"): path for path in sorted(directory.glob("*.figures.json"))}
+    for path in (directory / "bench").glob("*.json"):
+        paths["bench"] = path
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+
+
+def write_prediction(directory: Path, gpu: str) -> None:
+    """Write what the model predicts, once. Ends the program where the kernels have been measured already."""
+    path = directory / "predictions.json"
+    if path.exists():
+        return
+    if (directory / "kernels.figures.json").exists():
+        raise SystemExit(f"{directory} has measured kernels: --predict writes what is predicted before they are.")
+    path.write_text(json.dumps(predictions.predicted(gpu), indent=1) + "\n", encoding="utf-8")
+
+
+def prediction_of(directory: Path) -> dict[str, Any]:
+    """What was predicted, if it was."""
+    path = directory / "predictions.json"
+    prediction: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return prediction
+
+
+def write_summary(directory: Path, about: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    """Everything in one file, the predictions beside the measurements."""
+    figures, prediction = figures_of(directory), prediction_of(directory)
+    summed = {"where": about, "stages": results, "figures": figures}
+    if prediction:
+        compared = predictions.compared(prediction, figures.get("kernels", {}))
+        summed |= {"prediction": prediction, "compared": compared}
+    (directory / "summary.json").write_text(json.dumps(summed, indent=1) + "\n", encoding="utf-8")
+
+
+def earlier_results(directory: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The results of the stages that have run in any run so far."""
+    paths = {name: directory / f"{name}.json" for name in names}
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
 
 
 def summary(directory: Path, results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -270,6 +323,9 @@ def summary(directory: Path, results: Mapping[str, Mapping[str, Any]]) -> str:
             else []
         )
         lines += ["", *rows] if rows else []
+    if prediction := prediction_of(directory):
+        rows = predictions.compared(prediction, figures_of(directory).get("kernels", {}))
+        lines += ["", predictions.table(prediction, rows)] if rows else []
     return "\n".join(lines)
 
 
@@ -277,6 +333,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what has not succeeded yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("directory", type=Path, metavar="DIR", help="results, of this run and of earlier ones")
+    parser.add_argument(
+        "--predict",
+        nargs="?",
+        const="h200",
+        choices=predictions.computed_by_gpu(),
+        help="first write what the model predicts, for this GPU (h200 without one)",
+    )
     parser.add_argument("--commit", help="where there is no .git")
     parser.add_argument("--only", type=lambda text: text.split(","), default=[], help="stages, by name")
     parser.add_argument("--again", action="store_true", help="run stages that have succeeded, too")
@@ -285,19 +348,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2), help="processes of tests")
     options = parser.parse_args(arguments)
     directory: Path = options.directory.resolve()
-    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "bench").mkdir(parents=True, exist_ok=True)
     results: dict[str, dict[str, Any]] = {}
+    if options.predict:
+        write_prediction(directory, options.predict)
     about, began = where(options.commit), time.monotonic()
-    for stage in stages(directory, options.workers):
+    planned = stages(directory, options.workers)
+    for stage in planned:
         if options.only and stage.name not in options.only:
             continue
         left = options.budget - (time.monotonic() - began)
         results[stage.name] = result_of(stage, directory, left, rehearses=options.rehearse, again=options.again)
         print(f"{stage.name}: {results[stage.name]['result']}, {results[stage.name]['seconds']} s", flush=True)
         # After every stage: a run may be cut off.
-        summed = {"where": about, "stages": results, "figures": figures_of(directory)}
-        (directory / "summary.json").write_text(json.dumps(summed, indent=1) + "\n", encoding="utf-8")
+        every = results | earlier_results(directory, [one.name for one in planned])
+        write_summary(directory, about, every)
     print(summary(directory, results))
+    shutil.make_archive(str(directory), "gztar", directory.parent, directory.name)
     succeeded = sum(made["result"] == "succeeded" for made in results.values())
     print(f"\n{succeeded} of {len(results)} stages succeeded, at commit {about['commit']}, sources {about['sources']}")
     return int(any(made["result"].startswith(("failed", "ended")) for made in results.values()))

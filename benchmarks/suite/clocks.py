@@ -46,18 +46,17 @@ class CudaClock:
     queued every call. A crop takes the host some 90 us, and 60 of them longer than any fixed delay.
     """
 
-    _DELAY_BYTES: Final = 1 << 28
     _MOST_FILLS: Final = 4096
     """Some 0.4 s of an H100: a host that is slower than that is what is measured."""
 
-    def __init__(self, number: int) -> None:
-        """Import CuPy and make events."""
+    def __init__(self, number: int, fill_bytes: int = 1 << 28) -> None:
+        """Import CuPy and make events; a fill of the delay writes so many bytes."""
         self._cupy: Any = import_module("cupy")
         self._number = number
         self._fills = 16
         with self._cupy.cuda.Device(number):
             self._begin, self._end = self._cupy.cuda.Event(), self._cupy.cuda.Event()
-            self._filler = self._cupy.empty(self._DELAY_BYTES, "uint8")
+            self._filler = self._cupy.empty(fill_bytes, "uint8")
 
     def seconds(self, calls: Sequence[Call], repeats: int) -> float:
         """Seconds a call."""

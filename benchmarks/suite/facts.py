@@ -7,7 +7,7 @@ timer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.problems.crop_windows import CropProblem
-from stridedgpu.problems.gather_problem import gather_problem
+from stridedgpu.problems.gather_problem import GatherProblem, gather_problem
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.axis_labels import inferred_labels
@@ -27,9 +27,9 @@ from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .workloads import Crops, Embed, Relayout, Workload
+from .workloads import UNWAITED_MODES, Crops, Embed, Relayout, Workload
 
-__all__ = ["Step", "facts_of", "steps_of"]
+__all__ = ["Step", "facts_of", "gathers_of", "steps_of"]
 
 _DEVICE: Final = "cuda:0"
 
@@ -128,15 +128,24 @@ def _moves(workload: Relayout) -> Iterator[RelayoutProblem]:
 
 def _picks(workload: Embed, planner: GpuPlanner) -> Iterator[Step]:
     """The look at the indices, then the gather."""
-    rows, width = workload.sizes["gpu"]
-    element, index_type = element_type("float32"), element_type(workload.index_type)
-    data = _packed(Layout((rows, width // 4)), element.name)
-    index = _packed(Layout((rows,)), index_type.name)
-    problem = gather_problem(data, index, data, 0)
-    check = check_launch(IndexRule(index, ((0, rows),)))
-    nbytes = index.layout.span * index_type.itemsize
-    yield Step("check_indices", nbytes, index_type.itemsize, 0, 32, check)
+    problem = _gather(workload)
+    index = problem.index
+    check = check_launch(IndexRule(index, ((0, workload.sizes["gpu"][0]),)))
+    nbytes = index.layout.span * index.element.itemsize
+    yield Step("check_indices", nbytes, index.element.itemsize, 0, 32, check)
     yield Step.of(planner.plan(problem))
+
+
+def gathers_of(workload: Embed, gpu: GpuProperties = REFERENCE_GPU) -> dict[str, Step]:
+    """The launch of each mode that waits for no check, by what follows the workload's name in `kernels_alone.py`."""
+    planner, problem = GpuPlanner(_DEVICE, gpu), _gather(workload)
+    return {f", {mode}": Step.of(planner.plan(replace(problem, mode=mode))) for mode in UNWAITED_MODES}
+
+
+def _gather(workload: Embed) -> GatherProblem:
+    rows, width = workload.sizes["gpu"]
+    data, index = _packed(Layout((rows, width // 4)), "float32"), _packed(Layout((rows,)), workload.index_type)
+    return gather_problem(data, index, data, 0)
 
 
 def _crops(workload: Crops) -> CropProblem:

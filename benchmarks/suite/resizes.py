@@ -66,8 +66,13 @@ class ResizeWork:
             options["passes"] = "horizontal"
         return sg.plan_resize(images, target, **options)
 
+    @property
+    def peers(self) -> Mapping[str, Callable[[sg.StridedTensor], Callable[[], object]]]:
+        """Who does the same, by the name of the library; frames of a format they do not read."""
+        return {"torch": self.call_of_torch, "torchvision": self.call_of_torchvision}
+
     def call_of_torch(self, images: sg.StridedTensor) -> Callable[[], object]:
-        """The same by PyTorch: a cast, `interpolate` with antialias, and the normalisation. Frames it does not read.
+        """The same by PyTorch: a cast, `interpolate` with antialias, and the normalisation.
 
         CUDA's antialias is for floats, and PyTorch has no rule of OpenCV's.
         """
@@ -76,18 +81,40 @@ class ResizeWork:
         batch = torch.from_dlpack(images)
         is_half = self.element == "float16" and batch.is_cuda  # PyTorch's CPU interpolates no float16
         element = torch.float16 if is_half else torch.float32
-        scale, bias = (
-            torch.tensor(NORMALISED[name], dtype=element, device=batch.device)[:, None, None]
-            for name in ("scale", "bias")
+        finish = self._finish_of_torch(element, batch.device)
+        return lambda: finish(
+            interpolate(batch.to(element), self.target, mode=self._mode, antialias=self._has_antialias)
         )
-        mode = "bicubic" if "bicubic" in self.interpolation else "bilinear"
-        antialias = self.interpolation.startswith("pillow")
 
-        def run() -> object:
-            resized = interpolate(batch.to(element), self.target, mode=mode, antialias=antialias)
-            return resized * scale + bias if self.element == "float16" else resized.to(torch.uint8)
+    def call_of_torchvision(self, images: sg.StridedTensor) -> Callable[[], object]:
+        """The same by torchvision's `resize` of uint8 tensors, which rounds to bytes, and the normalisation."""
+        torch: Any = import_module("torch")
+        functional: Any = import_module("torchvision.transforms.v2.functional")
+        batch = torch.from_dlpack(images)
+        element = torch.float16 if self.element == "float16" and batch.is_cuda else torch.float32
+        finish = self._finish_of_torch(element, batch.device)
+        mode = functional.InterpolationMode(self._mode)
+        return lambda: finish(
+            functional.resize(batch, list(self.target), interpolation=mode, antialias=self._has_antialias)
+        )
 
-        return run
+    @property
+    def _mode(self) -> str:
+        return "bicubic" if "bicubic" in self.interpolation else "bilinear"
+
+    @property
+    def _has_antialias(self) -> bool:
+        return self.interpolation.startswith("pillow")
+
+    def _finish_of_torch(self, element: Any, device: Any) -> Callable[[Any], object]:
+        """What follows a resize: the normalisation in a type of PyTorch's, or bytes."""
+        torch: Any = import_module("torch")
+        scale, bias = (
+            torch.tensor(NORMALISED[name], dtype=element, device=device)[:, None, None] for name in ("scale", "bias")
+        )
+        if self.element != "float16":
+            return lambda resized: resized.to(torch.uint8)
+        return lambda resized: resized.to(element) * scale + bias
 
 
 RESIZES: Final[Mapping[str, ResizeWork]] = {

@@ -14,11 +14,13 @@ from typing import Final, Literal
 
 import numpy as np
 
+from stridedgpu.problems.index_rule import Mode
 from stridedgpu.values.arithmetic import NORMALISATIONS
 
 __all__ = [
     "CURVES",
     "CURVE_BYTES",
+    "UNWAITED_MODES",
     "WORKLOADS",
     "Crops",
     "Embed",
@@ -110,6 +112,9 @@ class Crops(_Normalising):
 
 
 Workload = Relayout | Embed | Crops
+
+UNWAITED_MODES: Final[tuple[Mode, ...]] = ("clip", "deferred")
+"""The modes of a gather that wait for no check of the indices: what a kernel is timed in alone."""
 
 
 def _sizes(
