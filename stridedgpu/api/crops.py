@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final, Unpack, cast
 
 from stridedgpu.devices.operand import Operand
@@ -189,8 +188,9 @@ def plan_gather_crops(
     if frames is not None:
         counts, element = (len(frames.layouts), frames.channels), frames.element
     else:
-        named = isinstance(dims, str) and dims != ""
-        if (_axes_named(dims) if named else _axes_of(next(iter(_items(sources)), sources), size)) == _VOLUME:
+        first = next(iter(_items(sources)), sources)
+        axes = _axes_named(dims) if isinstance(dims, str) and dims else _axes_of(first, size)
+        if axes == _VOLUME:
             raise LayoutError("sources= are volumes, whose windows have no plan: gather_crops(sources, ...) cuts them.")
         images = _described(cast("TensorLike", sources), dims, layout)
         if not images:
@@ -268,7 +268,6 @@ def _images(
     return CropSources.of_batch(_image("sources", sources, dims, f"N{wanted}", order, stream))
 
 
-@lru_cache(maxsize=256)
 def _axes_named(dims: str) -> str:
     """The axes of an image, or of a volume if `dims` names its depth."""
     return _VOLUME if "D" in axis_letters(dims) else "CHW"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import datetime as dt
 from ctypes import PYFUNCTYPE, c_char, c_int32, c_int64, c_uint8, c_void_p
-from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
@@ -80,14 +79,8 @@ _USED: Final = {_NAME: b"used_dltensor", _VERSIONED_NAME: b"used_dltensor_versio
 
 _BYTES: Final = {size: c_char * size for size in (_MANAGED.size, _VERSIONED.size)}
 
-_deleter_at: Final = lru_cache(maxsize=64)(PYFUNCTYPE(None, c_void_p))
-"""A producer's deleter: the same function for each of its capsules, called with the GIL as capsules call it."""
-
-
-@lru_cache(maxsize=LARGEST_RANK + 1)
-def _int64s(rank: int) -> Any:
-    """The type of a shape, or of strides."""
-    return c_int64 * rank
+_deleter_at: Final = PYFUNCTYPE(None, c_void_p)
+"""A producer's deleter, called with the GIL as capsules call it."""
 
 
 def retyped(capsule: Any, element: ElementType) -> Any:
@@ -188,8 +181,8 @@ def dlpack_operand(obj: Any, stream: object = None) -> Operand:
         described = f"type code {code} of {bits} bits and {lanes} lanes"
         why = _SHARE_BYTES if bits < 8 else "which no tensor holds: share its bytes as uint8."
         raise ElementTypeError(f"{producer} holds DLPack's {described}, {why}")
-    sizes = tuple(_int64s(rank).from_address(shape)) if rank else ()
-    strides = tuple(_int64s(rank).from_address(steps)) if rank and steps else None
+    sizes = tuple((c_int64 * rank).from_address(shape)) if rank else ()
+    strides = tuple((c_int64 * rank).from_address(steps)) if rank and steps else None
     if device != "cpu" and strides and max(map(abs, strides)) * element.itemsize >= _BEYOND_63_BITS:
         strides = _interface_strides(obj, element.itemsize, strides)
     taken = _Taken(obj, capsule, name, structure, deleter)

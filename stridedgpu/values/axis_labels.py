@@ -8,7 +8,6 @@ T, Z, Y, X and B are read, as `axis_letters` says, and never kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 from .errors import LayoutError
@@ -58,7 +57,6 @@ def inferred_labels(dims: str | None, ndim: int, layout: str | None = None) -> L
     return labels_of(dims, ndim)
 
 
-@lru_cache(maxsize=256)
 def memory_axes(layout: str, labels: Labels) -> tuple[int, ...]:
     """The axes from outermost to innermost for an order string: plain axes first, then the letters' axes.
 

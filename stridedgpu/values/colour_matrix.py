@@ -126,7 +126,6 @@ def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> Col
     return ColourMatrix(0 if full_range else 16 * top, 128 * top, luma, red_v_, green_u, green_v, blue_u_, most)
 
 
-@lru_cache(maxsize=64)
 def luma_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> LumaMatrix:
     """The constants from RGB of a format's element type to its samples.
 

@@ -13,7 +13,6 @@ import pytest
 from harness.plans import chosen_relayout
 
 from stridedgpu.devices.cpu.compiled import (
-    crops,
     jit as machine_code,
 )
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
@@ -86,7 +85,7 @@ def policy_for(features: Collection[str]) -> Iterator[None]:
 
 def forget_loops() -> None:
     """Loops, and the functions by which Python calls them, are compiled once; the next processor gets its own."""
-    for kept in (crops._listing, machine_code._definition, machine_code._loop_of):
+    for kept in (machine_code._definition, machine_code._loop_of):
         kept.cache_clear()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Generic
@@ -98,7 +98,6 @@ class CpuOperation:
         return loops
 
 
-@cache
 def _function(name: str) -> Callable[..., Any]:
     """A function of the CPU's packages, whose module is imported: what moves tensors imports nothing of resizes."""
     module, _, name = name.rpartition(".")

@@ -10,6 +10,7 @@ import functools
 import importlib.resources
 import pathlib
 import re
+from collections.abc import Mapping
 from importlib.resources.abc import Traversable
 
 from stridedgpu.values.errors import DeviceError
@@ -31,8 +32,9 @@ def joined_source(*names: str) -> str:
     """
     lines: list[str] = []
     seen: set[str] = set()
+    sources = _sources()
     for name in names:
-        _append(name, lines, seen)
+        _append(name, sources, lines, seen)
     return "\n".join(lines) + "\n"
 
 
@@ -41,32 +43,31 @@ def source_names() -> tuple[str, ...]:
     return tuple(sorted(_sources()))
 
 
-def _append(name: str, lines: list[str], seen: set[str]) -> None:
+def _append(name: str, sources: Mapping[str, Traversable], lines: list[str], seen: set[str]) -> None:
     """Append a source to the lines, with its headers in place of their includes, unless it is there already."""
     if name in seen:
         return
     seen.add(name)
     lines.append(f'#line 1 "{name}"')
-    for number, line in enumerate(_read(name).splitlines(), start=1):
+    for number, line in enumerate(_read(name, sources).splitlines(), start=1):
         include = _INCLUDE.match(line)
         if include:
-            _append(include[1], lines, seen)
+            _append(include[1], sources, lines, seen)
             lines.append(f'#line {number + 1} "{name}"')
         else:
             lines.append("" if _PRAGMA_ONCE.match(line) else line)
 
 
-def _read(name: str) -> str:
-    source = _sources().get(name)
+def _read(name: str, sources: Mapping[str, Traversable]) -> str:
+    source = sources.get(name)
     if source is None:
         raise DeviceError(
-            f"The CUDA source {name!r} is not among {', '.join(source_names())}. "
+            f"The CUDA source {name!r} is not among {', '.join(sorted(sources))}. "
             "Reinstall stridedgpu from a complete wheel or source tree."
         )
     return source.read_text(encoding="utf-8")
 
 
-@functools.cache
 def _sources() -> dict[str, Traversable]:
     """Every source by its file name; names are unique across the folders.
 

@@ -50,10 +50,8 @@ def test_an_unknown_source_is_an_error_that_lists_what_there_is():
 
 def test_missing_sources_are_an_error_that_says_where_they_were_looked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel_sources.importlib.resources, "files", lambda _: tmp_path / "stridedgpu")
-    kernel_sources._sources.cache_clear()
     with pytest.raises(DeviceError, match=r"not installed; looked in .*stridedgpu/kernels and .*kernels"):
         source_names()
-    kernel_sources._sources.cache_clear()
 
 
 def test_no_line_of_a_source_is_longer_than_120_columns():

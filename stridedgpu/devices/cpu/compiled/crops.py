@@ -291,7 +291,7 @@ class _EvenBatch:
         rooms, steps = (rows - height, columns - width), (self._down, self._right, step, pitch)
         self._parameters = (ctypes.c_int64 * LIST_FIELDS)(*rooms, *steps, copy.kernel, copy.parameters, copy.items)
         self._fields = ctypes.addressof(self._parameters)
-        self._list, self._alone = _listing(), loop.alone
+        self._list, self._alone = python_function(compiled(list_text).address, 6), loop.alone
 
     def __call__(self, source: int, target: int, origins: NDArray[np.int64]) -> bool:
         """Write every window; see `DirectCrops`."""
@@ -348,13 +348,6 @@ class _EvenBatch:
 def _no_move(_source: int, _target: int) -> None:
     """The placeholder before the first move; never called."""
     raise AssertionError("no batch has origins without bytes")
-
-
-@lru_cache(maxsize=1)
-def _listing() -> Callable[..., None]:
-    """`list_text` as a function of its arguments."""
-    loop = compiled(list_text)
-    return python_function(loop.address, 6)
 
 
 def _run_entries(loop: CompiledFunction, entries: NDArray[np.int64], nbytes: int) -> None:

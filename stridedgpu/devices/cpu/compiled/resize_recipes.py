@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final
 
@@ -340,7 +340,6 @@ class Recipes:
         return Recipe(loop, ctypes.addressof(packed), place, source, work, rows, kept)
 
 
-@cache
 def memory_functions() -> tuple[int, int]:
     """The addresses of allocate and free functions that need no Python lock."""
     python = ctypes.pythonapi

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -236,7 +235,7 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
     rule = problem.rule
     if rule.interpolation.filter is None or rule.premultiplies or window.surface is not None:
         return None
-    if problem.conversion.matrix is not None or _sines() is None:
+    if problem.conversion.matrix is not None or _SINES is None:
         return None
     if arithmetic_of(rule.interpolation, problem.conversion.source) is not ResizeSums.FIXED_POINT:
         return None
@@ -312,16 +311,14 @@ def filter_table(
     places = [memory.ctypes.data]
     for size in sizes[:-1]:
         places.append(places[-1] + size * _WORD)
-    sines = _sines()
-    assert sines is not None, "axes have been made"
+    assert _SINES is not None, "axes have been made"
     numbers = axis.source, axis.target, start, ahead, count, step, origin + axis.first * step, mask, groups, 0
-    _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *sines, *places[1:])
+    _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *_SINES, *places[1:])
     loop_of(_TableKernel(interpolation)).alone(0, 0, places[0], 0, 1)
     tables = dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))
     return {"groups": groups, "unused": int(memory[_UNUSED]), **tables}, memory
 
 
-@cache
 def _sines() -> tuple[int, int] | None:
     """The addresses of the C library's sine and cosine, which Python's are; None where they are not to be had."""
     try:
@@ -330,6 +327,9 @@ def _sines() -> tuple[int, int] | None:
     except (AttributeError, OSError, TypeError):  # Windows has no library of all symbols
         return None
     return None if sine is None or cosine is None else (sine, cosine)
+
+
+_SINES: Final = _sines()
 
 
 class _Maths(NamedTuple):
