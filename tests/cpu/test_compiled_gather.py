@@ -20,8 +20,8 @@ import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import (
     gather as compiled_gather_module,
-    index_check as compiled_index_check_module,
     jit as machine_code,
+    worker_pool,
 )
 from stridedgpu.devices.cpu.compiled.gather import plan_gather
 from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements
@@ -326,7 +326,7 @@ def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch
 
         return run
 
-    monkeypatch.setattr(compiled_index_check_module, "moving_function", interrupted)
+    monkeypatch.setattr(worker_pool, "moving_function", interrupted)
     within = compiled_index_check(rule)
     for _ in range(2):
         assert within(good)

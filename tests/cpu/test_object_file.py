@@ -33,10 +33,10 @@ def test_a_kernel_runs_from_its_object_file():
     plan, source, out, expected = planes()
     (address,) = object_file.functions_of(object_of("kernel_alone"), "kernel_alone")
     walk = plan_relayout(plan.problem)
-    parameters = walk.packed()
+    call = walk.loop()
     reads = source.numpy().ctypes.data + walk.source_offset
     writes = out.numpy().ctypes.data + walk.target_offset
-    jit.python_function(address, 5)(reads, writes, parameters.address, 0, walk.items)
+    jit.python_function(address, 5)(reads, writes, call.parameters, 0, walk.items)
     assert np.array_equal(out.numpy(), expected)
 
 

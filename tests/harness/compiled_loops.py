@@ -110,10 +110,10 @@ def run_items(plan, source_address, target_address, order=1):
     if made is None:
         return False
     walk, loop = made
-    parameters = walk.packed()
+    call = walk.loop()  # it keeps the parameters alive
     reads, writes = source_address + walk.source_offset, target_address + walk.target_offset
     for item in range(walk.items)[::order]:
-        loop.alone(reads, writes, parameters.address, item, item + 1)
+        loop.alone(reads, writes, call.parameters, item, item + 1)
     return True
 
 

@@ -10,7 +10,6 @@ some pixels twice and needs no tail.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -29,7 +28,6 @@ from stridedgpu.values.conversion import Conversion
 
 from .conversion import Affine, can_compile, converted, storage_type, with_one_nan
 from .ir import Code, Value, vector_type
-from .jit import loop_of
 from .shuffles import gathered
 from .worker_pool import LoopCall
 
@@ -247,9 +245,8 @@ def mixing_call(problem: ChannelMatrixProblem, kernel: MatrixKernel) -> LoopCall
     ):
         fields += [size, source_stride * read, stride * written]
     fields += constant_fields(conversion, kernel.rows)
-    parameters = (ctypes.c_int64 * len(fields))(*fields)
     offsets = problem.source_offset * read, problem.target_offset * written
-    return LoopCall(loop_of(kernel), ctypes.addressof(parameters), prod(outer) * pieces, offsets, parameters)
+    return LoopCall.of(kernel, fields, prod(outer) * pieces, offsets)
 
 
 def compiled_channel_matrix(plan: CpuPlan[ChannelMatrixProblem]) -> DirectLaunch | None:

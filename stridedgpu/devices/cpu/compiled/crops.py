@@ -32,9 +32,9 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .conversion import can_compile
 from .crop_kernels import ENTRY_FIELDS, LIST_FIELDS, BorderedRows, entries_text, list_text
 from .ir import LINE_BYTES
-from .jit import CompiledFunction, LoopError, compiled, loop_of, python_function
+from .jit import CompiledFunction, LoopError, compiled, python_function
 from .kernel_call import KernelCall, LoopAxis, kernel_call, power_of_two
-from .relayout import kernel_of, moving, plan_relayout
+from .relayout import kernel_of, plan_relayout
 from .work_grid import Constants, Elements
 from .worker_pool import run_shared
 
@@ -191,9 +191,8 @@ def _typical(problem: CropProblem, strides: tuple[int, ...], flip: bool, beyond:
 
 def _copy(call: KernelCall, source: int, target: int, *, is_fill: bool) -> tuple[_RectangleCopy, object]:
     """A call between two places, with what it refers to."""
-    loop, parameters = loop_of(call.kernel), call.packed()
-    copy = _RectangleCopy(is_fill, source, target, loop.address, parameters.address, call.items)
-    return copy, (loop, parameters)
+    loop = call.loop()
+    return _RectangleCopy(is_fill, source, target, loop.loop.address, loop.parameters, call.items), loop
 
 
 def _plan_rectangle(
@@ -342,7 +341,7 @@ class _EvenBatch:
         if bordered is None:
             return None
         call, memory = bordered
-        return moving(call, problem.bytes_moved, policy().crops.shared_bytes, memory)
+        return call.loop(memory).launch(problem.bytes_moved, policy().crops.shared_bytes)
 
 
 def _no_move(_source: int, _target: int) -> None:

@@ -120,16 +120,16 @@ def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
     brief = nbytes < policy().sharing.brief_bytes
     offsets = call.dense_offset, call.indexed_offset, call.index_offset
 
-    def with_parameters() -> tuple[_Parameters, DirectLaunch]:
-        """Parameters that no other call uses at a time, and the loop with them."""
-        parameters = _parameters(call)
+    def with_parameters() -> tuple[ctypes.Array[ctypes.c_int64], DirectLaunch]:
+        """Parameters that no other call uses at a time, the indices' address first, and the loop with them."""
+        parameters = (ctypes.c_int64 * (1 + len(call.parameters)))(0, *call.parameters)
         place = ctypes.addressof(parameters)
         alone = moving_function(loop, place, items, offsets, owner=parameters, keeps_lock=brief, target_first=gathers)
         return parameters, alone
 
     if brief and not is_shared and runs_alone():
         return with_parameters()[1]
-    unused: list[tuple[_Parameters, DirectLaunch]] = []
+    unused: list[tuple[ctypes.Array[ctypes.c_int64], DirectLaunch]] = []
 
     def move(dense: int, indexed: int, indices: int) -> None:
         try:
@@ -146,16 +146,6 @@ def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
         unused.append(used)
 
     return move
-
-
-_Parameters = ctypes.Array[ctypes.c_uint64]
-"""The parameters of one call at a time."""
-
-
-def _parameters(call: GatherCall) -> _Parameters:
-    """New parameters, in which the address of the indices comes first."""
-    words = [0, *(field % 2**64 for field in call.parameters)]
-    return (ctypes.c_uint64 * len(words))(*words)
 
 
 def plan_gather(problem: GatherProblem, mode: Mode) -> GatherCall | None:

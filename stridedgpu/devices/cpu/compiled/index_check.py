@@ -30,9 +30,8 @@ from stridedgpu.values.strides import round_up
 
 from .gather_indices import IndexKind, lanes_of, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
-from .jit import loop_of, moving_function
 from .work_grid import places_of_items
-from .worker_pool import run_shared
+from .worker_pool import LoopCall
 
 __all__ = ["IndexCheckCall", "compiled_index_check", "plan_index_check"]
 
@@ -231,20 +230,8 @@ def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
     call = plan_index_check(rule)
     if call is None:
         return None
-    loop = loop_of(call.kernel)
-    items, offset, nbytes, count = call.items, call.offset, call.nbytes, call.count
-    parameters = (ctypes.c_int64 * len(call.parameters))(*call.parameters)
-    place = ctypes.addressof(parameters)
-    is_shared = nbytes >= policy().index_check.shared_bytes
-    brief = nbytes < policy().sharing.brief_bytes
-    alone = moving_function(loop, place, items, (offset, 0), owner=parameters, keeps_lock=brief)
-
-    def run(indices: int, target: int) -> None:
-        if is_shared:
-            run_shared(loop, indices + offset, target, place, items, nbytes=nbytes)
-        else:
-            alone(indices, target)
-
+    loop = LoopCall.of(call.kernel, call.parameters, call.items, (call.offset, 0))
+    run = loop.launch(call.nbytes, policy().index_check.shared_bytes)
     unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
 
     def within(indices: int) -> bool:
@@ -259,7 +246,7 @@ def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
         unused.append((wrong, status))
         return True
 
-    zeros, memory_bytes = np.zeros, call.memory_bytes
+    zeros, memory_bytes, count = np.zeros, call.memory_bytes, call.count
 
     def distinct(indices: int) -> bool:
         try:

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from stridedgpu.devices.cpu.numpy_loops.conversion import Array, constants
+from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.problems.device_plan import Width
@@ -19,6 +19,7 @@ from stridedgpu.values.conversion import Conversion
 from .ir import LINE_BYTES
 from .jit import HasText
 from .work_grid import Constants, Elements
+from .worker_pool import LoopCall
 
 __all__ = [
     "ONCE",
@@ -27,7 +28,6 @@ __all__ = [
     "KernelFacts",
     "LoopAxis",
     "LoopMatch",
-    "Parameters",
     "kernel_call",
     "power_of_two",
 ]
@@ -75,18 +75,6 @@ class Kernel(HasText, Protocol):
         """What `explain` says of the kernel on such rows."""
 
 
-class Parameters(NamedTuple):
-    """A kernel's parameters with the arrays that they point to; the caller of the kernel keeps both alive."""
-
-    fields: Array
-    kept: tuple[Array, ...]
-
-    @property
-    def address(self) -> int:
-        """The address of the parameters."""
-        return self.fields.ctypes.data
-
-
 @dataclass(frozen=True, slots=True)
 class KernelCall:
     """A kernel and its loops: items 0 to `items`, beginning at `source_offset` and `target_offset` bytes.
@@ -108,8 +96,8 @@ class KernelCall:
     small: LoopAxis | None
     more: tuple[int, ...] = ()
 
-    def packed(self) -> Parameters:
-        """Pack the parameters as the kernel reads them."""
+    def loop(self, owner: object = None) -> LoopCall:
+        """The compiled loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
         count, turn = self.constants_of
         kept = [
             # A reversed loop reads them from the other end.
@@ -128,7 +116,8 @@ class KernelCall:
                 kept.append(np.array(loop.channels, np.int64) * loop.source)
                 table = kept[-1].ctypes.data
             fields += [loop.size, loop.source, loop.target, loop.constants, table]
-        return Parameters(np.array([*fields, *self.more], np.int64), tuple(kept))
+        offsets = self.source_offset, self.target_offset
+        return LoopCall.of(self.kernel, (*fields, *self.more), self.items, offsets, (kept, owner))
 
     @property
     def facts(self) -> KernelFacts:

@@ -10,7 +10,6 @@ An item of the work is one row. The last step of a row is moved back to end with
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -21,7 +20,6 @@ from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RawFormat
 
 from .ir import Code, Value, vector_type
-from .jit import loop_of
 from .worker_pool import LoopCall
 
 __all__ = ["compiled_raw", "raw_kernel"]
@@ -93,7 +91,6 @@ def compiled_raw(plan: CpuPlan[RawProblem]) -> DirectLaunch | None:
     if chosen is None:
         return None
     layout = problem.target.layout
-    parameters = (ctypes.c_int64 * 3)(problem.pitch, 2 * layout.strides[0], problem.groups)
-    begins = 2 * layout.offset
-    call = LoopCall(loop_of(chosen.calls[0]), ctypes.addressof(parameters), chosen.items, (0, begins), parameters)
+    fields, offsets = (problem.pitch, 2 * layout.strides[0], problem.groups), (0, 2 * layout.offset)
+    call = LoopCall.of(chosen.calls[0], fields, chosen.items, offsets)
     return call.launch(plan.bytes_moved, chosen.shared_bytes)

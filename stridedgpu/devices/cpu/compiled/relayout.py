@@ -18,14 +18,12 @@ from .blocks import match_blocks
 from .channels import Channels, match_channels, match_subsampled
 from .conversion import can_compile
 from .ir import LANE_BYTES, LINE_BYTES
-from .jit import loop_of
 from .kernel_call import KernelCall, LoopMatch
 from .rows import Rows, Step, match_rows
 from .shuffles import shuffled_bytes
 from .transpose import Transpose, match_transpose
-from .worker_pool import LoopCall
 
-__all__ = ["compiled_relayout", "kernel_of", "loop_call", "moving", "plan_relayout", "relayout_kernel"]
+__all__ = ["compiled_relayout", "kernel_of", "plan_relayout", "relayout_kernel"]
 
 _WORDS: Final = (2, 4, 8, LANE_BYTES)
 """Bytes of short runs that are one element."""
@@ -128,7 +126,8 @@ def compiled_relayout(plan: CpuPlan[RelayoutProblem]) -> DirectLaunch | None:
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
-    moves = [moving(call, plan.bytes_moved, chosen.shared_bytes) for call in chosen.calls]
+    calls: tuple[KernelCall, ...] = chosen.calls
+    moves = [call.loop().launch(plan.bytes_moved, chosen.shared_bytes) for call in calls]
     if len(moves) == 1:
         return moves[0]
     elements, zeros = moves
@@ -139,17 +138,3 @@ def compiled_relayout(plan: CpuPlan[RelayoutProblem]) -> DirectLaunch | None:
         zeros(_ZEROS.address, target + behind)
 
     return move
-
-
-def loop_call(call: KernelCall, owner: object = None) -> LoopCall:
-    """A kernel's call with its loop compiled and its parameters packed; it keeps an `owner` of further memory alive."""
-    parameters, offsets = call.packed(), (call.source_offset, call.target_offset)
-    return LoopCall(loop_of(call.kernel), parameters.address, call.items, offsets, (parameters, owner))
-
-
-def moving(call: KernelCall, nbytes: int, shared_bytes: int | None, owner: object = None) -> DirectLaunch:
-    """A kernel's call as a function of two addresses, one of the calls that move `nbytes` in all.
-
-    Threads share it from `shared_bytes` on, if that is given. The function keeps an `owner` of further memory alive.
-    """
-    return loop_call(call, owner).launch(nbytes, shared_bytes)

@@ -23,7 +23,7 @@ from .channel_matrix import mixing_call, mixing_kernel
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
 from .jit import CompiledFunction, LoopError, loop_of
-from .relayout import loop_call, plan_relayout
+from .relayout import plan_relayout
 from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, TapRows
@@ -242,7 +242,7 @@ def _band_call(problem: ResizeProblem, rows: int, width: int, strides: tuple[int
         return mixing_call(band, kernel)
     call = plan_relayout(band)
     assert call is not None, "the conversion can be compiled, and there are pixels"
-    return loop_call(call)
+    return call.loop()
 
 
 def _band_problem(

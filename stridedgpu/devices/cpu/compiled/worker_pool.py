@@ -12,7 +12,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from time import perf_counter_ns
@@ -23,7 +23,7 @@ from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_
 from stridedgpu.devices.interface import DirectLaunch
 
 from .ir import LINE_BYTES
-from .jit import CompiledFunction, LoopError, machine_functions, moving_function, python_function
+from .jit import CompiledFunction, HasText, LoopError, loop_of, machine_functions, moving_function, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
 __all__ = ["LoopCall", "load_pool", "run_shared", "share"]
@@ -43,6 +43,17 @@ class LoopCall(NamedTuple):
     items: int
     offsets: tuple[int, int]
     owner: object
+
+    @classmethod
+    def of(
+        cls, kernel: HasText, fields: Sequence[int], items: int, offsets: tuple[int, int] = (0, 0), owner: object = None
+    ) -> LoopCall:
+        """The loop of a kernel, with its parameters in memory and an `owner` of what they point to.
+
+        Raises `LoopError`.
+        """
+        parameters = (ctypes.c_int64 * len(fields))(*fields)
+        return cls(loop_of(kernel), ctypes.addressof(parameters), items, offsets, (parameters, owner))
 
     def launch(self, nbytes: int, shared_bytes: int | None) -> DirectLaunch:
         """The loop as a function of two addresses, in calls that move `nbytes`.
