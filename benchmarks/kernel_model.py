@@ -59,11 +59,12 @@ class Machine:
 
 
 MACHINES = {
+    "a100": Machine(KNOWN_GPUS["a100"], 11.8, 1410, 64, 32, 164 << 10),
     "h200": Machine(REFERENCE_GPU, 16.3, 2000, 64, 32, 228 << 10),
     "b200": Machine(KNOWN_GPUS["b200"], 24.9, 1900, 64, 32, 228 << 10),
     "5090": Machine(KNOWN_GPUS["5090"], 3.9, 2400, 48, 24, 100 << 10),
 }
-"""Copies of 4.3 TB/s, and, predicted as 0.88 and 0.89 of the memory's peak, of 7.0 and 1.6 TB/s."""
+"""Copies of 4.3 TB/s on the H200, and, predicted as 0.88 to 0.89 of the memory's peak, of 1.8, 7.0 and 1.6 TB/s."""
 
 OVERLAP = 4
 """The exponent of the norm by which limits add up: 1 is one after another, infinity is perfect overlap."""
@@ -141,7 +142,7 @@ class Counts:
             coming.is_new = False
 
     def access(self, warp: Warp, one: Instruction, addresses: np.ndarray, nbytes: int) -> None:
-        if one.name.endswith("S"):
+        if one.name.startswith(("LDS", "STS")):
             self.passes += passes(addresses, nbytes)
             self.least_passes += -(-np.unique(addresses).size * nbytes // LINE_BYTES)
             return

@@ -1,6 +1,8 @@
-"""What batches of resizes ask of an H200, computed and not measured (`kernel_model.py`).
+"""What batches of resizes ask of a GPU, computed and not measured (`kernel_model.py`).
 
-    python benchmarks/resize_model.py             a table; names of works may follow
+    python benchmarks/resize_model.py             a table, for an H200 unless `a100`, `b200` or `5090` follows; names of
+                                                  works may follow
+    python benchmarks/resize_model.py --tiles     the same without products of matrices
 
 Each work is a batch of 64 images or frames of one size, in records of their own. Bytes that must move are each pixel
 that taps reach once, of a frame its samples, and each element of the result once.
@@ -9,13 +11,14 @@ that taps reach once, of a frame its samples, and each element of the result onc
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.suite.resizes import BATCH, RESIZES, ResizeWork
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cuda.frames import frame_record
-from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.policy import ResizeProductsPolicy, policy, using
 from stridedgpu.devices.cuda.resize import ResizeSample, choose_resize, resize_launch, resize_records
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.devices.frame_operand import FrameOperand
@@ -30,9 +33,10 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness.emulator.machine_code import disassembled
-from kernel_model import SOURCE, model
+from kernel_model import MACHINES, SOURCE, Machine, model
 
-ARCHITECTURE = "sm_90"
+WITHOUT_PRODUCTS = replace(policy(), resize=replace(policy().resize, products=ResizeProductsPolicy(tiles=())))
+"""All resizes by sums of one thread each."""
 
 
 def frame_of(work: ResizeWork) -> FrameOperand | None:
@@ -66,12 +70,12 @@ def record_of(work: ResizeWork, address: int) -> bytes:
     return frame_record(replace(frame, planes=planes))
 
 
-def computed(work: ResizeWork) -> dict[str, object]:
-    """The figures of one work."""
+def computed(work: ResizeWork, machine: Machine = MACHINES["h200"]) -> dict[str, object]:
+    """The figures of one work on a GPU."""
     problem = problem_of(work)
     window = problem.window
     assert window is not None
-    choice = choose_resize(problem, REFERENCE_GPU)
+    choice = choose_resize(problem, machine.gpu)
     picture = window.layout.span * problem.conversion.source.itemsize
     taps, place = problem.taps(window), problem.visible(window)
     addresses = [SOURCE + number * picture for number in range(BATCH)]
@@ -80,22 +84,24 @@ def computed(work: ResizeWork) -> dict[str, object]:
         for number, address in enumerate(addresses)
     ]
     launch = resize_launch(choice, [sample.taps for sample in samples])
-    code = disassembled(joined_source(*launch.sources), [launch.name], ARCHITECTURE)[launch.name]
-    figures = model(launch, code, problem.bytes_moved, records=resize_records(samples, 1))
+    code = disassembled(joined_source(*launch.sources), [launch.name], machine.architecture)[launch.name]
+    figures = model(launch, code, problem.bytes_moved, records=resize_records(samples, 1), machine=machine)
     tiles = choice.tiles
     assert tiles is not None
     return {"tile": f"{tiles.height}x{tiles.width}", "shared_bytes": launch.shared_bytes, **figures}
 
 
-def main(names: list[str]) -> None:
+def main(words: list[str]) -> None:
     """Print the table."""
     headings: list[str] = []
-    for name in names or RESIZES:
-        figures = computed(RESIZES[name])
-        if not headings:
-            headings = list(figures)
-            print("work".ljust(18), *(key.replace("_", " ") for key in headings), sep=" | ")
-        print(name.ljust(18), *(str(value).rjust(len(key)) for key, value in figures.items()), sep=" | ")
+    machine = next((MACHINES[word] for word in words if word in MACHINES), MACHINES["h200"])
+    with using(WITHOUT_PRODUCTS) if "--tiles" in words else nullcontext():
+        for name in [word for word in words if word in RESIZES] or RESIZES:
+            figures = computed(RESIZES[name], machine)
+            if not headings:
+                headings = list(figures)
+                print("work".ljust(18), *(key.replace("_", " ") for key in headings), sep=" | ")
+            print(name.ljust(18), *(str(value).rjust(len(key)) for key, value in figures.items()), sep=" | ")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ from harness.emulator.marks import inspected
 from harness.emulator.planned import Case
 from harness.emulator.sass import parsed
 from harness.emulator.warp import Block, UnknownInstructionError
+from harness.resize_launches import ResizeCase
 
+from stridedgpu.devices.cuda.resize import resize_records
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
 
-ADDRESSES = (1 << 40, 1 << 41, 1 << 42)
+ADDRESSES = (1 << 40, 1 << 41, 1 << 42, 1 << 43)
 
 
 class Buffers:
@@ -129,6 +131,34 @@ EXECUTED = {name: (one, "sm_90") for name, one in CASES.items()} | {
 def test_every_byte_is_right(name):
     one, architecture = EXECUTED[name]
     one.check(executed(one, architecture), "the machine code's")
+
+
+RESIZES = {
+    "photographs to halves": ResizeCase("pillow-bilinear", "uint8", "float16", size=(20, 24), samples=1, largest=60),
+    "part of a picture, to pixels": ResizeCase("pillow-lanczos", order="NHWC", size=(18, 40), largest=50, seed=3),
+}
+"""Images whose products are on tensor cores."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", RESIZES)
+@inspected
+def test_every_byte_of_a_resize_by_products_is_right(name, architecture):
+    one = RESIZES[name]
+    (launch,), (sources, batch) = one.launches, one.memories
+    assert launch.sources == ("resize_products.cu",)
+    records = np.frombuffer(resize_records(one.groups[0], 1), np.uint8)
+    tables = [np.frombuffer(content, np.uint8) for _, content in launch.tables]
+    memory = Buffers(records, batch, np.concatenate(sources), *tables)
+    parameters = bytearray(launch.parameters)
+    for at, address in zip((0, 8, 16, *(at for at, _ in launch.tables)), ADDRESSES, strict=True):
+        parameters[at : at + 8] = address.to_bytes(8, "little")
+    code = machine_code.disassembled(joined_source(*launch.sources), [launch.name], architecture)[launch.name]
+    blocks = launch.grid[0]
+    for number in range(blocks):
+        Block(parsed(code.text), memory, bytes(parameters), launch.block[0], blocks, number, None, architecture).run()
+    np.testing.assert_array_equal(memory.regions[1][1], one.expected(one.groups[0]))
 
 
 def test_another_instruction_is_named():

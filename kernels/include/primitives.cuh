@@ -1,9 +1,9 @@
 // The exact arithmetic, in two forms: PTX for the GPU, and portable C++ for tests without one.
 //
-// No file but this and bulk_copies.cuh differs between the two. CuPy compiles with -ftz=true, which flushes subnormals
-// in plain float32 operators and conversions, and compilers contract a*b+c. The instructions below are written without
-// .ftz and cannot be contracted. The C++ forms are bitwise equal for every input except NaN. For NaN the result is any
-// NaN (or, to an integer, unspecified), and conversion.cuh defines the final value.
+// No file but this, bulk_copies.cuh and matrix_products.cuh differs between the two. CuPy compiles with -ftz=true,
+// which flushes subnormals in plain float32 operators and conversions, and compilers contract a*b+c. The instructions
+// below are written without .ftz and cannot be contracted. The C++ forms are bitwise equal for every input except NaN.
+// For NaN the result is any NaN (or, to an integer, unspecified), and conversion.cuh defines the final value.
 #pragma once
 #include "element_types.cuh"
 

@@ -123,6 +123,37 @@ class AxisTaps:
         return AxisTaps(starts, counts, weights, self.first, self.stop, self.copies)
 
 
+class TapReach:
+    """The taps of several windows along one axis, and what tiles of any size reach; axes of one length at a time."""
+
+    def __init__(self, axes: Sequence[AxisTaps]) -> None:
+        """Put the starts and ends of axes of one length together."""
+        groups: dict[int, list[AxisTaps]] = {}
+        for taps in dict.fromkeys(axes):
+            groups.setdefault(taps.count, []).append(taps)
+        self.most = max((taps.most for taps in axes), default=1)
+        self._groups = [
+            (np.stack([taps.starts for taps in group]), np.stack([taps.starts + taps.counts for taps in group]))
+            for group in groups.values()
+        ]
+        self._known: dict[int, int] = {}
+
+    def reach(self, size: int) -> int:
+        """The most source pixels read for `size` adjacent pixels, pixels beyond the edges included."""
+        if size not in self._known:
+            self._known[size] = max((_reach(*group, size) for group in self._groups), default=1)
+        return self._known[size]
+
+
+def _reach(starts: Array, ends: Array, size: int) -> int:
+    """The same for axes of one length, a row of `starts` and `ends` each."""
+    count = starts.shape[1]
+    size = min(size, count)
+    last = count - size + 1
+    onward, mirrored = ends[:, size - 1 :] - starts[:, :last], ends[:, :last] - starts[:, size - 1 :]
+    return int(max(onward.max(), mirrored.max()))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowTaps:
     """The taps of one image along rows (`columns`, x) and across them (`rows`, y), and how they are summed.

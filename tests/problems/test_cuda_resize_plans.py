@@ -54,9 +54,20 @@ def test_stores_are_as_wide_as_rows_allow(name):
 def test_a_plan_says_its_tile_and_its_memory():
     source = sg.empty((4, 3, 375, 500), "uint8", layout="NHWC", device="cpu")
     target = sg.empty((4, 3, 224, 224), "float16", device="cpu")
-    words = sg.plan_resize(source, target, interpolation="pillow-bicubic", device="cuda").explain()
+    words = sg.plan_resize(source, target, interpolation="opencv-linear", device="cuda").explain()
     assert "resize_pixels_uint8x16B_float16x16B on cuda" in words
     assert "a block of 256 threads makes 32 x 56 pixels of 3 channels, of up to " in words
+    assert "tensor cores" not in words
+    assert "B of shared memory" in words
+
+
+def test_a_plan_by_products_says_so():
+    source = sg.empty((4, 3, 375, 500), "uint8", layout="NHWC", device="cpu")
+    target = sg.empty((4, 3, 224, 224), "float32", device="cpu")
+    words = sg.plan_resize(source, target, interpolation="pillow-bicubic", device="cuda").explain()
+    assert "resize_pixels_products_uint8x16B_float32x16B on cuda" in words
+    assert "a block of 128 threads makes 32 x 32 pixels of 3 channels, of up to " in words
+    assert "both passes are products of matrices on tensor cores" in words
     assert "B of shared memory" in words
 
 

@@ -316,6 +316,22 @@ class ChannelMatrixPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizeProductsPolicy:
+    """Tiles of `resize_products.cu`."""
+
+    tiles: tuple[tuple[int, int, int], ...] = (
+        *((32, 64, 4), (32, 32, 4), (32, 32, 3), (32, 32, 2)),
+        *((16, 16, 4), (16, 8, 4), (16, 16, 3), (16, 8, 3), (16, 16, 2), (16, 8, 2), (16, 16, 1), (16, 8, 1)),
+    )
+    """Heights and widths to try, in pixels, and the blocks whose shared memory a multiprocessor must hold; the first
+    that fits is used. Heights are 16 or 32, the rows of one or two products, and widths 8 times a power of two; of one
+    channel twice as many."""
+    few: tuple[int, int] = (2, 8 * _KB)
+    """Where a multiprocessor holds only so many blocks, each must have so many bytes of the source at once: it waits
+    for them while few others work. `resize_tiles.cu` is the kernel where they are less."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResizePolicy:
     """Tiles of `resize_tiles.cu`; the figures come from `benchmarks/resize_model.py`."""
 
@@ -332,6 +348,8 @@ class ResizePolicy:
     """Most source rows staged at once: more gain nothing."""
     threads: int = 256
     """Threads of a block."""
+    products: ResizeProductsPolicy = field(default_factory=ResizeProductsPolicy)
+    """The tiles of products of matrices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

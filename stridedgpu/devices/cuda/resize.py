@@ -9,7 +9,7 @@ the batch's lowest element. The device writes both; here they are 0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -21,7 +21,7 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import ResizeSource
 from stridedgpu.problems.device_plan import Width, describe_access, index_bits
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.problems.resize_taps import Array, AxisTaps, WindowTaps
+from stridedgpu.problems.resize_taps import AxisTaps, TapReach, WindowTaps
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import ResizeSums, arithmetic_of
@@ -32,6 +32,7 @@ from .frames import colours_record, frame_record
 from .gpu import GpuProperties, KernelLaunch
 from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from .policy import ResizePolicy, policy
+from .resize_products import NEIGHBOURS, THREADS, ProductTiles, product_tiles, takes_products
 
 _ALIGNMENT: Final = 16
 """Bytes of the widest access to shared memory."""
@@ -107,7 +108,7 @@ def resize_tiles(
 
     `shared_bytes` is the shared memory that a block may have; `limits` has the tiles to try.
     """
-    rows, columns = _Axes([one.rows for one in taps]), _Axes([one.columns for one in taps])
+    rows, columns = TapReach([one.rows for one in taps]), TapReach([one.columns for one in taps])
     for most, wanted in limits.budgets:
         budget = min(most, shared_bytes)
         for tile in _sizes(use, size, limits):
@@ -125,39 +126,8 @@ def _sizes(use: TileUse, size: tuple[int, int], limits: ResizePolicy) -> Iterato
         yield height, round_up(width, length), length
 
 
-class _Axes:
-    """The taps of several windows along one axis: what tiles of any size reach, axes of one length at a time."""
-
-    def __init__(self, axes: Sequence[AxisTaps]) -> None:
-        """Put the starts and ends of axes of one length together."""
-        groups: dict[int, list[AxisTaps]] = {}
-        for taps in dict.fromkeys(axes):
-            groups.setdefault(taps.count, []).append(taps)
-        self.most = max((taps.most for taps in axes), default=1)
-        self._groups = [
-            (np.stack([taps.starts for taps in group]), np.stack([taps.starts + taps.counts for taps in group]))
-            for group in groups.values()
-        ]
-        self._known: dict[int, int] = {}
-
-    def reach(self, size: int) -> int:
-        """The most source pixels read for `size` adjacent pixels, pixels beyond the edges included."""
-        if size not in self._known:
-            self._known[size] = max((_reach(*group, size) for group in self._groups), default=1)
-        return self._known[size]
-
-
-def _reach(starts: Array, ends: Array, size: int) -> int:
-    """The same for axes of one length, a row of `starts` and `ends` each."""
-    count = starts.shape[1]
-    size = min(size, count)
-    last = count - size + 1
-    onward, mirrored = ends[:, size - 1 :] - starts[:, :last], ends[:, :last] - starts[:, size - 1 :]
-    return int(max(onward.max(), mirrored.max()))
-
-
 def _fitting(
-    use: TileUse, axes: tuple[_Axes, _Axes], tile: tuple[int, int, int], budget: int, most_rows: int
+    use: TileUse, axes: tuple[TapReach, TapReach], tile: tuple[int, int, int], budget: int, most_rows: int
 ) -> ResizeTiles | None:
     """The tile's layout in shared memory, with as many rows a chunk as the budget allows."""
     (height, width, length), (down, along) = tile, axes
@@ -239,14 +209,15 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
     count: int
     stores_pixels: bool
     limits: ResizePolicy
-    tiles: ResizeTiles | None
+    tiles: ResizeTiles | ProductTiles | None
 
     @property
     def kernel(self) -> str:
         """The kernel's name: family, then type and bytes of a load and of a store."""
         source, target = self.problem.conversion.source, self.problem.conversion.target
-        frames = "_frames" if self.problem.reads_frames and self.family is ResizeFamily.NEAREST else ""
-        return f"resize_{self.family}{frames}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
+        kind = "_frames" if self.problem.reads_frames and self.family is ResizeFamily.NEAREST else ""
+        kind = "_products" if isinstance(self.tiles, ProductTiles) else kind
+        return f"resize_{self.family}{kind}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
 
     @property
     def groups(self) -> int:
@@ -269,7 +240,9 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
             return self
         _, _, height, width = self.problem.target.layout.sizes
         use = self.use(taps[0].arithmetic, columns_first=taps[0].columns_first)
-        tiles = resize_tiles(use, taps, (height, width), self.gpu.shared_bytes, self.limits)
+        tiles = self._product_tiles(taps) or resize_tiles(
+            use, taps, (height, width), self.gpu.shared_bytes, self.limits
+        )
         if tiles is None:
             columns, rows = (
                 max(axis.most for axis in axes) for axes in zip(*((one.columns, one.rows) for one in taps), strict=True)
@@ -280,8 +253,20 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
             )
         itemsize, store = self.problem.target.element.itemsize, self.store
         if tiles.length * itemsize < store.nbytes:
-            store = Width(itemsize, "wider tiles reach more of the source than shared memory holds")
+            store = Width(tiles.length * itemsize, _NARROWER[type(tiles)])
         return replace(self, store=store, tiles=tiles)
+
+    def _product_tiles(self, taps: Sequence[WindowTaps]) -> ProductTiles | None:
+        """The tiles by products of matrices; None where the problem, the GPU or the taps need other sums."""
+        if self.family not in (ResizeFamily.PIXELS, ResizeFamily.PLANES) or not takes_products(self.problem, self.gpu):
+            return None
+        return product_tiles(
+            taps,
+            self.count,
+            interleaves=self.stores_pixels,
+            gpu=self.gpu,
+            limits=self.limits.products,
+        )
 
     def describe(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
@@ -298,7 +283,9 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
         """The lines about the tile and its shared memory."""
         if self.family is ResizeFamily.NEAREST:
             return []
-        block = f"a block of {self.limits.threads} threads makes"
+        by_products = isinstance(self.tiles, ProductTiles)
+        threads = THREADS if by_products else self.limits.threads
+        block = f"a block of {threads} threads makes"
         if self.tiles is None:
             (height, width), (nbytes, rows) = self.limits.tiles[0], self.limits.budgets[0]
             return [
@@ -307,8 +294,10 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
             ]
         tiles = self.tiles
         read = f"{tiles.reach[0]} x {tiles.reach[1]} of the source, {tiles.chunk_rows} rows at a time"
+        ways = ["both passes are products of matrices on tensor cores"] if by_products else []
         return [
             f"{block} {tiles.height} x {tiles.width} pixels of {self.count} channels, of up to {read}",
+            *ways,
             f"{tiles.shared_bytes} B of shared memory",
         ]
 
@@ -374,6 +363,12 @@ def _store_width(problem: ResizeProblem, *, pixels: bool) -> Width:
     return row_width(target, (0, 2) if pixels else (0, 1, 2), bounds, _VECTOR_BYTES)
 
 
+_NARROWER: Final[Mapping[type, str]] = {
+    ResizeTiles: "wider tiles reach more of the source than shared memory holds",
+    ProductTiles: f"a thread has {NEIGHBOURS} adjacent elements of a row",
+}
+"""Why a store is narrower than the target allows, by the tiles."""
+
 _SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 4x")
 """`sg::ResizeSample`, aligned to 16 bytes; it begins with three addresses in the source."""
 
@@ -420,6 +415,8 @@ def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLau
     if choice.family is ResizeFamily.NEAREST:
         return _nearest(choice, len(taps))
     assert choice.tiles is not None, "the choice is that for these taps"
+    if isinstance(choice.tiles, ProductTiles):
+        return _by_products(choice, len(taps), choice.tiles)
     return _tiled(choice, taps, choice.tiles)
 
 
@@ -448,6 +445,27 @@ def _tiled(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ResizeTiles)
     return block.launch(
         "resize_tiles.cu", name, blocks, choice.limits.threads, shared_bytes=tiles.shared_bytes, tile=tile
     )
+
+
+def _by_products(choice: ResizeChoice, samples: int, tiles: ProductTiles) -> KernelLaunch:
+    """The same, by products of matrices."""
+    problem = choice.problem
+    _, channels, height, width = problem.target.layout.sizes
+    counts = (-(-width // tiles.width), -(-height // tiles.height), choice.groups)
+    block, affines, order = _common(choice)
+    block.add_divisors(*counts, channels, bits=32)
+    block.add_indices(height, width, tiles.height, tiles.width, *tiles.memory, bits=32)
+    name = instantiation(
+        "resize_products",
+        (str(choice.count), conversion_argument(problem.conversion)),
+        "ResizeProductsPolicy",
+        pixels=choice.stores_pixels,
+        store_bytes=choice.store.nbytes,
+        affines=affines,
+        order=order,
+    )
+    blocks, threads, tile = prod(counts) * samples, THREADS, (tiles.height, tiles.width)
+    return block.launch("resize_products.cu", name, blocks, threads, shared_bytes=tiles.shared_bytes, tile=tile)
 
 
 def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:

@@ -15,7 +15,7 @@ from harness.resize_launches import ResizeCase
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cuda.gather import check_launch, distinct_launch, take_launch
-from stridedgpu.devices.cuda.gpu import KernelLaunch
+from stridedgpu.devices.cuda.gpu import KNOWN_GPUS, KernelLaunch
 from stridedgpu.devices.cuda.parameters import instantiation
 from stridedgpu.devices.cuda.raw import choose_raw, raw_launch
 from stridedgpu.devices.cuda.sources import joined_source, source_names
@@ -63,7 +63,8 @@ def launches() -> dict[str, KernelLaunch]:
         found.append(crops.plan.launch)
 
     for interpolation in ("pillow-bilinear", "opencv-nearest"):
-        found += ResizeCase(interpolation).launches
+        for gpu in ("t4", "h200"):  # without products of matrices, and with them
+            found += ResizeCase(interpolation, gpu=KNOWN_GPUS[gpu]).launches
 
     photo, grey = sg.BufferTensorDesc("uint8", (1, 3, 48, 64)), sg.BufferTensorDesc("float16", (1, 1, 48, 64))
     found.append(sg.plan_relayout(photo, grey, matrix=((0.299, 0.587, 0.114),), device="cuda").plan.launch)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 
 import pytest
 from harness.emulator import machine_code
 from harness.emulator.marks import emulated, inspected
 from harness.emulator.runner import EmulationError
-from harness.resize_launches import NORMALISED, ResizeCase as Case, check_resizes
+from harness.resize_launches import NORMALISED, ResizeCase, check_resizes
 
 from stridedgpu import DeviceError, LayoutError
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.resize import choose_resize, resize_launch
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.interpolation import INTERPOLATIONS
+
+Case = functools.partial(ResizeCase, gpu=dataclasses.replace(REFERENCE_GPU, compute_capability=75))
+"""Without products of matrices, which `test_resize_products.py` has."""
 
 KINDS = {
     "photographs to half": Case("pillow-bilinear", "uint8", "float16", arithmetic=NORMALISED),
@@ -47,7 +52,7 @@ BY_DEFAULT = ("photographs to half", "rows first", "pixels to pixels", "twelve c
 """Every reader and every store, and both orders of passes."""
 
 
-def of_seeds(case: Case, count: int) -> list[Case]:
+def of_seeds(case: ResizeCase, count: int) -> list[ResizeCase]:
     """The same with other images; the last ones have the memory of several chunks of rows."""
     cases = [dataclasses.replace(case, seed=seed) for seed in range(count)]
     small = dataclasses.replace(case.gpu, shared_bytes=4500)
@@ -168,7 +173,7 @@ def test_a_broken_kernel_is_caught(fault):
         check_resizes(cases, source_of=lambda *_: text.replace(right, wrong))
 
 
-def kernels_of(cases: list[Case], architecture: str) -> list[tuple[Case, machine_code.KernelCode]]:
+def kernels_of(cases: list[ResizeCase], architecture: str) -> list[tuple[ResizeCase, machine_code.KernelCode]]:
     """Each case with the machine code of its first launch."""
     named: dict[tuple[str, ...], set[str]] = {}
     for case in cases:
@@ -179,7 +184,7 @@ def kernels_of(cases: list[Case], architecture: str) -> list[tuple[Case, machine
     return [(case, code[case.launches[0].name]) for case in cases]
 
 
-def check_machine_code(kinds: list[Case], architecture: str) -> None:
+def check_machine_code(kinds: list[ResizeCase], architecture: str) -> None:
     """Nothing spilled, and the widths of the plans."""
     cases = [dataclasses.replace(case, size=(224, 224), samples=1) for case in kinds]
     for case, made in kernels_of(cases, architecture):

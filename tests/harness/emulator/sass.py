@@ -14,7 +14,7 @@ __all__ = ["Instruction", "Memory", "Number", "Predicate", "Register", "parsed"]
 _LINE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([\w.]+)\s*(.*?)\s*;")
 _LABEL = re.compile(r"^(\.L_\w+):")
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
-_CONSTANT = re.compile(r"c\[(0x\w+)\]\[(?:(U?R\w+)\+?)?(0x\w+)?\]")
+_CONSTANT = re.compile(r"([-~|]*)c\[(0x\w+)\]\[(?:(U?R\w+)\+?)?(0x\w+)?\]")
 _MEMORY = re.compile(r"(?:desc\[UR\w+\])?\[([^\]]*)\]")
 _REGISTER = re.compile(r"([-~|]*)(U?R(?:\d+|Z))((?:\.\w+)*)\|?")
 _PREDICATE = re.compile(r"(!?)(U?P(?:\d|T|R))")
@@ -56,11 +56,15 @@ class Number:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
-    """An address: registers and a distance in bytes; `bank` is that of constants, None for other memory."""
+    """An address: registers and a distance in bytes; `bank` is that of constants, None for other memory.
+
+    `sign` is what a constant is changed by, as of a register.
+    """
 
     registers: tuple[Register, ...]
     distance: int
     bank: int | None = None
+    sign: str = ""
 
 
 Operand = Register | Predicate | Number | Memory | str
@@ -173,8 +177,8 @@ def _register(word: str) -> Register:
 
 def _operand(word: str) -> Operand:
     if constant := _CONSTANT.search(word):
-        bank, register, distance = constant.groups()
-        return Memory((_register(register),) if register else (), int(distance or "0", 16), int(bank, 16))
+        sign, bank, register, distance = constant.groups()
+        return Memory((_register(register),) if register else (), int(distance or "0", 16), int(bank, 16), sign)
     if memory := _MEMORY.fullmatch(word):
         parts = memory[1].replace("+-", "+~").split("+") if memory[1] else []
         registers = tuple(_register(part) for part in parts if "R" in part)

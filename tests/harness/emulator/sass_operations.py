@@ -160,7 +160,10 @@ def _select(warp: Any, one: Instruction, lanes: Lanes) -> None:
 
 
 def _extreme(warp: Any, one: Instruction, lanes: Lanes) -> None:
-    """The smaller or, with an inverted predicate, the larger; VIADDMNMX adds the first two beforehand."""
+    """The smaller or, with an inverted predicate, the larger; VIADDMNMX adds the first two beforehand.
+
+    With "RELU" nothing is below zero.
+    """
     (result, *numbers), predicate = _numbers(one), next(o for o in one.operands[::-1] if isinstance(o, Predicate))
     if {"S64", "U64"} & set(one.modifiers):
         pairs = [warp.pair(number) for number in numbers]
@@ -174,6 +177,8 @@ def _extreme(warp: Any, one: Instruction, lanes: Lanes) -> None:
     if "U32" not in one.modifiers:
         a, b = (value.astype(np.uint32).view(np.int32).astype(np.int64) for value in (a, b))
     value = np.where(warp.truth(predicate), np.minimum(a, b), np.maximum(a, b))
+    if "RELU" in one.modifiers:
+        value = np.maximum(value, 0)
     warp.set(result, value.astype(np.uint64), lanes)
 
 
@@ -232,11 +237,38 @@ def _pack_saturated(warp: Any, one: Instruction, lanes: Lanes) -> None:
     warp.set(result, first | second << np.uint64(8) | warp.value(above) << np.uint64(16), lanes)
 
 
+def _multiply_matrices(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """Sums (16 x 8) of products of bytes, by the layouts of the PTX ISA for mma.m16n8k32."""
+    assert one.modifiers[0] == "16832", one.text
+    result, a, b, c = one.operands
+    group, place = np.divmod(np.arange(32), 4)
+
+    def words(register: Any, count: int) -> Lanes:
+        steps = (Register(255 if register.is_zero else register.number + step, uniform=False) for step in range(count))
+        return np.stack([warp.value(step) for step in steps], axis=1).astype(np.uint32)
+
+    def numbers(register: Any, count: int, kind: str) -> Lanes:
+        """Lane, register, byte."""
+        return words(register, count).view({"U8": np.uint8, "S8": np.int8}[kind]).reshape(32, count, 4).astype(np.int64)
+
+    left, right = np.zeros((16, 32), np.int64), np.zeros((32, 8), np.int64)
+    depths = 4 * place[:, None] + np.arange(4)
+    for number in range(4):
+        left[group[:, None] + number % 2 * 8, depths + number // 2 * 16] = numbers(a, 4, one.modifiers[1])[:, number]
+    for number in range(2):
+        right[depths + number * 16, group[:, None]] = numbers(b, 2, one.modifiers[2])[:, number]
+    sums, before = left @ right, words(c, 4).astype(np.int64)
+    for number in range(4):
+        found = before[:, number] + sums[group + number // 2 * 8, 2 * place + number % 2]
+        warp.set(result, found.astype(np.uint64), lanes, number)
+
+
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "IADD": _add,
     "IADD3": _add,
     "VIADD": _add,
     "IMAD": _multiply_add,
+    "IMMA": _multiply_matrices,
     "LEA": _shift_add,
     "SHF": _funnel_shift,
     "LOP3": _logic,

@@ -10,6 +10,7 @@ code go first.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
@@ -30,8 +31,8 @@ _WITHOUT_EFFECT: Final = {
     *("FENCE", "MEMBAR"),  # of memory that has one order here
 }
 
-PARAMETERS_AT: Final = {"sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
-"""Where a kernel's parameters begin in the bank of constants; on sm_90 the block's and the grid's extents are first."""
+PARAMETERS_AT: Final = {"sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
+"""Where a kernel's parameters begin in the bank of constants; up to sm_90 the extents of block and grid are first."""
 
 
 class UnknownInstructionError(Exception):
@@ -153,12 +154,14 @@ class Warp:
         name = one.name
         if name == "EXIT":
             self._alive &= ~lanes
-        elif name == "BRA":
+        elif name in ("BRA", "CALL"):  # the compiler ends loops of sm_80 by calls that nothing returns from
             if "DIV" not in one.modifiers:  # which leaves only where lanes have gone different ways
                 conditions = [self.truth(operand) for operand in one.operands if isinstance(operand, Predicate)]
                 self._places[np.logical_and.reduce([lanes, *conditions])] = one.target
         elif one.is_load or one.is_store:
             self._move(one, lanes)
+        elif name == "LDSM":
+            self._load_matrices(one)
         elif name in ("LDC", "ULDC", "LDCU"):
             self._load_constant(one, lanes)
         elif name == "UBLKCP":
@@ -180,9 +183,9 @@ class Warp:
         """32 bits a lane, unsigned, with "-" and "~" done."""
         if isinstance(operand, Number):
             return np.full(_LANES, operand.bits, np.uint64)
-        assert isinstance(operand, Register), operand
-        value = self._registers[operand.uniform][operand.number]
-        if ".B" in operand.part:
+        assert isinstance(operand, Register | Memory), operand
+        value = self._word(operand)
+        if isinstance(operand, Register) and ".B" in operand.part:
             value = value >> np.uint64(8 * int(operand.part[-1])) & np.uint64(0xFF)
         if "~" in operand.sign:
             return value ^ (_WORD - np.uint64(1))
@@ -192,12 +195,18 @@ class Warp:
         """The 64 bits of two registers that follow each other, or of an immediate."""
         if isinstance(operand, Number):
             return np.full(_LANES, int(operand.real) % 2**64, np.uint64)
-        assert isinstance(operand, Register), operand
-        if operand.is_zero:
+        assert isinstance(operand, Register | Memory), operand
+        if isinstance(operand, Register) and operand.is_zero:
             return np.zeros(_LANES, np.uint64)
-        low, high = self._registers[operand.uniform][operand.number : operand.number + 2]
+        low, high = self._word(operand), self._word(operand, 1)
         whole = low | high << np.uint64(32)
         return np.uint64(0) - whole if "-" in operand.sign else whole
+
+    def _word(self, operand: Register | Memory, step: int = 0) -> Lanes:
+        """A register's bits as they are, or a constant's, `step` words behind it."""
+        if isinstance(operand, Register):
+            return self._registers[operand.uniform][operand.number + step]
+        return self._constant(self._address(operand), step).astype(np.uint64)
 
     def signed(self, operand: Operand) -> Lanes:
         """32 bits a lane as a signed number."""
@@ -207,8 +216,8 @@ class Warp:
         """32 bits a lane as a float32."""
         if isinstance(operand, Number):
             return np.full(_LANES, operand.real, np.float32)
-        assert isinstance(operand, Register), operand
-        value = self._registers[operand.uniform][operand.number].astype(np.uint32).view(np.float32)
+        assert isinstance(operand, Register | Memory), operand
+        value = self._word(operand).astype(np.uint32).view(np.float32)
         value = np.abs(value) if "|" in operand.sign else value
         return -value if "-" in operand.sign else value
 
@@ -259,7 +268,9 @@ class Warp:
         assert isinstance(memory, Memory), memory
         address = np.full(_LANES, memory.distance % 2**64, np.uint64)
         for register in memory.registers:
-            address = address + (self.pair(register) if "64" in register.part else self.value(register))
+            value = self.pair(register) if "64" in register.part else self.value(register)
+            scale = re.search(r"\.X(\d+)", register.part)
+            address = address + value * np.uint64(scale[1] if scale else 1)
         return address
 
     def _move(self, one: Instruction, lanes: Lanes) -> None:
@@ -288,6 +299,22 @@ class Warp:
             words = self._registers[False][steps][:, lanes].T.astype(np.uint32)
             where.write(addresses, np.ascontiguousarray(words).view(np.uint8)[:, :nbytes])
 
+    def _load_matrices(self, one: Instruction) -> None:
+        """Matrices of 8 rows of 16 bytes from shared memory, a register each; lane l names row l % 8 of matrix l / 8.
+
+        Lane l receives bytes 4 (l % 4) to 4 (l % 4) + 3 of row l / 4.
+        """
+        register, memory = one.operands
+        assert "MT88" not in one.modifiers, f"{one.text}: transposed"
+        count = int(one.modifiers[-1])
+        addresses = self._address(memory)[: 8 * count]
+        assert not (addresses % np.uint64(16)).any(), f"{one.text}: misaligned"
+        if self._watch is not None:
+            self._watch.access(self, one, addresses, 16)
+        words = self._shared.read(addresses, 16).view(np.uint32).reshape(count, _LANES)
+        for step, word in enumerate(words):
+            self.set(register, word, np.ones(_LANES, bool), step)
+
     def _copy(self, one: Instruction) -> None:
         """A bulk copy to shared memory: its place there and the barrier's, the source, and how many 16 bytes."""
         to, source, count = one.operands
@@ -308,10 +335,13 @@ class Warp:
             if self._watch is not None:
                 self._watch.wait(self, int(self._address(one.address)[lanes][0]))
 
+    def _constant(self, addresses: Lanes, step: int) -> Lanes:
+        """The words `step` words behind some addresses."""
+        bytes_at = addresses.astype(np.int64)[:, None] % 2**32 + 4 * step + np.arange(4)
+        return self._constants[np.minimum(bytes_at, self._constants.size - 1)].view(np.uint32)[:, 0]
+
     def _load_constant(self, one: Instruction, lanes: Lanes) -> None:
         register, memory = one.operands
-        places = self._address(memory).astype(np.int64) % 2**32
         for step in range(max(1, one.nbytes // 4)):
-            bytes_at = places[:, None] + 4 * step + np.arange(4)
-            word = self._constants[np.minimum(bytes_at, self._constants.size - 1)].view(np.uint32)[:, 0]
+            word = self._constant(self._address(memory), step)
             self.set(register, word & np.uint32(256 ** min(one.nbytes, 4) - 1), lanes, step)
