@@ -78,6 +78,19 @@ def test_memory_of_pytorch_is_not_used_again_before_a_launch_on_another_stream_h
     np.testing.assert_array_equal(result.numpy(), PLANES)
 
 
+def test_memory_that_pytorchs_allocator_does_not_know_is_used_as_it_is(streams, monkeypatch):
+    _, other = streams
+    tensor = tensor_of_torch()
+
+    def refuse(_):
+        raise RuntimeError("ptr not found in ptr_info")
+
+    monkeypatch.setattr(tensor, "record_stream", refuse, raising=False)
+    result = sg.relayout(tensor, dims="NCHW", layout="NCHW", stream=other)
+    other.synchronize()
+    np.testing.assert_array_equal(result.numpy(), PLANES)
+
+
 # This library's memory
 
 

@@ -9,7 +9,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
@@ -83,7 +83,9 @@ def keep_for_stream(obj: object, device: int, handle: int) -> None:
     is_default = handle in (0, LEGACY_STREAM)
     if (0 if is_default else handle) != stream_of_torch(device):
         cuda = torch.cuda
-        tensor.record_stream(cuda.default_stream(device) if is_default else cuda.ExternalStream(handle, device=device))
+        stream = cuda.default_stream(device) if is_default else cuda.ExternalStream(handle, device=device)
+        with suppress(RuntimeError):  # the allocator of cudaMallocAsync refuses memory that is not its own
+            tensor.record_stream(stream)
 
 
 class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
