@@ -34,6 +34,7 @@ from stridedgpu.api.crops import gather_crops
 from stridedgpu.api.relayout import relayout
 from stridedgpu.api.resize import resize
 from stridedgpu.devices.selection import device_named
+from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.resize import shorter_side
 from stridedgpu.preprocess.geometry import padded_sizes
 from stridedgpu.preprocess.step import Preprocess
@@ -47,7 +48,7 @@ library: Any = torch.library  # has no types
 _LIBRARY: Final = library.Library("stridedgpu", "DEF")
 """The operators live as long as this object."""
 
-_WHERE: Final = frozenset(("column", "row_pitch_bytes", "alignment", "device", "output"))
+_WHERE: Final = {"column", "output", *MemoryOptions._fields} - {"layout"}
 """The fields of a step that say where images come from and where results lie, which PyTorch decides."""
 
 Images: TypeAlias = "torch.Tensor | Sequence[torch.Tensor]"

@@ -20,8 +20,8 @@ from .comparison import NumpyStep, counted
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
 from .job_images import sample_images
+from .preprocess_options import add_step_options, declared_step
 from .shard_formats import Npy
-from .step_arguments import add_step_options, declared_step
 
 
 def add_preprocess(commands: argparse._SubParsersAction[Any]) -> None:

@@ -542,14 +542,16 @@ def _of_chance(step: Declaration) -> Iterator[str]:
 
 # ---- what follows for images of a type
 
+_OPTIONS: Final = (set(ConversionOptions._fields) & Declaration.__dataclass_fields__.keys()) - {"maximum"}
+"""The fields that every operation takes."""
+
 
 def step_options(step: Declaration) -> ConversionOptions:
     """How the operations would convert the step's images; `clip=` and `maximum=` are the step's own.
 
     Raises `LayoutError` for options that contradict each other.
     """
-    names = ("dtype", "scale", "bias", "mean", "std", "normalize", "arithmetic", "channels", "matrix")
-    return ConversionOptions.of("Preprocess", {name: getattr(step, name) for name in names})
+    return ConversionOptions.of("Preprocess", {name: getattr(step, name) for name in _OPTIONS})
 
 
 def mean_and_std(step: Declaration, source_channels: int | None = None) -> tuple[Numbers | None, Numbers | None]:

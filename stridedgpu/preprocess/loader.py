@@ -24,15 +24,17 @@ from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import limit_this_thread, usable_cores
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
+from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.typing import DeviceLike
+from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer, packed_strides
 
 from .annotations import moved_annotations
-from .declaration import border_values
+from .declaration import Declaration, border_values
 from .decoding import Decoder, opened_image
 from .prefetch import prefetch
 from .samples import Sample, Source, source_of
@@ -50,10 +52,7 @@ keeps the decoded images of its part in memory. Measured on images of 500x375: 0
 
 _ENCODED_CHANNELS: Final = 3
 
-_CONVERSION: Final = (
-    *("layout", "dtype", "normalize", "maximum", "arithmetic", "mean", "std", "scale", "bias", "channels", "matrix"),
-    *("row_pitch_bytes", "alignment", "device"),
-)
+_CONVERSION: Final = {*ConversionOptions._fields, *MemoryOptions._fields} & Declaration.__dataclass_fields__.keys()
 """The fields of a step that a GPU carries out after windows are cut."""
 
 Item = TypeVar("Item")
