@@ -32,7 +32,7 @@ _CHANNELS_LAST: Final = {3: (2, 0, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 """The axes of HWC, NHWC and NDHWC in the order of CHW, NCHW and NCDHW."""
 
 
-def bind_input(binding: Any, name: str, tensor: TensorLike, *, session: Any = None) -> StridedTensor:
+def bind_input(binding: object, name: str, tensor: TensorLike, *, session: object = None) -> StridedTensor:
     """Bind an input of a session's `io_binding()` to a tensor's memory, on the tensor's device.
 
     ONNX Runtime wants elements packed in row-major order. A tensor packed so is bound without a copy. A permuted,
@@ -61,7 +61,7 @@ def bind_input(binding: Any, name: str, tensor: TensorLike, *, session: Any = No
     return bound
 
 
-def bind_output(binding: Any, name: str, tensor: TensorLike, *, session: Any = None) -> StridedTensor:
+def bind_output(binding: object, name: str, tensor: TensorLike, *, session: object = None) -> StridedTensor:
     """Bind an output of a session's `io_binding()` to a tensor's memory, which the run fills; keep the tensor.
 
     `tensor` is a tensor, or an array whose memory can be shared; returned is the tensor. Type and sizes are compared
@@ -84,7 +84,7 @@ def bind_output(binding: Any, name: str, tensor: TensorLike, *, session: Any = N
     return target
 
 
-def _stated(binding: Any, session: Any, attribute: str, method: str) -> list[Any] | None:
+def _stated(binding: object, session: object, attribute: str, method: str) -> list[Any] | None:
     """What a model states of its inputs or outputs, or None if nothing at hand knows."""
     if session is not None:
         return list(_method(session, method, "session", "an InferenceSession")())
@@ -92,7 +92,7 @@ def _stated(binding: Any, session: Any, attribute: str, method: str) -> list[Any
     return None if entries is None else list(entries)
 
 
-def _method(obj: Any, name: str, argument: str, wanted: str) -> Any:
+def _method(obj: object, name: str, argument: str, wanted: str) -> Any:
     """A method of an argument. Raises `BindingError` if it has none of that name."""
     method = getattr(obj, name, None)
     if not callable(method):
@@ -135,7 +135,7 @@ def _fits(sizes: tuple[int, ...], stated: Any) -> bool:
     )
 
 
-def _channels_hint(tensor: StridedTensor, stated: Any) -> str:
+def _channels_hint(tensor: StridedTensor, stated: object) -> str:
     """What would make the sizes fit, if channels come last on one side only; else nothing."""
     order = _CHANNELS_LAST.get(tensor.ndim)
     if order is None:

@@ -118,7 +118,7 @@ def _memory_order(layout: str | None, labels: Labels) -> Sequence[int]:
     return range(len(labels)) if layout is None else memory_axes(layout, labels)
 
 
-def _mixed(count: Any, channels: Sequence[int] | None, matrix: torch.Tensor | None) -> Any:
+def _mixed(count: object, channels: Sequence[int] | None, matrix: torch.Tensor | None) -> Any:
     """The channels of a result, of an image with so many."""
     if channels is not None:
         return len(channels)
@@ -170,7 +170,7 @@ def _empty_resize(
 def _empty_crops(
     sources: Images,
     origins: torch.Tensor | None,
-    size: Sequence[Any],
+    size: Sequence[object],
     *,
     dims: str | None = None,
     boxes: torch.Tensor | None = None,
@@ -273,7 +273,7 @@ def _on_current_stream(tensor: torch.Tensor) -> AbstractContextManager[object]:
     return current_on(tensor.device.index, torch.cuda.current_stream(tensor.device).cuda_stream)
 
 
-def _without_gradient(value: Any) -> Any:
+def _without_gradient(value: object) -> Any:
     """An argument whose tensors can be exported: PyTorch exports none that needs a gradient."""
     if isinstance(value, torch.Tensor):
         return value.detach() if value.requires_grad else value
@@ -293,13 +293,13 @@ def _define(
     own, or, from PyTorch 2.13 on, if they have the tag `out`, with which its lowering fails for dynamic sizes.
     """
 
-    def kernel(*values: Any, **options: Any) -> torch.Tensor:
+    def kernel(*values: object, **options: object) -> torch.Tensor:
         out = empty(*values, **options)
         options.pop("layout", None)
         out_kernel(*values, **options, out=out)
         return out
 
-    def out_kernel(*values: Any, out: torch.Tensor, **options: Any) -> None:
+    def out_kernel(*values: object, out: torch.Tensor, **options: object) -> None:
         with _on_current_stream(out):
             write(out, *map(_without_gradient, values), **options)
 

@@ -45,7 +45,7 @@ _FINAL: Final = ("float16", "bfloat16", "float64")
 _TO_FLOATS: Final = "ToDtype(torch.float32, scale=True)"
 
 
-def step_options(transforms: Any, images: ImageKind, options: dict[str, Any]) -> dict[str, Any]:
+def step_options(transforms: object, images: ImageKind, options: dict[str, Any]) -> dict[str, Any]:
     """The options of a step with the values of these transforms, for images of a kind, beside further `options`.
 
     Raises `LayoutError` for what a step does not reproduce to the bit, with what to do instead.
@@ -68,14 +68,14 @@ def _flat(transforms: Any) -> Iterator[Any]:
         yield nested
 
 
-def _name(transform: Any) -> str:
+def _name(transform: object) -> str:
     """The name of a transform's class if it is one of torchvision's own, whose meaning is known; else nothing."""
     kind = type(transform)
     is_own = kind.__module__.startswith("torchvision.transforms.")
     return kind.__name__ if is_own else ""
 
 
-def _is_newer(transform: Any) -> bool:
+def _is_newer(transform: object) -> bool:
     """True for a transform of `torchvision.transforms.v2`."""
     return type(transform).__module__.startswith("torchvision.transforms.v2")
 
@@ -85,7 +85,7 @@ def _type_name(dtype: object) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _numbers(values: Any) -> list[Any]:
+def _numbers(values: object) -> list[Any]:
     """One number, or several, as a list."""
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
@@ -104,7 +104,7 @@ class _Chain:
         self._arithmetic: str | None = None  # how bytes became floats of 0..1; None: they are 0..255
         self._figures: tuple[list[float], list[float]] | None = None
 
-    def take(self, transform: Any) -> None:
+    def take(self, transform: object) -> None:
         """Add one transform. Raises `LayoutError` if a step cannot do the same."""
         name = _name(transform)
         handler = _HANDLERS.get(name)
@@ -210,7 +210,7 @@ class _Chain:
         self._reach("pad", name)
         self._surround(name, transform.padding, transform.fill, transform.padding_mode)
 
-    def _surround(self, name: str, padding: Any, fill: Any, mode: str) -> None:
+    def _surround(self, name: str, padding: object, fill: object, mode: str) -> None:
         """Pixels around an image."""
         if mode != "constant":
             raise LayoutError(f"{name}(padding_mode={mode!r}): a step pads with a constant; pad before the step.")
@@ -230,7 +230,7 @@ class _Chain:
         self._reach("crop", name)
         self._middle(transform.size)
 
-    def _middle(self, size: Any) -> None:
+    def _middle(self, size: object) -> None:
         """The middle window of an image, with zeros around a smaller one, if no other fill and no mean change these."""
         self._options["crop"] = tuple(_numbers(size))
         self._options["center"] = "round"
@@ -266,13 +266,13 @@ class _Chain:
         if transform.num_output_channels == 3:
             self._options["channels"] = (0, 0, 0)
 
-    def tensor_of_bytes(self, name: str, _transform: Any) -> None:
+    def tensor_of_bytes(self, name: str, _transform: object) -> None:
         """A PIL image as a tensor of bytes."""
         if self._is_tensor and name == "PILToTensor":
             raise LayoutError(f"{name} takes a PIL image, and here it is given a tensor: leave it out.")
         self._is_tensor = True
 
-    def to_tensor(self, name: str, _transform: Any) -> None:
+    def to_tensor(self, name: str, _transform: object) -> None:
         """A PIL image as a tensor of floats, divided by 255."""
         if self._is_tensor:
             raise LayoutError(f"{name} takes a PIL image, and here it is given a tensor: {_TO_FLOATS} converts that.")
@@ -309,7 +309,7 @@ class _Chain:
             raise LayoutError(f"{name} comes twice: one Normalize with the figures of both is one step.")
         self._figures = [float(value) for value in transform.mean], [float(value) for value in transform.std]
 
-    def nothing(self, name: str, transform: Any) -> None:
+    def nothing(self, name: str, transform: object) -> None:
         """What changes no pixel."""
 
     def preset(self, name: str, transform: Any) -> None:
@@ -324,7 +324,7 @@ class _Chain:
         self._is_tensor, self._dtype, self._arithmetic = True, "float32", "divide"
         self.normalise(name, transform)
 
-    def _refuse_unknown(self, transform: Any) -> NoReturn:
+    def _refuse_unknown(self, transform: object) -> NoReturn:
         """Raise `LayoutError`, with where the transform can go."""
         name = type(transform).__name__
         if self._taken == 0:

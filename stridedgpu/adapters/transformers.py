@@ -85,7 +85,7 @@ class _Processes:
         """The options: the class itself is made in each process."""
         return _revived, (type(self).__name__, self._backend, self.to_dict())
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Set an option, which the next call goes by."""
         self.__dict__.pop("_processor", None)
         super().__setattr__(name, value)

@@ -50,7 +50,7 @@ _IMAGE: Final = (1080, 1920, 3)
 
 
 @overload
-def warmup(call: Callable[..., object], /, *arguments: Any, **options: Any) -> tuple[str, ...]: ...
+def warmup(call: Callable[..., object], /, *arguments: object, **options: object) -> tuple[str, ...]: ...
 
 
 @overload
@@ -110,7 +110,7 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
     return _relayouts(*arguments, **options)
 
 
-def _images_like(images: Any) -> Any:
+def _images_like(images: object) -> Any:
     """Images of zeros in place of sizes and descriptors; anything else itself."""
     if isinstance(images, BufferTensorDesc):
         spec = TensorSpec.of(images.layout, element_type(images.data_type), base_alignment=DEFAULT_ALIGNMENT)

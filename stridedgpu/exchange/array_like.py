@@ -194,7 +194,7 @@ def array_of_values(obj: object, dtype: DTypeLike | None = None) -> NDArray[Any]
         raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
 
 
-def _is_plain(obj: Any) -> bool:
+def _is_plain(obj: object) -> bool:
     """Whether lists and tuples of one depth have numbers, texts and arrays of NumPy at their ends, as most have."""
     level: Sequence[Any] = (obj,)
     for _ in range(LARGEST_RANK + 1):
@@ -235,7 +235,7 @@ def operand_of_array(array: NDArray[Any], dims: str | None = None) -> Operand:
     return _operand_of_array(array, copy=False, dims=dims)[0]
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Arrays, and scalars of libraries, as Python lists and numbers; any other object unchanged."""
     if isinstance(value, _ARRAY) and value.size > _MOST_LISTED:
         return value
@@ -372,7 +372,7 @@ def _array_of_torch(obj: Any) -> NDArray[Any] | None:
     return array
 
 
-def _operand_of_interface(obj: Any, stream: object) -> Operand:
+def _operand_of_interface(obj: object, stream: object) -> Operand:
     """The memory of an object with the CUDA Array Interface."""
     device = cuda_device_of_memory(0)
     device_named(device)

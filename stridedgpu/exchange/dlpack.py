@@ -83,7 +83,7 @@ _deleter_at: Final = PYFUNCTYPE(None, c_void_p)
 """A producer's deleter, called with the GIL as capsules call it."""
 
 
-def retyped(capsule: Any, element: ElementType) -> Any:
+def retyped(capsule: object, element: ElementType) -> Any:
     """An unconsumed capsule, relabelled with another element type of the same size."""
     name, address = _structure(capsule)
     at = _CODE_AT if name == _NAME else _VERSIONED_TENSOR_AT + _CODE_AT
@@ -91,7 +91,7 @@ def retyped(capsule: Any, element: ElementType) -> Any:
     return capsule
 
 
-def labelled_cuda(capsule: Any) -> Any:
+def labelled_cuda(capsule: object) -> Any:
     """An unconsumed capsule of the CPU, relabelled as memory of the first CUDA device: emulated memory."""
     name, address = _structure(capsule)
     at = _DEVICE_AT if name == _NAME else _VERSIONED_TENSOR_AT + _DEVICE_AT
@@ -104,7 +104,7 @@ class _Taken:
 
     __slots__ = ("_address", "_deleter", "_producer")
 
-    def __init__(self, producer: object, capsule: Any, name: bytes, address: int, deleter: int) -> None:
+    def __init__(self, producer: object, capsule: object, name: bytes, address: int, deleter: int) -> None:
         # An image of nvImageCodec frees its memory whether or not its capsule is in use.
         self._producer = producer
         self._address = address
@@ -116,7 +116,7 @@ class _Taken:
             self._deleter(self._address)
 
 
-def _stated_device(obj: Any) -> tuple[int, int]:
+def _stated_device(obj: object) -> tuple[int, int]:
     """DLPack's type and number of the device that an object says it is on. Raises `LayoutError` for no such pair."""
     if not hasattr(obj, "__dlpack_device__"):
         raise LayoutError(f"{type(obj).__name__} has __dlpack__ and no __dlpack_device__, and so no DLPack.")
@@ -126,7 +126,7 @@ def _stated_device(obj: Any) -> tuple[int, int]:
     raise LayoutError(f"{type(obj).__name__}.__dlpack_device__() returned {pair!r}; it is (device type, number).")
 
 
-def _device_of(obj: Any, pair: tuple[int, int]) -> str:
+def _device_of(obj: object, pair: tuple[int, int]) -> str:
     """The name of a device that an object is on: "cpu", "cuda:N" or "cuda-emulated"; `DeviceError` for others."""
     kind, number = pair
     if kind in _ON_HOST:
@@ -139,7 +139,7 @@ def _device_of(obj: Any, pair: tuple[int, int]) -> str:
     )
 
 
-def dlpack_operand(obj: Any, stream: object = None) -> Operand:
+def dlpack_operand(obj: object, stream: object = None) -> Operand:
     """An object with DLPack as an operand over its memory; on a CUDA device `stream`, or the current one, waits for it.
 
     The operand is read-only if the object says so, or cannot say. Raises `ElementTypeError` for elements that a tensor
@@ -233,7 +233,7 @@ def _requested(obj: Any, **request: object) -> Any:
         raise
 
 
-def _requested_on(device: str, obj: Any, stream: object) -> Any:
+def _requested_on(device: str, obj: object, stream: object) -> Any:
     """A capsule of a CUDA device's memory; `stream`, or the current stream on that device, waits for it.
 
     PyTorch keeps the memory of its tensors until that stream has read it. The device is made current during the call,
@@ -254,7 +254,7 @@ def _requested_on(device: str, obj: Any, stream: object) -> Any:
         return capsule
 
 
-def _structure(capsule: Any) -> tuple[bytes, int]:
+def _structure(capsule: object) -> tuple[bytes, int]:
     """The name of an unconsumed capsule, and the address of the structure that it points at."""
     try:
         return _VERSIONED_NAME, _pointer_of(capsule, _VERSIONED_NAME)

@@ -41,13 +41,13 @@ def moved_annotations(
     Raises `LayoutError` for a value that does not fit its image, with its row.
     """
 
-    def boxes(placed: Placement, value: Any) -> Any:
+    def boxes(placed: Placement, value: object) -> Any:
         return _moved_numbers(value, lambda numbers: placed.boxes(numbers, step.box_format))
 
-    def points(placed: Placement, value: Any) -> Any:
+    def points(placed: Placement, value: object) -> Any:
         return _moved_numbers(value, placed.points)
 
-    def mask(placed: Placement, value: Any) -> Operand:
+    def mask(placed: Placement, value: object) -> Operand:
         return _mask_operand(value, placed.source, turns=step.exif)
 
     moved: dict[str | int, StridedTensor | list[Any]] = {}

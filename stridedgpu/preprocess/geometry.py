@@ -66,17 +66,17 @@ class Placement(NamedTuple):
         """The window of a resize, for an image of this layout. The box is cut out first, as by torchvision."""
         return ResizeWindow(image, self.box, self.place, self.flip, cuts=True)
 
-    def points(self, points: Any) -> Coordinates:
+    def points(self, points: object) -> Coordinates:
         """Points (k, 2), x and y in pixels of the image, in pixels of the result. Some may lie outside."""
         factors, addends = self._lines()
         return _coordinates(points, 2, "points") * factors + addends
 
-    def points_back(self, points: Any) -> Coordinates:
+    def points_back(self, points: object) -> Coordinates:
         """Points of the result in pixels of the image."""
         factors, addends = self._lines()
         return (_coordinates(points, 2, "points") - addends) / factors
 
-    def boxes(self, boxes: Any, box_format: str = "xyxy") -> Coordinates:
+    def boxes(self, boxes: object, box_format: str = "xyxy") -> Coordinates:
         """Boxes (k, 4) in pixels of the image, in pixels of the result; parts may lie outside.
 
         `box_format` is the order of the numbers: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height),
@@ -84,7 +84,7 @@ class Placement(NamedTuple):
         """
         return _moved_boxes(boxes, box_format, self.points)
 
-    def boxes_back(self, boxes: Any, box_format: str = "xyxy") -> Coordinates:
+    def boxes_back(self, boxes: object, box_format: str = "xyxy") -> Coordinates:
         """Boxes of the result in pixels of the image."""
         return _moved_boxes(boxes, box_format, self.points_back)
 
@@ -115,7 +115,7 @@ _CORNERS: Final[dict[str, tuple[_Pairs, _Pairs]]] = {
 """By format, from the first two and the last two numbers of boxes to their corners, and back."""
 
 
-def _moved_boxes(boxes: Any, box_format: str, move: Callable[[Any], Coordinates]) -> Coordinates:
+def _moved_boxes(boxes: object, box_format: str, move: Callable[[Any], Coordinates]) -> Coordinates:
     """Boxes by both corners, put in order again: mirroring swaps left and right."""
     numbers = _coordinates(boxes, 4, "boxes")
     if box_format not in _CORNERS:
@@ -125,7 +125,7 @@ def _moved_boxes(boxes: Any, box_format: str, move: Callable[[Any], Coordinates]
     return np.concatenate(from_corners(ends.min(axis=0), ends.max(axis=0)), axis=1)
 
 
-def _coordinates(values: Any, width: int, name: str) -> Coordinates:
+def _coordinates(values: object, width: int, name: str) -> Coordinates:
     """Numbers as an array (k, width); no numbers are an empty one."""
     try:
         # NumPy would drop imaginary parts with a warning.

@@ -318,7 +318,7 @@ def batch_operand(step: Declaration, value: TensorLike) -> Operand:
     return _adapted(step, batch)
 
 
-def image_operand(step: Declaration, value: Any, device: str, decoder: Decoder) -> Image:
+def image_operand(step: Declaration, value: object, device: str, decoder: Decoder) -> Image:
     """One image of a list, with its axes in canonical order; encoded bytes are decoded by `decoder`.
 
     Raises `LayoutError` for anything else, and `ImageError` for bytes that are no image.

@@ -27,10 +27,10 @@ def prefetch(batches: Iterable[T], *, device: Literal["cpu"] | None = None, dept
 
 
 @overload
-def prefetch(batches: Iterable[Any], *, device: DeviceLike, depth: int = 2) -> Iterator[Any]: ...
+def prefetch(batches: Iterable[object], *, device: DeviceLike, depth: int = 2) -> Iterator[Any]: ...
 
 
-def prefetch(batches: Iterable[Any], *, device: DeviceLike | None = None, depth: int = 2) -> Iterator[Any]:
+def prefetch(batches: Iterable[object], *, device: DeviceLike | None = None, depth: int = 2) -> Iterator[Any]:
     """The batches of an iterable, up to `depth` of them produced ahead in a thread.
 
     On the CPU (`device=None` or "cpu") batches are passed on unchanged. With a CUDA device the arrays and tensors in
@@ -73,7 +73,7 @@ class _Lane:
         self._wait = partial(streams.wait_for_event, device)
         self._used: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
 
-    def sent(self, batch: Any) -> tuple[Any, list[StridedTensor], Any]:
+    def sent(self, batch: object) -> tuple[Any, list[StridedTensor], Any]:
         """Called by the producer: the batch on the device, its tensors, and the event of their upload."""
         while not self._used.empty():
             _, event = self._used.get()
@@ -82,7 +82,7 @@ class _Lane:
         uploaded = self._uploaded(batch, tensors)
         return uploaded, tensors, self._event()
 
-    def received(self, event: Any) -> None:
+    def received(self, event: object) -> None:
         """Called by the consumer before it receives a batch."""
         self._wait(event)
 
@@ -90,7 +90,7 @@ class _Lane:
         """Called by the consumer when it asks for the next batch."""
         self._used.put((tensors, self._event()))
 
-    def _uploaded(self, part: Any, tensors: list[StridedTensor]) -> Any:
+    def _uploaded(self, part: object, tensors: list[StridedTensor]) -> Any:
         """A batch, or a part of one, on the device; objects that are not arrays stay as they are."""
         if isinstance(part, Mapping):
             return {name: self._uploaded(value, tensors) for name, value in part.items()}
@@ -108,7 +108,7 @@ _BATCH, _ERROR, _END = range(3)
 """What the producer sends: a batch, the error that the iterable or an upload raised, or the end."""
 
 
-def _received(batches: Iterable[Any], lane: _Lane | None, depth: int) -> Iterator[Any]:
+def _received(batches: Iterable[object], lane: _Lane | None, depth: int) -> Iterator[Any]:
     """The consumer's side."""
     ready: SimpleQueue[tuple[int, Any]] = SimpleQueue()
     room, left = threading.Semaphore(depth), threading.Event()
@@ -135,7 +135,7 @@ def _received(batches: Iterable[Any], lane: _Lane | None, depth: int) -> Iterato
 
 
 def _produce(
-    batches: Iterable[Any],
+    batches: Iterable[object],
     lane: _Lane | None,
     ready: SimpleQueue[tuple[int, Any]],
     room: threading.Semaphore,

@@ -126,7 +126,7 @@ class Provenance:
         return "\n".join(lines if self.declaration is None else [*lines, self.declaration])
 
 
-def which(before: Any, after: Any, *, dims: str | None = None, resize: int | None = None) -> Provenance:
+def which(before: object, after: object, *, dims: str | None = None, resize: int | None = None) -> Provenance:
     """The pipeline that made the pixels `after` of the image `before`, or the nearest one.
 
     `before` is the path of an image's file or its encoded bytes, a path of a `.npy` file, an image of Pillow, or pixels
@@ -330,7 +330,7 @@ def _geometries(source: Sizes, sizes: Sizes, resize: int | None) -> Iterator[_Ge
         yield _Geometry(f"longer side fits {window}, padded on both sides", inside, middle_place, None)
 
 
-def _crops(words: str, resized: Sizes, sizes: Sizes, options: Mapping[str, Any] | None) -> Iterator[_Geometry]:
+def _crops(words: str, resized: Sizes, sizes: Sizes, options: Mapping[str, object] | None) -> Iterator[_Geometry]:
     """The windows in the middle of an image."""
     if resized[0] < sizes[0] or resized[1] < sizes[1]:
         return
@@ -560,7 +560,7 @@ def _named_conversions(dtype: np.dtype[Any]) -> Iterator[tuple[str, Mapping[str,
         yield f"normalize={name!r}, arithmetic={arithmetic!r}", options
 
 
-def _declaration(geometry: _Geometry, pipeline: Pipeline, conversion: Mapping[str, Any] | None) -> str | None:
+def _declaration(geometry: _Geometry, pipeline: Pipeline, conversion: Mapping[str, object] | None) -> str | None:
     """The `Preprocess` that does the same; None where it has no options for it."""
     if geometry.options is None or conversion is None or pipeline.channels not in ("RGB", "BGR"):
         return None

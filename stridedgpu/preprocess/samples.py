@@ -80,7 +80,7 @@ class Form:
         """The names of the columns beside the image, in the order of `Sample.columns`."""
         return [name for name in self.names if name != self.place]
 
-    def batch(self, images: Any, rows: Sequence[Sample]) -> Any:
+    def batch(self, images: object, rows: Sequence[Sample]) -> Any:
         """The images of a batch with the other columns of its rows, which are at least one."""
         if self.kind is None:
             return images
@@ -110,7 +110,7 @@ class Source(Protocol):
         """A sample; called by several threads at once. Raises `ImageError` for an unusable one."""
 
 
-def source_of(source: Any, step: Declaration) -> Source:
+def source_of(source: object, step: Declaration) -> Source:
     """The samples of a folder of images, or of anything with a length and numbered samples.
 
     Raises `LayoutError` for anything else, and `ImageError` for a folder without images.
@@ -194,7 +194,7 @@ class _Dataset:
         return Sample(number, key, parts.pop(form.place), tuple(parts.values()))
 
 
-def _column(values: tuple[Any, ...]) -> Any:
+def _column(values: tuple[object, ...]) -> Any:
     """The values of a column: an array if they are numbers or arrays of one shape, else a list."""
     try:
         array = array_of_values(values)

@@ -169,7 +169,7 @@ class Preprocess(Declaration, Generic[Output]):
     output: Output = field(default="numpy", kw_only=True)  # type: ignore[arg-type]
 
     @classmethod
-    def from_torchvision(cls, transforms: Any, *, images: ImageKind = "pil", **options: Any) -> Preprocess[Any]:
+    def from_torchvision(cls, transforms: object, *, images: ImageKind = "pil", **options: object) -> Preprocess[Any]:
         """The step with the values of torchvision's transforms, to the bit: a Compose, v2's or the older one.
 
         `images` is what the transforms are given: "pil", RGB images of Pillow (or arrays of them, NHWC), or "tensor",
@@ -266,7 +266,7 @@ class Preprocess(Declaration, Generic[Output]):
         """
         return 0 if self._counter is None else self._counter.begin()
 
-    def advancing(self, batches: Iterable[Any]) -> Advancing:
+    def advancing(self, batches: Iterable[object]) -> Advancing:
         """The batches of a loader that collates with this step; every pass over them begins the next epoch.
 
         >>> step = Preprocess(crop=2, seed=1)
@@ -276,7 +276,7 @@ class Preprocess(Declaration, Generic[Output]):
         """
         return Advancing(self, batches)
 
-    def dataset(self, dataset: Any) -> IndexedDataset:
+    def dataset(self, dataset: object) -> IndexedDataset:
         """A map-style data set of PyTorch whose samples have their indices, which `collate` uses as keys."""
         return IndexedDataset(dataset)
 
@@ -349,39 +349,51 @@ class Preprocess(Declaration, Generic[Output]):
 
     @overload
     def __call__(
-        self, batch: Mapping[K, Any], keys: Any = ..., *, epoch: int | None = ..., out: Any = ..., block_info: Any = ...
+        self,
+        batch: Mapping[K, object],
+        keys: object = ...,
+        *,
+        epoch: int | None = ...,
+        out: object = ...,
+        block_info: object = ...,
     ) -> dict[K, Any]: ...
 
     @overload
     def __call__(
-        self, batch: L, keys: Any = ..., *, epoch: int | None = ..., out: None = ..., block_info: Any = ...
+        self, batch: L, keys: object = ..., *, epoch: int | None = ..., out: None = ..., block_info: object = ...
     ) -> L: ...
 
     @overload
     def __call__(
-        self, batch: TensorLike | Frame, keys: Any = ..., *, epoch: int | None = ..., out: O, block_info: Any = ...
+        self,
+        batch: TensorLike | Frame,
+        keys: object = ...,
+        *,
+        epoch: int | None = ...,
+        out: O,
+        block_info: object = ...,
     ) -> O: ...
 
     @overload
     def __call__(
         self: Preprocess[Literal["numpy"]],
         batch: TensorLike | Frame,
-        keys: Any = ...,
+        keys: object = ...,
         *,
         epoch: int | None = ...,
         out: None = ...,
-        block_info: Any = ...,
+        block_info: object = ...,
     ) -> NDArray[Any]: ...
 
     @overload
     def __call__(
         self: Preprocess[Literal["tensor"]],
         batch: TensorLike | Frame,
-        keys: Any = ...,
+        keys: object = ...,
         *,
         epoch: int | None = ...,
         out: None = ...,
-        block_info: Any = ...,
+        block_info: object = ...,
     ) -> StridedTensor: ...
 
     def __call__(
@@ -415,7 +427,7 @@ class Preprocess(Declaration, Generic[Output]):
             return tuple(images) if isinstance(batch, tuple) else list(images)
         return images
 
-    def captured(self, images: Any, keys: Any = None, *, epoch: int | None = None) -> CapturedPreprocess:
+    def captured(self, images: object, keys: object = None, *, epoch: int | None = None) -> CapturedPreprocess:
         """The step for these images as a CUDA graph: its launches are captured once, and every call replays them.
 
         `images` is a batch, or a list of images or frames of any sizes, on the step's device. The result is called like
@@ -435,7 +447,7 @@ class Preprocess(Declaration, Generic[Output]):
         when = self.epoch if epoch is None else checked_epoch(epoch)
         return CapturedPreprocess(self, self._worker, images, keys, when)
 
-    def collate(self, samples: Sequence[Any]) -> Any:
+    def collate(self, samples: Sequence[object]) -> Any:
         """A list of samples as a batch of PyTorch tensors, as the `collate_fn` of `DataLoader`.
 
         A sample is a dict, a tuple such as (image, label), or an image alone. `column` and `key` are names or places in
@@ -531,7 +543,7 @@ class Preprocess(Declaration, Generic[Output]):
         return self._worker.array(images)
 
 
-def _alike(values: Any, column: Any) -> Any:
+def _alike(values: object, column: object) -> Any:
     """A list as an object array, or as one array, if the column that it replaces was one."""
     if not isinstance(values, list) or not isinstance(column, np.ndarray):
         return values

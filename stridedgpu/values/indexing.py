@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index as as_index
 from types import EllipsisType
-from typing import Any, Final
+from typing import Final
 
 from .errors import LayoutError
 
@@ -98,12 +98,12 @@ def windowed(
     return tuple(new_sizes), tuple(new_strides), offset, extent, None if axes is None else tuple(axes)
 
 
-def _too_many(entries: Sequence[Any], sizes: tuple[int, ...]) -> IndexError:
+def _too_many(entries: Sequence[object], sizes: tuple[int, ...]) -> IndexError:
     """The error of an index with more entries than there are axes."""
     return IndexError(f"{_named(entries)} indices for a tensor of rank {len(sizes)}.")
 
 
-def _named(entries: Sequence[Any]) -> int:
+def _named(entries: Sequence[object]) -> int:
     """The number of axes that the entries index."""
     return sum(entry is not None and entry is not Ellipsis for entry in entries)
 

@@ -16,7 +16,7 @@ _V = TypeVar("_V")
 
 
 @lru_cache(maxsize=8192)
-def _first(value: Any) -> Any:
+def _first(value: object) -> Any:
     """The first of equal values."""
     return value
 
@@ -39,7 +39,7 @@ def memoized(function: Callable[_P, _R]) -> Callable[_P, _R]:
     cached: Any = lru_cache(maxsize=4096, typed=True)(function)
 
     @wraps(function)
-    def answer(*args: Any) -> _R:
+    def answer(*args: object) -> _R:
         try:
             result: _R = cached(*args)
         except TypeError:
