@@ -58,7 +58,7 @@ def step_options(transforms: object, images: ImageKind, options: dict[str, Any])
     return chain.result(options)
 
 
-def _flat(transforms: Any) -> Iterator[Any]:
+def _flat(transforms: Any) -> Iterator[object]:
     """Single transforms, one by one, of whatever contains them."""
     nested = transforms.transforms if _name(transforms) == "Compose" else transforms
     if isinstance(nested, (list, tuple)) or type(nested).__module__ == "torch.nn.modules.container":
@@ -85,7 +85,7 @@ def _type_name(dtype: object) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _numbers(values: object) -> list[Any]:
+def _numbers(values: object) -> list[object]:
     """One number, or several, as a list."""
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
@@ -93,9 +93,9 @@ def _numbers(values: object) -> list[Any]:
 class _Chain:
     """What transforms have done to an image so far, and the options of a step that does the same."""
 
-    def __init__(self, images: ImageKind, transforms: list[Any]) -> None:
+    def __init__(self, images: ImageKind, transforms: list[object]) -> None:
         self.transforms = transforms
-        self._options: dict[str, Any] = {"exif": False} if images == "pil" else {"dims": "NCHW"}
+        self._options: dict[str, object] = {"exif": False} if images == "pil" else {"dims": "NCHW"}
         self._draws: list[str] = []  # the transforms that choose by chance
         self._taken = 0
         self._stage, self._latest = 0, ""  # how far the pixels have come in the order, and by which transform

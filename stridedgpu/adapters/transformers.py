@@ -75,13 +75,13 @@ class _Processes:
         features = _library("image_processing_base").BatchFeature
         return features(dict(self._processor(images, **kwargs)))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The options, with the name of transformers' class."""
-        values: dict[str, Any] = super().to_dict()  # type: ignore[misc]
+        values: dict[str, object] = super().to_dict()  # type: ignore[misc]
         values.pop("_processor", None)
         return {**values, "image_processor_type": type(self).__name__}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """The options: the class itself is made in each process."""
         return _revived, (type(self).__name__, self._backend, self.to_dict())
 
@@ -100,6 +100,6 @@ def _class(name: str, backend: str) -> type:
     )
 
 
-def _revived(name: str, backend: str, values: dict[str, Any]) -> Any:
+def _revived(name: str, backend: str, values: dict[str, object]) -> object:
     """A processor from its pickle."""
     return _class(name, backend)(**values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
@@ -191,7 +191,7 @@ class Frame(FrameBase):
         result._set(moved.samples, self.sizes, moved.planes, self.matrix, self.full_range, self.chroma)
         return result
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the planes, as tensors are pickled, and the arguments of `Frame`."""
         return _unpickled, (self.format, self.planes, self.sizes, self.matrix, self.full_range, self.chroma)
 

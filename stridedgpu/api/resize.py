@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,7 +171,7 @@ def letterbox(
 
 
 def letterbox_placements(
-    sizes: Sequence[Sequence[int]] | NDArray[Any], size: ImageSize, *, scale_up: bool = True
+    sizes: Sequence[Sequence[int]] | NDArray[np.generic], size: ImageSize, *, scale_up: bool = True
 ) -> NDArray[np.int64]:
     """The placements of images of these `sizes`, (k, 2), by `letterbox`: top, left, height and width in pixels, (k, 4).
 

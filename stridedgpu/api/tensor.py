@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
 import numpy as np
 
@@ -222,7 +222,7 @@ class StridedTensor(TensorProtocols):
         """The same: elements hold no objects."""
         return self.__copy__()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
         return _unpickled, (state_of_operand(self.operand), self.dims)
 

@@ -117,7 +117,7 @@ def subject_of(
         element = element_type(thing.data_type)
         stored = thing.total_tensor_size_in_bytes // element.itemsize
         return Subject(thing.layout, _labels(dims, len(thing.sizes)), element, buffer_elements or stored)
-    operand: Any = getattr(thing, "operand", thing)
+    operand: object = getattr(thing, "operand", thing)
     if not isinstance(operand, Operand):
         raise LayoutError(f"{type(thing).__name__} has no layout to draw; give a Layout, a tensor or a plan.")
     if buffer_elements is None and operand.owns_padding:

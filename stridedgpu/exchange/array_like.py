@@ -73,7 +73,7 @@ def operand_of(obj: object, dims: str | None = None, stream: object = None) -> t
     array = obj if type(obj) is _ARRAY else _array_of_torch(obj)
     if array is not None:
         return _operand_of_array(array, None, dims)[0], None if dims is None else canonical_axes(dims)
-    operand: Any = getattr(obj, "operand", None)
+    operand: object = getattr(obj, "operand", None)
     if isinstance(operand, Operand):
         return (operand, obj.dims) if dims is None else with_canonical_axes(operand, dims)  # type: ignore[attr-defined]
     return labelled(obj, foreign_operand(obj, None, stream)[0], dims)
@@ -207,7 +207,7 @@ def _is_plain(obj: object) -> bool:
     return False
 
 
-def _with_checked_arrays(obj: Any, depth: int) -> Any:
+def _with_checked_arrays(obj: Any, depth: int) -> object:
     """An object, or sequences nested below it, with a checked array in the place of each array-like."""
     kind = type(obj)
     if kind in _LEAVES or depth > LARGEST_RANK or isinstance(obj, (str, bytes, type, np.generic, _ARRAY)):
@@ -226,7 +226,7 @@ def _with_checked_arrays(obj: Any, depth: int) -> Any:
     return [_with_checked_arrays(part, depth + 1) for part in obj]
 
 
-def operand_of_array(array: NDArray[Any], dims: str | None = None) -> Operand:
+def operand_of_array(array: NDArray[np.generic], dims: str | None = None) -> Operand:
     """A NumPy array's memory as an operand, borrowed; a read-only array stays read-only.
 
     `dims` is the order of its axes. Raises `LayoutError` if the array's strides are no whole number of elements, and
@@ -263,7 +263,7 @@ def _rounded(name: str, value: int) -> float:
         raise LayoutError(f"{name}, an integer of {value.bit_length()} bits, is beyond every float.") from None
 
 
-def _array_held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
+def _array_held_by(obj: Any, copy: bool | None) -> NDArray[np.generic] | None:
     """The array of an object with NumPy's protocols or the buffer protocol; None if it has none to share."""
     if any(hasattr(obj, name) for name in _PROTOCOLS):
         try:
@@ -287,7 +287,7 @@ def _array_held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
     return array
 
 
-def _operand_of_array(array: NDArray[Any], copy: bool | None, dims: str | None = None) -> tuple[Operand, bool]:
+def _operand_of_array(array: NDArray[np.generic], copy: bool | None, dims: str | None = None) -> tuple[Operand, bool]:
     """An array's memory, or a copy if the memory is unusable as it is; and whether the memory is shared.
 
     With `dims` the axes are put in canonical order.
@@ -326,7 +326,7 @@ of an element."""
 
 @lru_cache(maxsize=1024)
 def _shared_as(
-    dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None
+    dtype: np.dtype[np.generic], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None
 ) -> _Described | None:
     """How memory is described that is shared; None for swapped bytes, and strides that are no whole elements."""
     if not dtype.isnative or (0 not in sizes and any(step % (dtype.itemsize or 1) for step in steps)):
@@ -334,7 +334,9 @@ def _shared_as(
     return _described(dtype, sizes, steps, dims)
 
 
-def _described(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None) -> _Described:
+def _described(
+    dtype: np.dtype[np.generic], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None
+) -> _Described:
     """How an array's memory is described. With `dims`, the order of its axes, the layout's axes are canonical."""
     element = element_type(dtype)
     itemsize = element.itemsize
@@ -355,7 +357,7 @@ def _canonical_layout(layout: Layout, dims: str) -> Layout:
     return layout.permuted(axes)
 
 
-def _array_of_torch(obj: Any) -> NDArray[Any] | None:
+def _array_of_torch(obj: Any) -> NDArray[np.generic] | None:
     """PyTorch's own array over a tensor of the CPU, in a quarter of the time of a capsule.
 
     None for any other object, and for a tensor that PyTorch gives no array of: the capsule, or its error, says more.
@@ -366,7 +368,7 @@ def _array_of_torch(obj: Any) -> NDArray[Any] | None:
     if type(obj) is not getattr(torch, "Tensor", None) or not obj.is_cpu:
         return None
     try:
-        array: NDArray[Any] = obj.numpy()
+        array: NDArray[np.generic] = obj.numpy()
     except (TypeError, RuntimeError):
         return None
     return array

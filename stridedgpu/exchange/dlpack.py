@@ -219,7 +219,7 @@ def _says_read_only(obj: Any) -> bool:
     return bool(readonly)
 
 
-def _requested(obj: Any, **request: object) -> Any:
+def _requested(obj: Any, **request: object) -> object:
     """A versioned capsule, if the producer supports them."""
     try:
         try:
@@ -233,7 +233,7 @@ def _requested(obj: Any, **request: object) -> Any:
         raise
 
 
-def _requested_on(device: str, obj: object, stream: object) -> Any:
+def _requested_on(device: str, obj: object, stream: object) -> object:
     """A capsule of a CUDA device's memory; `stream`, or the current stream on that device, waits for it.
 
     PyTorch keeps the memory of its tensors until that stream has read it. The device is made current during the call,

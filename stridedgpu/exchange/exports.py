@@ -71,7 +71,7 @@ def array_of_operand(operand: Operand) -> NDArray[Any]:
     return array
 
 
-def native_array(operand: Operand) -> Any:
+def native_array(operand: Operand) -> object:
     """An operand's memory as the array of its device: NumPy's on the CPU, CuPy's on a CUDA device.
 
     Raises `LayoutError` for read-only memory on a CUDA device, as CuPy's arrays can always be written.
@@ -85,7 +85,7 @@ def native_array(operand: Operand) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _as_array(layout: Layout, element: ElementType) -> tuple[np.dtype[Any], int, tuple[int, ...], bool]:
+def _as_array(layout: Layout, element: ElementType) -> tuple[np.dtype[np.generic], int, tuple[int, ...], bool]:
     """A layout in NumPy's terms: dtype, offset and strides in bytes; and whether elements repeat."""
     offset = layout.offset * element.itemsize if layout.span else 0
     return numpy_dtype(element), offset, byte_strides(layout.strides, element.itemsize), layout.is_broadcast
@@ -120,7 +120,7 @@ def dlpack_capsule(operand: Operand, **request: Any) -> Any:
 
 
 def _check_request(
-    array: NDArray[Any],
+    array: NDArray[np.generic],
     *,
     stream: object = None,
     max_version: tuple[int, int] | None = None,
@@ -139,7 +139,7 @@ def _check_request(
         )
 
 
-def cuda_array_interface(operand: Operand) -> dict[str, Any]:
+def cuda_array_interface(operand: Operand) -> dict[str, object]:
     """What `__cuda_array_interface__` returns. Raises `AttributeError` for memory that the protocol cannot describe."""
     if operand.buffer.device == "cpu":
         raise AttributeError("A tensor on the CPU has no __cuda_array_interface__.")
@@ -149,7 +149,7 @@ def cuda_array_interface(operand: Operand) -> dict[str, Any]:
         layout = _exportable(operand)
     except BufferError as error:
         raise AttributeError(str(error)) from None
-    interface: dict[str, Any] = exchange_of(operand.buffer.device).array_interface(
+    interface: dict[str, object] = exchange_of(operand.buffer.device).array_interface(
         operand.buffer, layout, numpy_dtype(operand.element)
     )
     return interface

@@ -17,7 +17,7 @@ same letter, names none.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import axis_letters
@@ -43,7 +43,7 @@ def named_axes(obj: object) -> str | None:
     >>> named_axes(SimpleNamespace(dims=("time", "band", "y", "x")))
     'NCHW'
     """
-    names: Any = getattr(obj, "dims", None)
+    names: object = getattr(obj, "dims", None)
     if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
         return None
     letters = [_letter(name.lower()) for name in names]

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Complex, Integral, Real
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +222,7 @@ def origins_of(origins: object, count: int, axes: int = 2) -> NDArray[np.int64]:
     return _signed(array_of_operand(operand))
 
 
-def _signed(origins: NDArray[Any]) -> NDArray[np.int64]:
+def _signed(origins: NDArray[np.generic]) -> NDArray[np.int64]:
     """Origins as signed integers; those further away than any source is large stay as far away as that."""
     if origins.dtype.itemsize == 8:
         origins = np.minimum(origins, _FARTHEST[1])

@@ -80,7 +80,7 @@ class Plan:
         launches = tuple(map(device_named(device).launch_for, problems)) if missing is None else ()
         return cls(plans, sides, options, missing, launches)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the problems, the requirements and the options; prepared launches are not pickled."""
         problems = tuple(plan.problem for plan in self.plans)
         return type(self).of, (self.device, problems, self.sides, self.options)

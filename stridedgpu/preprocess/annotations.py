@@ -27,7 +27,7 @@ from .images import decoded, is_encoded, is_pillow_image, upright
 from .windows import write_placed
 from .worker import BatchResult, Worker
 
-Column = Sequence[Any] | Mapping[int, Any]
+Column = Sequence[object] | Mapping[int, Any]
 """The values of a column by the numbers of rows."""
 
 Result = TypeVar("Result")
@@ -41,10 +41,10 @@ def moved_annotations(
     Raises `LayoutError` for a value that does not fit its image, with its row.
     """
 
-    def boxes(placed: Placement, value: object) -> Any:
+    def boxes(placed: Placement, value: object) -> object:
         return _moved_numbers(value, lambda numbers: placed.boxes(numbers, step.box_format))
 
-    def points(placed: Placement, value: object) -> Any:
+    def points(placed: Placement, value: object) -> object:
         return _moved_numbers(value, placed.points)
 
     def mask(placed: Placement, value: object) -> Operand:
@@ -74,7 +74,7 @@ def _of_rows(
     return moved
 
 
-def _moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> np.ndarray[Any, np.dtype[Any]]:
+def _moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> np.ndarray[Any, np.dtype[np.generic]]:
     """Boxes or points moved with their image, in their own type if that is a float, else in float32."""
     if hasattr(values, "numpy") and not isinstance(values, np.ndarray):
         values = values.numpy()

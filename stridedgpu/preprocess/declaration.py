@@ -334,16 +334,16 @@ def _sides(value: object) -> tuple[int, ...]:
     return entries * (4 // len(entries)) if is_whole and len(entries) in (1, 2, 4) else _refused()
 
 
-def _probability(value: object) -> Any:
+def _probability(value: object) -> object:
     return value if isinstance(value, Real) and 0 <= float(value) <= 1 else _refused()
 
 
-def _largest(value: object) -> Any:
+def _largest(value: object) -> object:
     fits = not isinstance(value, bool) and isinstance(value, Real) and 0 < float(value) < float("inf")
     return value if fits else _refused()
 
 
-def _column(value: object) -> Any:
+def _column(value: object) -> object:
     return value if isinstance(value, (str, int)) and not isinstance(value, bool) else _refused()
 
 

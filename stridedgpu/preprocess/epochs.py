@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.exports import array_of_operand
@@ -111,7 +111,7 @@ def _seed_bytes(seed: int, epoch: int) -> bytes:
 
 def _key_bytes(key: object) -> bytes:
     """A key as bytes; each type of key has a prefix of its own."""
-    plain: Any = key.item() if hasattr(key, "item") and getattr(key, "ndim", 1) == 0 else key
+    plain: object = key.item() if hasattr(key, "item") and getattr(key, "ndim", 1) == 0 else key
     if isinstance(plain, int) and not isinstance(plain, bool):
         return b"i%d" % plain
     if isinstance(plain, str):

@@ -41,7 +41,7 @@ _HEADERS: Final = {
 }
 """The versions of the format. A third one is for names of fields, which no array here has."""
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray[Any, np.dtype[np.generic]]
 
 
 class FileError(StridedGpuError):
@@ -188,7 +188,7 @@ def write_header(file: BinaryIO, step: Declaration, shape: tuple[int, ...]) -> N
     _write_header(file, numpy_dtype(element_type(step.dtype)), shape)
 
 
-def _write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+def _write_header(file: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
     descr = np.lib.format.dtype_to_descr(dtype)
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
 

@@ -90,7 +90,7 @@ class _Lane:
         """Called by the consumer when it asks for the next batch."""
         self._used.put((tensors, self._event()))
 
-    def _uploaded(self, part: object, tensors: list[StridedTensor]) -> Any:
+    def _uploaded(self, part: object, tensors: list[StridedTensor]) -> object:
         """A batch, or a part of one, on the device; objects that are not arrays stay as they are."""
         if isinstance(part, Mapping):
             return {name: self._uploaded(value, tensors) for name, value in part.items()}
@@ -108,7 +108,7 @@ _BATCH, _ERROR, _END = range(3)
 """What the producer sends: a batch, the error that the iterable or an upload raised, or the end."""
 
 
-def _received(batches: Iterable[object], lane: _Lane | None, depth: int) -> Iterator[Any]:
+def _received(batches: Iterable[object], lane: _Lane | None, depth: int) -> Iterator[object]:
     """The consumer's side."""
     ready: SimpleQueue[tuple[int, Any]] = SimpleQueue()
     room, left = threading.Semaphore(depth), threading.Event()

@@ -54,9 +54,9 @@ class Form:
     """
 
     kind: type | None
-    names: tuple[Any, ...] = ()
+    names: tuple[object, ...] = ()
     place: object = None
-    lists: tuple[Any, ...] = ()
+    lists: tuple[object, ...] = ()
 
     @classmethod
     def of(cls, sample: object, step: Declaration) -> Form:
@@ -172,7 +172,7 @@ class _Dataset:
                 return self._fetched(number)
         return self._fetched(len(self) - 1)
 
-    def _fetched(self, number: int) -> Any:
+    def _fetched(self, number: int) -> object:
         try:
             return self._dataset[number]
         except OSError as problem:  # a file that is missing or damaged, also where Pillow opens it
@@ -194,7 +194,7 @@ class _Dataset:
         return Sample(number, key, parts.pop(form.place), tuple(parts.values()))
 
 
-def _column(values: tuple[object, ...]) -> Any:
+def _column(values: tuple[object, ...]) -> object:
     """The values of a column: an array if they are numbers or arrays of one shape, else a list."""
     try:
         array = array_of_values(values)

@@ -51,7 +51,7 @@ class Advancing:
     """The batches of a loader, each pass in the next epoch of a step; see `Preprocess.advancing`."""
 
     step: Preprocess[Any]
-    batches: Iterable[Any]
+    batches: Iterable[object]
 
     def __iter__(self) -> Iterator[Any]:
         """A pass: the epoch begins here, before the loader tells its workers to go on."""
@@ -206,7 +206,7 @@ class Preprocess(Declaration, Generic[Output]):
         if self.seed is not None:
             self.__dict__["_epochs"] = EpochCounter()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """The declaration and its epoch, without the worker of this process."""
         state = {field.name: getattr(self, field.name) for field in fields(self)}
         counter = self._counter
@@ -562,6 +562,6 @@ def _check_rows(name: object, values: Any, count: int, why: str = "") -> None:
         raise LayoutError(f"column {name!r} holds {size} beside {count} images{why}.")
 
 
-def _rows_of(values: Any, rows: list[int]) -> Any:
+def _rows_of(values: Any, rows: list[int]) -> object:
     """Some rows of a column, of the column's own type if that is known."""
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows]
