@@ -284,7 +284,9 @@ def test_planes_narrower_than_a_vector(channels: int) -> None:
     np.testing.assert_array_equal(made, expected)
 
 
-def check_fenced(width: int, columns: int, channels: int, step: int, *, at_end: bool) -> None:
+def check_fenced(
+    width: int, columns: int, channels: int, step: int, *, at_end: bool, interpolation: str = "opencv-linear"
+) -> None:
     """Five rows between pages that may not be touched, resized to three, mirrored or not."""
     fenced = Fenced((5 * width - 1) * step + channels, np.random.default_rng(width), at_end=at_end)
     rows = np.lib.stride_tricks.as_strided(fenced.bytes, (5, width, channels), (width * step, step, 1), writeable=False)
@@ -297,7 +299,7 @@ def check_fenced(width: int, columns: int, channels: int, step: int, *, at_end: 
                     size=(3, columns),
                     boxes=[(0, 0, 5, width)],
                     dims="HWC",
-                    interpolation="opencv-linear",
+                    interpolation=interpolation,
                     flip=[flip],
                 )
                 made.append(crops.numpy())
@@ -318,6 +320,15 @@ def test_no_byte_beside_rows_of_any_width_is_read(channels: int, step: int, at_e
     for width in (*range(126 // step, 131 // step + 2), 256 // step, 700 // step):
         for columns in (width * 2, width * 2 // 3, width // 2, width // 5, width // 9):
             check_fenced(width, columns, channels, step, at_end=at_end)
+
+
+@pytest.mark.parametrize("at_end", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("channels, step", [(1, 1), (1, 2), (2, 2), (3, 3), (3, 4), (4, 4), (3, 5), (4, 8), (2, 9)])
+def test_no_byte_beside_rows_of_any_width_is_read_by_filters(channels: int, step: int, at_end: bool) -> None:
+    """Rows whose last pixels fill no vector of whole pairs, of even and odd widths; steps above 8 have no pairs."""
+    for width in range(-(-(16 - channels) // step) + 1, 16 // step + 9):
+        for interpolation in ("torch-bicubic", "pillow-bilinear"):
+            check_fenced(width, max(1, width * 2 // 5), channels, step, at_end=at_end, interpolation=interpolation)
 
 
 def test_no_byte_beside_the_picture_is_read() -> None:

@@ -86,3 +86,33 @@ def test_weights_and_places_are_numpys(
         weights = weights.reshape(-1)
         np.testing.assert_array_equal(weights[:number], taps.weights[pixel, :number])
         assert not weights[number:].any()
+
+
+@pytest.mark.parametrize("interpolation", FILTERS)
+@settings(max_examples=examples(50))
+@given(geometry=geometries(), step=st.sampled_from([-1, 1]), origin=st.integers(600, 609))
+def test_pairs_of_taps_begin_at_even_places(interpolation: str, geometry: AxisGeometry, step: int, origin: int) -> None:
+    """The same weights in ascending order, with one of 0 before an odd place and behind the last."""
+    rule = interpolation_named(interpolation)
+    if geometry.is_whole:
+        return
+    axis = FilterAxis(filter_steps(rule, geometry), 0, geometry.source, geometry.target, (0, 1, geometry.target))
+    fields, memory = filter_table(rule, axis, step=step, origin=origin, parity=1)
+    taps = filter_taps(rule, ResizeSums.FIXED_POINT, [geometry])[0]
+    assert memory.size
+    shape = geometry.target, fields["groups"], 2
+    counts = words(fields["counts"], geometry.target, ctypes.c_int64)
+    indices = words(fields["indices"], geometry.target * fields["groups"] * 2, ctypes.c_int64).reshape(shape)
+    parts = 1 if rule.has_narrow_weights else 2
+    halves = words(fields["weights"], geometry.target * fields["groups"] * 2 * parts, ctypes.c_int16)
+    halves = halves.reshape(geometry.target, fields["groups"], parts, 2)
+    for pixel in range(geometry.target):
+        places = (taps.starts[pixel] + np.arange(taps.counts[pixel])) * step + origin
+        even = int(places.min()) & -2
+        used = halves[pixel, : counts[pixel]].astype(np.int64)
+        weights = used[:, 0] << fields["unused"] if parts == 1 else (used[:, 0] << 11) + used[:, 1]
+        expected = np.zeros(2 * counts[pixel], np.int64)
+        expected[places - even] = taps.weights[pixel, : taps.counts[pixel]]
+        assert int(places.max()) - even in (2 * counts[pixel] - 2, 2 * counts[pixel] - 1)
+        assert indices[pixel, 0, 0] & -2 == even
+        np.testing.assert_array_equal(weights.reshape(-1), expected)

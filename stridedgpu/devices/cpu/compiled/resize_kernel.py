@@ -1,7 +1,8 @@
 """The machine code of a resize: both passes over bands of rows, in scratch memory of each thread.
 
     source rows          16 at a time, each at any address; rows of frames are converted into scratch memory before
-    columns of 16        transposed: a vector has one element of 16 rows, so one weight serves all its lanes
+    columns of 16        transposed: a vector has one element of 16 rows, so one weight serves all its lanes; of filters
+                         over bytes it has a pair of neighbouring pixels of each row, for one pair of weights
     first pass           along x: 16 rows at once, for every element of a resized row
     ring                 transposed back: as many rows of the first pass as the second pass reads
     second pass          along y: vectors of neighbouring elements
@@ -16,15 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from .ir import LINE_BYTES, Code, Value, vector_type
-from .resize_passes import Pass, RowPairPass, Taps, divided_by_alpha, premultiplied
+from .resize_passes import Load, PairPass, Pass, RowPairPass, Taps, divided_by_alpha, premultiplied
 from .resize_rows import ColumnTables, RowPass
-from .shuffles import transposed_lanes
+from .shuffles import transposed_lanes, transposed_pairs
 
-__all__ = ["BAND_MOVES", "BAND_ROWS", "ENTRY_FIELDS", "GEOMETRY", "MOVE", "ROWS", "ResizeKernel"]
+__all__ = ["BAND_MOVES", "BAND_ROWS", "ENDS_BYTES", "ENTRY_FIELDS", "GEOMETRY", "MOVE", "ROWS", "ResizeKernel"]
 
 ROWS: Final = 16
 """Source rows in one step of the first pass: the lanes of a vector."""
@@ -34,6 +35,13 @@ ROWS_AT_ONCE: Final = 2
 
 BAND_ROWS: Final = 16
 """Rows of the result that are converted in one step."""
+
+PAIR_BYTES: Final = 2 * ROWS
+"""A pair of neighbouring pixels of 16 rows, in one channel."""
+
+ENDS_BYTES: Final = PAIR_BYTES * ROWS
+"""A copy of the ends of 16 rows, since vectors of whole pairs would reach behind the rows. No more than that is written
+behind the last pair."""
 
 ENTRY_FIELDS: Final = 5
 """Fields of an entry: the bytes from a call's source to the lowest row, and from its target to the first pixel; the
@@ -103,6 +111,23 @@ class ResizeKernel:
     def keeps_rows(self) -> bool:
         """Whether rows of the first pass along x wait in a ring for the rows of the result that read them."""
         return self.columns_first and not self.joins_passes
+
+    @property
+    def interleaves(self) -> bool:
+        """Whether columns are pairs of pixels."""
+        return isinstance(self.along, PairPass) and self.along.interleaved
+
+    @property
+    def block_pixels(self) -> int:
+        """Pixels of whole pairs in a vector of a row."""
+        return ROWS // self.step & -2
+
+    def with_pairs(self) -> ResizeKernel:
+        """The same with columns that are pairs of pixels, for filters over bytes."""
+        along = self.along
+        assert isinstance(along, PairPass), "filters over bytes take two taps at once"
+        paired = replace(along, interleaved=True)
+        return replace(self, first=paired) if self.columns_first else replace(self, second=paired)
 
     @property
     def along(self) -> Pass:
@@ -325,30 +350,72 @@ class _Builder:
     def _along(self, read: Address, written: Address) -> None:
         """The pass along x of 16 rows of one plane to 16 other rows: transposed, resized, and transposed back."""
         code, fields, rule, kernel = self._code, self._fields, self._kernel.along, self._kernel
-        channels, elements, unit = kernel.channels, fields["elements"], fields["unit"]
-        column, resized = ROWS * rule.read_bytes, ROWS * rule.written_bytes
-        source, target = vector_type(ROWS, rule.read), vector_type(ROWS, rule.written)
+        channels, unit, resized = kernel.channels, fields["unit"], ROWS * rule.written_bytes
+        target = vector_type(ROWS, rule.written)
         rows, into = ([address(number) for number in range(ROWS)] for address in (read, written))
-        with code.steps(0, elements, ROWS) as x:
-            block = [(row + x * rule.read_bytes).load(source) for row in rows]
-            if kernel.premultiplies and kernel.columns_first:
-                block = [premultiplied(pixels, channels) for pixels in block]
-            for lane, pixels in enumerate(transposed_lanes(block, ROWS)):
-                code.store(pixels, self._columns + (x + lane) * column, 16)
-
-        def load(index: Value) -> list[Value]:
-            start = self._columns + index * column
-            return [(start + channel * column).load(source, 16) for channel in range(channels)]
-
+        columns = self._pair_columns(rows) if kernel.interleaves else self._transposed_columns(rows)
         with code.loop(0, fields["columns"]) as x:
             start = self._outputs + x * (channels * resized)
-            for channel, pixels in enumerate(rule.pixels(self._taps("column", x), channels, load, fields["factor"])):
+            found = rule.pixels(self._taps("column", x), channels, columns, fields["factor"])
+            for channel, pixels in enumerate(found):
                 code.store(pixels, start + channel * resized, 16)
         with code.loop(0, unit, ROWS) as begin:
             places = [self._outputs + (begin + lane) * resized for lane in range(ROWS)]
             block = [place.load(target, 16) for place in places]
             for row, pixels in zip(into, transposed_lanes(block, ROWS), strict=True):
                 code.store(pixels, row + begin * rule.written_bytes)
+
+    def _transposed_columns(self, rows: Sequence[Value]) -> Load:
+        """Write the columns of 16 rows. The result loads a pixel's, one a channel, by the first channel's element."""
+        code, kernel, rule = self._code, self._kernel, self._kernel.along
+        column, source = ROWS * rule.read_bytes, vector_type(ROWS, rule.read)
+        with code.steps(0, self._fields["elements"], ROWS) as x:
+            block = [(row + x * rule.read_bytes).load(source) for row in rows]
+            if kernel.premultiplies and kernel.columns_first:
+                block = [premultiplied(pixels, kernel.channels) for pixels in block]
+            for lane, pixels in enumerate(transposed_lanes(block, ROWS)):
+                code.store(pixels, self._columns + (x + lane) * column, 16)
+
+        def load(index: Value) -> list[Value]:
+            start = self._columns + index * column
+            return [(start + channel * column).load(source, 16) for channel in range(kernel.channels)]
+
+        return load
+
+    def _pair_columns(self, rows: Sequence[Value]) -> Load:
+        """Write the pairs of pixels of 16 rows of bytes. The result loads one pair of all channels by its first pixel.
+
+        Vectors of a row begin at even pixels. Those that would reach behind its end are read from a copy of the end.
+        """
+        code, kernel, elements = self._code, self._kernel, self._fields["elements"]
+        step, pixels, channels = kernel.step, kernel.block_pixels, kernel.channels
+        source, last = vector_type(ROWS, "i8"), elements - ROWS
+        pairs = [
+            (pixel * step + channel, (pixel + 1) * step + channel)
+            for pixel in range(0, pixels, 2)
+            for channel in range(channels)
+        ]
+
+        def address(pixel: Value) -> Value:
+            return self._columns + pixel * (channels * PAIR_BYTES // 2)
+
+        def write(starts: Sequence[Value], pixel: Value) -> None:
+            for number, vector in enumerate(transposed_pairs([start.load(source) for start in starts], pairs)):
+                code.store(vector, address(pixel) + number * LINE_BYTES, PAIR_BYTES)
+
+        whole = last.binary("udiv", step) + 1
+        with code.loop(0, whole, pixels) as pixel:
+            write([row + pixel * step for row in rows], pixel)
+        ends = [self._outputs + (number * PAIR_BYTES - ENDS_BYTES) for number in range(ROWS)]
+        for row, end in zip(rows, ends, strict=True):
+            code.store((row + last).load(source), end, ROWS)
+        first = (whole + (pixels - 1)).binary("udiv", pixels) * pixels
+        with code.loop(first, (elements - channels).binary("udiv", step) + 1, pixels) as pixel:
+            write([end + (pixel * step - last) for end in ends], pixel)
+        paired = vector_type(PAIR_BYTES, "i8")
+        return lambda pixel: [
+            (address(pixel) + channel * PAIR_BYTES).load(paired, PAIR_BYTES) for channel in range(channels)
+        ]
 
     # The geometry
 

@@ -28,6 +28,7 @@ from .shuffles import joined
 __all__ = [
     "LOW_BITS",
     "CopyPass",
+    "Load",
     "NumberPass",
     "PairPass",
     "Pass",
@@ -171,7 +172,8 @@ class PairPass(Pass):
     """Two taps a multiplication. Weights have `parts` parts of 16 bits, sums have 32 bits.
 
     `pairs` says that one instruction multiplies 16-bit pairs and adds them (`pmaddwd`), as on every x86-64. With
-    `narrow` the one part is torch's, whose fractional bits are those of its axis.
+    `narrow` the one part is torch's, whose fractional bits are those of its axis. With `interleaved` the taps of a
+    pixel are neighbours from an even one on, and both pixels of a pair lie side by side in one vector.
     """
 
     group: ClassVar[int] = 2
@@ -181,6 +183,7 @@ class PairPass(Pass):
     shift: int
     pairs: bool
     narrow: bool = False
+    interleaved: bool = False
 
     @property
     def weight_bytes(self) -> int:
@@ -191,13 +194,11 @@ class PairPass(Pass):
         """Sums of all pairs of taps, their parts joined and finished."""
         code, parts = taps.indices.code, self.parts
         zero = code.constant(0, vector_type(LANES, "i32"))
+        even = taps.index(0) & -2 if self.interleaved else None
         with code.fold(taps.count, [zero] * (parts * count)) as (pair, sums):
             words = taps.weights + pair * self.weight_bytes
             weights = [(words + 4 * part).load("i32", 4).splat(LANES) for part in range(self.parts)]
-            first = pair * 2
-            both = load(taps.index(first)), load(taps.index(first + 1))
-            for place, (left, right) in enumerate(zip(*both, strict=True)):
-                pairs = self._pairs(left, right)
+            for place, pairs in enumerate(self._pairs(taps, pair * 2, load, even)):
                 for part, weight in enumerate(weights, parts * place):
                     sums[part] = sums[part] + pair_products(pairs, weight)
         pixels = []
@@ -211,12 +212,16 @@ class PairPass(Pass):
             pixels.append(_finished(total, self.finish, self.shift, self.written, factor))
         return pixels
 
-    def _pairs(self, left: Value, right: Value) -> Value | tuple[Value, Value]:
-        """Two vectors of bytes as the lower and upper 16 bits of each lane, or as two vectors."""
-        low, high = (vector.cast("zext", "i32") for vector in (left, right))
-        if not self.pairs:
-            return low, high
-        return (low | (high << 16)).recast("i16")
+    def _pairs(self, taps: Taps, first: Value, load: Load, even: Value | None) -> list[Value | tuple[Value, Value]]:
+        """The pixels of two taps as the lower and upper 16 bits of each lane, or as two vectors.
+
+        `even` is the pixel of the lower half of the first interleaved pair.
+        """
+        if even is not None:
+            return [vector.cast("zext", "i16") for vector in load(even + first)]
+        both = zip(load(taps.index(first)), load(taps.index(first + 1)), strict=True)
+        halves = [(left.cast("zext", "i32"), right.cast("zext", "i32")) for left, right in both]
+        return [(low | (high << 16)).recast("i16") if self.pairs else (low, high) for low, high in halves]
 
 
 def widest() -> bool:

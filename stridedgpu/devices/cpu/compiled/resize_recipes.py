@@ -146,7 +146,8 @@ def _kernel(
     if isinstance(taps, FilterAxes):
         narrow = problem.rule.interpolation.has_narrow_weights
         passes = passes_of(ResizeSums.FIXED_POINT, element, (False, False), pairs=pairs, narrow=narrow)
-        return ResizeKernel(*passes, shape.channels, shape.step, columns_first)
+        kernel = ResizeKernel(*passes, shape.channels, shape.step, columns_first)
+        return kernel.with_pairs() if pairs and kernel.block_pixels else kernel
     arithmetic = taps.arithmetic
     if arithmetic is ResizeSums.OPENCV_QUARTER and element.name == "uint8":
         if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):

@@ -21,7 +21,7 @@ from stridedgpu.values.interpolation import Interpolation, ResizeSums, arithmeti
 
 from .ir import LINE_BYTES, Code, Value
 from .jit import loop_of
-from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
+from .resize_kernel import BAND_ROWS, ENDS_BYTES, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
 from .resize_rows import WINDOW_BYTES, WORD_SUMS, RowPass, TapRows
 
@@ -261,9 +261,10 @@ def _filter_tables(
     interpolation: Interpolation, axes: FilterAxes, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool
 ) -> Tables:
     """The tables of filters: source rows that are read follow each other without a gap."""
-    (first, last), step = columns, kernel.step
+    first, last = columns
+    step, parity = (1, 1) if kernel.interleaves else (kernel.step, 0)
     step, origin = (-step, (last - 1) * step) if mirrored else (step, -first * step)
-    along, columns_memory = filter_table(interpolation, axes.columns, step=step, origin=origin)
+    along, columns_memory = filter_table(interpolation, axes.columns, step=step, origin=origin, parity=parity)
     low, stop = axes.rows.reach
     mask, sources = 0, np.empty(0, np.int64)
     if kernel.columns_first:
@@ -278,7 +279,7 @@ def _filter_tables(
 
 
 _STEPS: Final = FilterSteps._fields
-_NUMBERS: Final = ("source", "target", "first", "next", "count", "step", "origin", "mask", "groups", "unused")
+_NUMBERS: Final = ("source", "target", "first", "next", "count", "step", "origin", "mask", "parity", "groups", "unused")
 _ADDRESSES: Final = ("sine", "cosine", "counts", "firsts", "ends", "indices", "weights", "values")
 
 _PARAMETERS: Final = struct.Struct(f"={len(_STEPS)}d{len(_NUMBERS) + len(_ADDRESSES)}q")
@@ -293,15 +294,16 @@ _BITS: Final = ResizeSums.FIXED_POINT.spec.bits
 
 
 def filter_table(
-    interpolation: Interpolation, axis: FilterAxis, *, step: int = 1, origin: int = 0, mask: int = -1
+    interpolation: Interpolation, axis: FilterAxis, *, step: int = 1, origin: int = 0, mask: int = -1, parity: int = 0
 ) -> tuple[dict[str, int], Array]:
     """The tables of an axis, in which source pixel `i` is the index `(i * step + origin) & mask`, and their memory.
 
+    With `parity` 1 indices ascend, and pairs of taps begin at even ones: a tap of weight 0 may stand before the first.
     `counts`, `firsts` and `ends` have an entry for each pixel, `indices` two entries for each of its `groups`,
     `weights` the two parts of a pair, or one part of narrow weights, which do without `unused` fractional bits. Entries
     behind a pixel's count are not written. Raises `DeviceError` without the memory for them.
     """
-    (start, ahead, count), groups = axis.pixels, (axis.most_taps + 1) // 2
+    (start, ahead, count), groups = axis.pixels, (axis.most_taps + 1 + parity) // 2
     values = (2 * groups + 2) * (axis.target if interpolation.has_narrow_weights else 1)
     sizes = (_PARAMETERS.size // _WORD, count, count, count, 2 * count * groups, count * groups, values)
     try:
@@ -312,7 +314,7 @@ def filter_table(
     for size in sizes[:-1]:
         places.append(places[-1] + size * _WORD)
     assert _SINES is not None, "axes have been made"
-    numbers = axis.source, axis.target, start, ahead, count, step, origin + axis.first * step, mask, groups, 0
+    numbers = axis.source, axis.target, start, ahead, count, step, origin + axis.first * step, mask, parity, groups, 0
     _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *_SINES, *places[1:])
     loop_of(_TableKernel(interpolation)).alone(0, 0, places[0], 0, 1)
     tables = dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))
@@ -428,17 +430,25 @@ class _TableBuilder:
         code, words, row = self._code, self._words, self._row(pixel)
         _, start, count = self._span(pixel)
         total = (row + self._sum_place * _WORD).load("double", _WORD)
-        pairs = (count + 1) >> 1
+        last, is_mirrored = count - 1, words["step"] * words["parity"] < 0
+
+        def ascending(tap: Value) -> Value:
+            return is_mirrored.select(last - tap, tap)
+
+        def index(tap: Value) -> Value:
+            return (start + ascending(tap)) * words["step"] + words["origin"]
+
+        before = index(code.constant(0)) & words["parity"]
+        pairs = (count + before + 1) >> 1
         with code.loop(0, pairs) as pair:
             group = place * words["groups"] + pair
             weights = []
             for half in range(2):
-                tap = pair * 2 + half
-                value = (row + tap * _WORD).load("double", _WORD)
+                tap = pair * 2 + half - before
+                stored = tap.compare("icmp ult", count).select(ascending(tap), count)  # the value at `count` is 0
+                value = (row + stored * _WORD).load("double", _WORD)
                 weights.append(_half_away(value / total * factor))
-                source = start + tap.at_most(count - 1)
-                index = (source * words["step"] + words["origin"]) & words["mask"]
-                self._store(index, "indices", group * 2 + half)
+                self._store(index(tap.at_least(0).at_most(last)) & words["mask"], "indices", group * 2 + half)
             parts = [weights]
             if not self._narrow:
                 uppers = [weight.shifted(LOW_BITS) for weight in weights]
@@ -501,7 +511,8 @@ def scratch_fields(
     along, down = kernel.along, kernel.down
     outputs = ring = 0
     if kernel.by_rows is None:
-        outputs = _rounded(elements * ROWS * along.read_bytes)
+        columns = elements * ROWS * along.read_bytes
+        outputs = _rounded(columns + 2 * ENDS_BYTES if kernel.interleaves else columns)
         ring = outputs + _rounded(unit + ROWS) * ROWS * along.written_bytes
     # A store of 16 elements may reach behind a plane's end.
     band_pitch = _rounded(unit * planes + ROWS)

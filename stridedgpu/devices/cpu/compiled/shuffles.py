@@ -8,7 +8,7 @@ from stridedgpu.devices.cpu.policy import policy
 
 from .ir import LANE_BYTES, LINE_BYTES, Value, permuting
 
-__all__ = ["gathered", "joined", "shuffled_bytes", "transposed_lanes"]
+__all__ = ["gathered", "joined", "shuffled_bytes", "transposed_lanes", "transposed_pairs"]
 
 
 def shuffled_bytes(itemsize: int) -> int:
@@ -54,6 +54,29 @@ def transposed_lanes(lines: list[Value], lane: int) -> list[Value]:
     for _ in range(lane.bit_length() - 1):
         lines = [lines[number].shuffle(mask, lines[number + half]) for number in range(half) for mask in (low, high)]
     return lines
+
+
+def transposed_pairs(rows: Sequence[Value], pairs: Sequence[tuple[int, int]]) -> list[Value]:
+    """Up to 8 pairs of the bytes of 16 rows of 16 bytes: each pair of row 0, of row 1, and so on; two pairs a vector.
+
+    A vector has four rows that are four apart. One shuffle of bytes puts the pairs side by side, two rounds of shuffles
+    within 16 bytes bring four neighbouring rows together, and one of 64 bits orders these.
+    """
+    places = [place for pair in pairs for place in pair]
+    places += [-1] * (LANE_BYTES - len(places))
+    mask = [start + place if place >= 0 else -1 for start in range(0, LINE_BYTES, LANE_BYTES) for place in places]
+    first, second, third, fourth = (joined(list(rows[number::4])).shuffle(mask).recast("i16") for number in range(4))
+    halves = zip(_interleaved(first, second), _interleaved(third, fourth), strict=True)
+    found = [vector for left, right in halves for vector in _interleaved(left.recast("i32"), right.recast("i32"))]
+    return [vector.recast("i64").shuffle([0, 2, 4, 6, 1, 3, 5, 7]) for vector in found[: -(-len(pairs) // 2)]]
+
+
+def _interleaved(left: Value, right: Value) -> list[Value]:
+    """The lower and the upper halves of each 16 bytes of two vectors, lane by lane in turns."""
+    lanes = left.lanes
+    lane = lanes * LANE_BYTES // left.nbytes
+    low = [start + at // 2 + lanes * (at % 2) for start in range(0, lanes, lane) for at in range(lane)]
+    return [left.shuffle(low, right), left.shuffle([place + lane // 2 for place in low], right)]
 
 
 def joined(vectors: list[Value]) -> Value:
