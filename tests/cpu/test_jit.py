@@ -311,7 +311,7 @@ def test_a_move_keeps_its_parameters_alive(monkeypatch, python):
 @pytest.mark.parametrize("keeps_lock", [False, True])
 def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
     code = Code()
-    code.store(code.call_for("i32", code.take(1)[0].pointer()), code.target, 4)
+    code.store(code.take(1)[0].pointer()(returns="i32"), code.target, 4)
     (address,) = machine_code.machine_functions(code.text("kernel"), "")
     asked = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
     parameters, answer = (ctypes.c_uint64 * 1)(asked), ctypes.c_int32(-1)

@@ -33,7 +33,7 @@ def entries_text(name: str) -> str:
     with code.loop(code.first, code.last) as number:
         entry = code.parameters + number * (8 * ENTRY_FIELDS)
         source, target, kernel, parameters, first, last = entry.words(ENTRY_FIELDS)
-        code.run(*(address.pointer() for address in (kernel, source, target, parameters)), first, last)
+        kernel.pointer()(source.pointer(), target.pointer(), parameters.pointer(), first, last)
     return code.text(name)
 
 

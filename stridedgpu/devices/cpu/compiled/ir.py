@@ -209,6 +209,12 @@ class Value:
         """`or`, `and` … of all lanes."""
         return self.code.call(f"llvm.vector.reduce.{operation}.v{self.lanes}{self.element}", self.element, self)
 
+    def __call__(self, *arguments: Operand, returns: str = "void") -> Value:
+        """Call the function at this address; numbers are passed in 64 bits."""
+        values = (one if isinstance(one, Value) else self.code.constant(one) for one in arguments)
+        passed = ", ".join(f"{value.type} {value.name}" for value in values)
+        return self.code.value(returns, f"call {returns} {self.name}({passed})")
+
     # Lanes
 
     def shuffle(self, places: Sequence[int], right: Value | None = None) -> Value:
@@ -331,7 +337,10 @@ class Code:
     # Values
 
     def value(self, type_: str, expression: str) -> Value:
-        """Assign an expression to a new register."""
+        """Append an instruction, and assign its result to a new register unless its type is void."""
+        if type_ == "void":
+            self._lines.append(f"  {expression}")
+            return Value(self, type_, "")
         self._count += 1
         name = f"%v{self._count}"
         self._lines.append(f"  {name} = {expression}")
@@ -357,12 +366,7 @@ class Code:
         self._needs.update(needs.split())
         types = ", ".join(argument.type for argument in arguments)
         self._declared[f"declare {type_} @{intrinsic}({types})"] = None
-        return self.call_for(type_, Value(self, "ptr", f"@{intrinsic}"), *arguments)
-
-    def run(self, function: Value, *arguments: Value, returns: str = "void") -> None:
-        """Call the function at an address and ignore its result."""
-        passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
-        self._lines.append(f"  call {returns} {function.name}({passed})")
+        return Value(self, "ptr", f"@{intrinsic}")(*arguments, returns=type_)
 
     def vector(self, type_: str, scalars: Iterable[Value]) -> Value:
         """A vector of scalars, each inserted as it comes."""
@@ -414,17 +418,14 @@ class Code:
         aligned = LINE_BYTES if streaming and whole.is_vector else alignment
         hint = f"align {aligned}, !nontemporal !0" if streaming else f"align {aligned}"
         for part, start in _in_lines(whole, address):
-            self._lines.append(f"  store {part.type} {part.name}, ptr {start.name}, {hint}")
+            self.value("void", f"store {part.type} {part.name}, ptr {start.name}, {hint}")
 
     def store_some(self, vector: Value, address: Value, wanted: Sequence[bool]) -> None:
         """Store the `wanted` lanes of a vector; the memory of the other lanes is not touched."""
         words = vector.recast(f"i{min(64, 8 * vector.nbytes // vector.lanes)}")
         name = f"llvm.masked.store.v{words.lanes}{words.element}.p0"
         mask = self.lanes("i1", [int(lane) for lane in wanted for _ in range(words.lanes // vector.lanes)])
-        self._declared[f"declare void @{name}({words.type}, ptr, i32, {mask.type})"] = None
-        self._lines.append(
-            f"  call void @{name}({words.type} {words.name}, ptr {address.name}, i32 1, {mask.type} {mask.name})"
-        )
+        self.call(name, "void", words, address, self.constant(1, "i32"), mask)
 
     def is_aligned(self, address: Value, *offsets: Value) -> Value:
         """Whether an address and all offsets are multiples of a cache line."""
@@ -444,63 +445,77 @@ class Code:
 
     def prefetch(self, address: Value, *, written: bool = False) -> None:
         """Prefetch the cache line at an address, which may be invalid; `written`: for a store."""
-        intrinsic = "llvm.prefetch.p0"
-        self._declared[f"declare void @{intrinsic}(ptr, i32, i32, i32)"] = None
-        self._lines.append(f"  call void @{intrinsic}(ptr {address.name}, i32 {int(written)}, i32 2, i32 1)")
+        self.call(
+            "llvm.prefetch.p0", "void", address, *(self.constant(number, "i32") for number in (int(written), 2, 1))
+        )
 
     def barrier(self) -> None:
         """Keep loads and stores on their sides of this place in the machine code; no instruction stands for it."""
-        self._lines.append('  fence syncscope("singlethread") acq_rel')
+        self.value("void", 'fence syncscope("singlethread") acq_rel')
 
     def scratch(self, nbytes: int) -> Value:
         """Allocate memory on the stack, 64-byte aligned; only outside loops."""
         return self.value("ptr", f"alloca [{nbytes} x i8], align 64")
 
-    # Memory shared by threads
+    # Memory shared by threads, in 64-bit words
 
     def load_shared(self, address: Value) -> Value:
-        """Load a 64-bit word with acquire ordering."""
+        """Load a word with acquire ordering."""
         return self.value("i64", f"load atomic i64, ptr {address.name} acquire, align 8")
 
     def store_shared(self, number: int, address: Value) -> None:
-        """Store a 64-bit word with release ordering."""
-        self._lines.append(f"  store atomic i64 {number}, ptr {address.name} release, align 8")
+        """Store a word with release ordering."""
+        self.value("void", f"store atomic i64 {number}, ptr {address.name} release, align 8")
 
     def exchange(self, address: Value, number: int) -> Value:
-        """Atomically exchange a 64-bit word (acquire and release); returns the old word."""
+        """Atomically exchange a word (acquire and release); returns the old one."""
         return self.value("i64", f"atomicrmw xchg ptr {address.name}, i64 {number} acq_rel")
 
     def replace_if(self, address: Value, expected: int, number: int) -> Value:
-        """Compare-and-swap of a 64-bit word (acquire and release); returns whether it succeeded."""
+        """Compare-and-swap of a word (acquire and release); returns whether it succeeded."""
         pair = f"cmpxchg ptr {address.name}, i64 {expected}, i64 {number} acq_rel acquire"
         return self.value("i1", f"extractvalue {{ i64, i1 }} {self.value('{ i64, i1 }', pair).name}, 1")
 
     def fetch_add(self, address: Value, number: Value | int) -> Value:
-        """Atomically add to a 64-bit counter (relaxed); returns the old value."""
+        """Atomically add to a counter (relaxed); returns the old value."""
         added = number.name if isinstance(number, Value) else number
         return self.value("i64", f"atomicrmw add ptr {address.name}, i64 {added} monotonic")
 
     def pause(self, architecture: str) -> None:
         """Emit a spin-wait hint (`pause`, `yield`); `architecture` is that of a `Target`."""
         if architecture == "x86_64":
-            self._declared["declare void @llvm.x86.sse2.pause()"] = None
-            self._needs.add("sse2")
-            self._lines.append("  call void @llvm.x86.sse2.pause()")
+            self.call("llvm.x86.sse2.pause", "void", needs="sse2")
         else:
-            self._lines.append("  fence seq_cst")
+            self.value("void", "fence seq_cst")
 
-    # Control
+    # Control: blocks, each of which begins with a label and ends with a branch
+
+    def _label(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}{self._count}"
+
+    def _begin(self, block: str) -> None:
+        """Begin a block, to which the one before has a branch."""
+        self._lines.append(f"{block}:")
+        self._block = block
+
+    def _go_on(self, block: str) -> None:
+        """End a block, and begin the only one that follows it."""
+        self._lines.append(f"  br label %{block}")
+        self._begin(block)
+
+    def _branch(self, condition: Value, yes: str, no: str) -> None:
+        """End a block with two that follow it."""
+        self._lines.append(f"  br i1 {condition.name}, label %{yes}, label %{no}")
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
         """Run the body if the condition is true."""
-        self._count += 1
-        label = f"when{self._count}"
-        self._lines += [f"  br i1 {condition.name}, label %{label}, label %{label}.end", f"{label}:"]
-        self._block = label
+        label = self._label("when")
+        self._branch(condition, label, f"{label}.end")
+        self._begin(label)
         yield
-        self._lines += [f"  br label %{label}.end", f"{label}.end:"]
-        self._block = f"{label}.end"
+        self._go_on(f"{label}.end")
 
     def cases(self, condition: Value | None) -> Iterator[bool]:
         """Generate the body twice: for where the condition is true and where it is false; once without a condition."""
@@ -514,18 +529,14 @@ class Code:
 
     def either(self, condition: Value, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
         """The value of `yes()` if the condition is true, else that of `no()`; the other one's code does not run."""
-        self._count += 1
-        label = f"either{self._count}"
-        self._lines.append(f"  br i1 {condition.name}, label %{label}.yes, label %{label}.no")
-        edges = []
+        label, edges = self._label("either"), []
+        self._branch(condition, f"{label}.yes", f"{label}.no")
         for way, make in (("yes", yes), ("no", no)):
-            self._block = f"{label}.{way}"
-            self._lines.append(f"{self._block}:")
+            self._begin(f"{label}.{way}")
             value = make()
             edges.append(f"[ {value.name}, %{self._block} ]")
             self._lines.append(f"  br label %{label}.end")
-        self._block = f"{label}.end"
-        self._lines.append(f"{self._block}:")
+        self._begin(f"{label}.end")
         return self.value(value.type, f"phi {value.type} {', '.join(edges)}")
 
     @contextmanager
@@ -556,57 +567,47 @@ class Code:
         self, start: Value | int, stop: Value | int, step: Value | int, initial: Sequence[Value]
     ) -> Iterator[tuple[Value, list[Value]]]:
         """A loop with an index and carried values, each a phi of its first value and that of the turn before."""
-        before = self._block
-        self._count += 1
-        label, index = f"loop{self._count}", Value(self, "i64", f"%i{self._count}")
+        before, label = self._block, self._label("loop")
+        index = Value(self, "i64", f"%i{self._count}")
         carried = [Value(self, value.type, f"%c{self._count}.{place}") for place, value in enumerate(initial)]
-        self._lines += [f"  br label %{label}", f"{label}:"]
-        phis = len(self._lines)
-        self._lines += [""] * (1 + len(carried))
-        inside = index < stop
-        self._lines += [f"  br i1 {inside.name}, label %{label}.body, label %{label}.end", f"{label}.body:"]
-        self._block = f"{label}.body"
-        self._loops.append(label)
-        values = list(carried)
-        yield index, values
-        self._loops.pop()
-        begin = start if isinstance(start, Value) else self.constant(start)
-        turns = [(index, begin, index.binary("add nsw", step)), *zip(carried, initial, values, strict=True)]
-        for place, (phi, first, then) in enumerate(turns, phis):
-            edges = f"[ {first.name}, %{before} ], [ {then.name}, %{self._block} ]"
-            self._lines[place] = f"  {phi.name} = phi {phi.type} {edges}"
-        self._lines += [f"  br label %{label}", f"{label}.end:"]
-        self._block = f"{label}.end"
+        with self._repeated(label):
+            phis = len(self._lines)
+            self._lines += [""] * (1 + len(carried))
+            self._branch(index < stop, f"{label}.body", f"{label}.end")
+            self._begin(f"{label}.body")
+            values = list(carried)
+            yield index, values
+            turns = [(index, index.like(start), index.binary("add nsw", step))]
+            for place, (phi, first, then) in enumerate([*turns, *zip(carried, initial, values, strict=True)], phis):
+                edges = f"[ {first.name}, %{before} ], [ {then.name}, %{self._block} ]"
+                self._lines[place] = f"  {phi.name} = phi {phi.type} {edges}"
         values[:] = carried
-
-    def give(self, value: Value) -> None:
-        """Return a value at the function's end."""
-        self._result = f"{value.type} {value.name}"
-
-    def call_for(self, type_: str, function: Value, *arguments: Value) -> Value:
-        """Call the function at an address and return its result."""
-        passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
-        return self.value(type_, f"call {type_} {function.name}({passed})")
 
     @contextmanager
     def forever(self) -> Iterator[None]:
         """Repeat the body until `leave` ends the loop."""
-        self._count += 1
-        label = f"forever{self._count}"
-        self._lines += [f"  br label %{label}", f"{label}:"]
-        self._block = label
+        with self._repeated(self._label("forever")):
+            yield
+
+    @contextmanager
+    def _repeated(self, label: str) -> Iterator[None]:
+        """A block that branches back to its beginning."""
+        self._go_on(label)
         self._loops.append(label)
         yield
         self._loops.pop()
-        self._lines += [f"  br label %{label}", f"{label}.end:"]
-        self._block = f"{label}.end"
+        self._lines.append(f"  br label %{label}")
+        self._begin(f"{label}.end")
 
     def leave(self, condition: Value) -> None:
         """Break out of the innermost loop if the condition is true."""
-        self._count += 1
-        label = f"stay{self._count}"
-        self._lines += [f"  br i1 {condition.name}, label %{self._loops[-1]}.end, label %{label}", f"{label}:"]
-        self._block = label
+        label = self._label("stay")
+        self._branch(condition, f"{self._loops[-1]}.end", label)
+        self._begin(label)
+
+    def give(self, value: Value) -> None:
+        """Return a value at the function's end."""
+        self._result = f"{value.type} {value.name}"
 
 
 def _in_lines(value: Value, address: Value) -> list[tuple[Value, Value]]:

@@ -45,15 +45,15 @@ def python_function_text(
         if argument is None:
             return constant.pointer()
         number = (code.argument("arguments") + 8 * argument).load("ptr", 8)
-        return code.call_for("ptr", known["PyLong_AsVoidPtr"], number) + constant
+        return known["PyLong_AsVoidPtr"](number, returns="ptr") + constant
 
     words = [word(place, argument) for place, argument in enumerate(passed)]
     if stored is not None:
         code.store(word(len(passed), stored), words[2], 8)
-    state = None if keeps_lock else code.call_for("ptr", known["PyEval_SaveThread"])
-    code.run(known["function"], *words)
+    state = None if keeps_lock else known["PyEval_SaveThread"](returns="ptr")
+    known["function"](*words)
     if state is not None:
-        code.run(known["PyEval_RestoreThread"], state)
-    code.run(known["Py_IncRef"], known["none"])
+        known["PyEval_RestoreThread"](state)
+    known["Py_IncRef"](known["none"])
     code.give(known["none"])
     return code.text("kernel")

@@ -178,14 +178,14 @@ class _Builder:
         with code.loop(code.first, code.last) as number:
             read, written, geometry, first, last = (entries + number * (8 * ENTRY_FIELDS)).words(ENTRY_FIELDS)
             self._fields = dict(zip(GEOMETRY, geometry.pointer().words(len(GEOMETRY)), strict=True))
-            scratch = code.call_for("ptr", self._address("allocate"), self._fields["scratch_bytes"])
+            scratch = self._address("allocate")(self._fields["scratch_bytes"], returns="ptr")
             missing = scratch == "null"
             with code.when(missing):
                 code.store(1, entries + -8, 8)
             with code.when(~missing):
                 self._enter(code.source + read, code.target + written, scratch)
                 self._resize(first, last)
-                code.run(self._address("free"), scratch)
+                self._address("free")(scratch)
         return code.text(name)
 
     def _enter(self, source: Value, target: Value, scratch: Value) -> None:
@@ -227,7 +227,7 @@ class _Builder:
                 read = self._band.start + fields[f"{kind}_source"]
                 written = target + fields[f"{kind}_target"]
                 parameters, items = self._address(f"{kind}_parameters"), fields[f"{kind}_items"]
-                code.run(self._address(f"{kind}_kernel"), read, written, parameters, code.constant(0), items)
+                self._address(f"{kind}_kernel")(read, written, parameters, 0, items)
 
     # The three orders of both passes over rows `begin` to `end` of the result
 
@@ -309,7 +309,7 @@ class _Builder:
             row = listed.word(place)
             first = converted.row(place - row)  # where the loop's row 0 would lie
             source = self._source.start
-            code.run(self._address("rows_kernel"), source, first, source, row, row + 1)
+            self._address("rows_kernel")(source, first, source, row, row + 1)
         return converted.row
 
     # The passes

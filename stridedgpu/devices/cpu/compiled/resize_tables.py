@@ -355,11 +355,11 @@ class _Maths(NamedTuple):
 
     def sine(self, x: Value) -> Value:
         """A call."""
-        return x.code.call_for("double", self.sin, x)
+        return self.sin(x, returns="double")
 
     def cosine(self, x: Value) -> Value:
         """A call."""
-        return x.code.call_for("double", self.cos, x)
+        return self.cos(x, returns="double")
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def _work(job: Value, own: Value) -> None:
         with code.forever():
             first = begin + code.fetch_add(begun, chunk)
             code.leave(first.compare("icmp uge", end))
-            code.run(loop, source, target, parameters, first, (first + chunk).at_most(end))
+            loop(source, target, parameters, first, (first + chunk).at_most(end))
 
 
 def _look(slot: Value, spins: Value, architecture: str, *, state: int, until: bool) -> None:
@@ -205,12 +205,12 @@ def _look(slot: Value, spins: Value, architecture: str, *, state: int, until: bo
 def _acquire(slot: Value, lock: int) -> None:
     """Acquire one of a slot's locks, through the function that Python itself uses."""
     function, forever = slot.word(SLOT.acquire).pointer(), slot.code.constant(1, "i32")
-    slot.code.run(function, slot.word(lock).pointer(), forever, returns="i32")
+    function(slot.word(lock).pointer(), forever, returns="i32")
 
 
 def _release(slot: Value, lock: int) -> None:
     """Release one of a slot's locks."""
-    slot.code.run(slot.word(SLOT.release).pointer(), slot.word(lock).pointer())
+    slot.word(SLOT.release).pointer()(slot.word(lock).pointer())
 
 
 def _has_affinity(slot: Value) -> Value:
@@ -225,8 +225,8 @@ def _exclude_this_core(slot: Value) -> None:
     """
     code, affinity = slot.code, slot + 8 * SLOT.affinity
     get_core, get_affinity = (slot.word(word).pointer() for word in (SLOT.get_core, SLOT.get_affinity))
-    failed = code.call_for("i32", get_affinity, _thread(slot), code.constant(_AFFINITY_BYTES), affinity)
-    core = code.call_for("i32", get_core).cast("zext", "i64")
+    failed = get_affinity(_thread(slot), _AFFINITY_BYTES, affinity, returns="i32")
+    core = get_core(returns="i32").cast("zext", "i64")
     is_known = (failed == 0) & core.compare("icmp ult", 8 * _AFFINITY_BYTES)
     with code.when(is_known):
         place = affinity + (core >> 6) * 8
@@ -239,8 +239,8 @@ def _exclude_this_core(slot: Value) -> None:
 
 def _set_affinity(slot: Value) -> None:
     """Set a worker's affinity to the one in its slot."""
-    code, function, affinity = slot.code, slot.word(SLOT.set_affinity).pointer(), slot + 8 * SLOT.affinity
-    code.run(function, _thread(slot), code.constant(_AFFINITY_BYTES), affinity, returns="i32")
+    function, affinity = slot.word(SLOT.set_affinity).pointer(), slot + 8 * SLOT.affinity
+    function(_thread(slot), _AFFINITY_BYTES, affinity, returns="i32")
 
 
 def _thread(slot: Value) -> Value:
