@@ -29,6 +29,7 @@ from benchmarks.suite.resizes import RESIZES
 from benchmarks.suite.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
 from stridedgpu.devices.cuda.crops import crop_records
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.crop_windows import Crops as Windows
 from stridedgpu.values.layout import Layout
@@ -54,8 +55,9 @@ def planned_facts() -> dict[str, object]:
 
 
 @cache
-def frame_steps() -> dict[str, Step]:
+def frame_steps(gpu: GpuProperties = REFERENCE_GPU) -> dict[str, Step]:
     """Frames of 1080p by every kernel that reads them, to pixels and to planes."""
+    planner = GpuPlanner("cuda:0", gpu)
     pixels = sg.BufferTensorDesc("uint8", (3, 1080, 1920), (1, 5760, 3))
     planes, gray = sg.BufferTensorDesc("float16", (3, 1080, 1920)), sg.BufferTensorDesc("float16", (1, 1080, 1920))
     cases = {
@@ -68,7 +70,7 @@ def frame_steps() -> dict[str, Step]:
         "frame-gray": (_frame("nv12"), gray, {"scale": 1 / 255, "matrix": [[0.2126, 0.7152, 0.0722]]}),
     }
     return {
-        name: Step.of(sg.plan_relayout(frame, target, device="cuda", **values).plan)
+        name: Step.of(planner.plan(sg.plan_relayout(frame, target, device="cuda", **values).plan.problem))
         for name, (frame, target, values) in cases.items()
     }
 
@@ -94,7 +96,7 @@ def kernels(gpu: GpuProperties = REFERENCE_GPU) -> dict[tuple[str, ...], set[str
         unwaited = gathers_of(workload, gpu).values() if isinstance(workload, Embed) else ()
         for step in (*steps_of(workload, gpu), *unwaited):
             found.setdefault(step.launch.sources, set()).add(step.launch.name)
-    for step in frame_steps().values():
+    for step in frame_steps(gpu).values():
         found.setdefault(step.launch.sources, set()).add(step.launch.name)
     return found
 

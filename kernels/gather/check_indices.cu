@@ -5,7 +5,7 @@
 
 namespace sg {
 
-constexpr int most_components = 64;
+inline constexpr int most_components = 64;
 
 struct CheckPolicy {
     int items;  // indices of a thread

@@ -10,7 +10,7 @@ namespace sg {
 
 // alike: the same for all channels; few: up to 16, in the parameter block; many: in a table.
 enum class Channels { alike, few, many };
-constexpr int most_few_channels = 16;
+inline constexpr int most_few_channels = 16;
 
 // Scale and bias of each channel; `alike` and unused for a conversion without them.
 template <typename Compute, Channels Kind> struct ChannelAffines;

@@ -6,7 +6,7 @@ namespace sg {
 
 // 2^23 + n, where n is an element's distance from the type's lowest value: the float32 with bits 0x4b000000 | n, exact
 // for n below 2^16. One byte permute builds it.
-constexpr float32 two_to_23 = 8388608.0f;
+inline constexpr float32 two_to_23 = 8388608.0f;
 template <typename T, int N> __device__ __forceinline__ float32 raised(const Vector<T, N>& vector, int i) {
     static_assert(is_integer<T> && sizeof(T) <= 2 && Vector<T, N>::bytes >= 4, "words of 8- and 16-bit integers");
     constexpr int per_word = 4 / int(sizeof(T));

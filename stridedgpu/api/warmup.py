@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, overload
 
 import numpy as np
@@ -42,8 +42,8 @@ _COMMON: Final = (
 )
 """The most common relayouts of image pipelines: batches of decoded frames for a network, and back."""
 
-_SIZES: Final = (8, 3, 224, 224)
-"""Sizes of the common batches; other sizes share their kernels when their strides allow the same vectors."""
+_SIZES: Final = (3, 224, 224)
+"""Channels, height and width of the common images; others share their kernels where strides allow the same vectors."""
 
 _IMAGE: Final = (1080, 1920, 3)
 """Height, width and channels of the image that is letterboxed, resized and cropped."""
@@ -160,19 +160,24 @@ def _relayouts(
     where = default_device() if device is None else chosen_device(device)
     if where == "cpu":
         _whole_operations()
-    return tuple(dict.fromkeys(name for common in _COMMON for name in _warmed(*common, where)))
+    plans = [*common_plans(where)]
+    for plan in plans:
+        plan.check_runnable()
+    return tuple(dict.fromkeys(plan.kernel for plan in plans))
 
 
-def _warmed(source: tuple[str, str], target: tuple[str, str], arithmetic: bool, device: str) -> tuple[str, ...]:
-    """Prepare one of the common relayouts."""
-    sides = (
-        BufferTensorDesc(
-            dtype, _SIZES, calculate_strides(order, _SIZES), guaranteed_base_offset_alignment=DEFAULT_ALIGNMENT
+def common_plans(device: DeviceLike, count: int = 8) -> Iterator[RelayoutPlan]:
+    """The plans of the most common relayouts, of batches of `count` images."""
+    sizes = (count, *_SIZES)
+    for source, target, arithmetic in _COMMON:
+        sides = (
+            BufferTensorDesc(
+                dtype, sizes, calculate_strides(order, sizes), guaranteed_base_offset_alignment=DEFAULT_ALIGNMENT
+            )
+            for dtype, order in (source, target)
         )
-        for dtype, order in (source, target)
-    )
-    constants = (0.25, 0.5, 0.75) if arithmetic else None
-    return _relayouts(*sides, scale=constants, bias=constants, device=device)
+        constants = (0.25, 0.5, 0.75) if arithmetic else None
+        yield plan_relayout(*sides, scale=constants, bias=constants, device=device)
 
 
 def _whole_operations() -> None:

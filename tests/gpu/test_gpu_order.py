@@ -246,6 +246,8 @@ def test_a_kernel_may_ask_for_more_than_48_kb_of_shared_memory():
 def test_another_process_compiles_nothing_again(tmp_path):
     code = PRELUDE + (
         "import numpy as np, stridedgpu as sg\n"
+        "from stridedgpu.devices.cuda import cubins\n"
+        "cubins.RUNS_ON = {}\n"
         "source = sg.asarray(np.arange(7 * 8 * 9 * 3, dtype=np.uint8).reshape(7, 8, 9, 3), dims='NHWC')\n"
         "made = source.to_device('cuda').relayout(layout='NCHW', dtype='float32', scale=0.5)\n"
         "assert (made.numpy() == source.relayout(layout='NCHW', dtype='float32', scale=0.5).numpy()).all()\n"

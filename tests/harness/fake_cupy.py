@@ -71,6 +71,9 @@ class FakeCuda:
         self.calls = []
         self.launched = []
         self.compiled = []
+        self.cubins = {}  # by kernel and compute capability: machine code that the wheel brings
+        self.loaded = []
+        self.shared_bytes = {}
         self.plans = {}
         self.functions = {}
         self.runs = {}  # by kernel: launches as `runs_as` has them
@@ -181,6 +184,12 @@ class FakeCuda:
             reach = 1 << 40
             NumpyRelayout(plan.problem)(*(Buffer(address, reach, owner=None).bytes for address in (source, target)))
 
+    def function(self, name):
+        """A kernel on the current device, by its handle."""
+        handle = 1000 + len(self.functions)
+        self.functions[handle] = name, self.get_device()
+        return types.SimpleNamespace(ptr=handle)
+
     def mem_get_info(self):
         self.state.contexts = getattr(self.state, "contexts", set()) | {self.get_device()}
         return self.total // 2, self.total
@@ -255,10 +264,8 @@ class FakeCuda:
 
         class RawKernel:
             def __init__(self, name):
-                self.kernel = types.SimpleNamespace(ptr=1000 + len(fake.functions))
-                self.max_dynamic_shared_size_bytes = 48 * 1024
-                fake.functions[self.kernel.ptr] = name, fake.get_device()
-                fake.compiled.append((name, fake.get_device(), self))
+                self.kernel = fake.function(name)
+                fake.compiled.append((name, fake.get_device()))
 
         class RawModule:
             def __init__(self, *, code, options, name_expressions):
@@ -272,6 +279,15 @@ class FakeCuda:
                     raise fake.compile_error
                 assert name in self.names
                 return RawKernel(name)
+
+        class Module:
+            def load(self, cubin):
+                if cubin == b"refused":
+                    raise CUDADriverError("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
+                fake.loaded.append(cubin)
+
+            def get_function(self, name):
+                return fake.function(name)
 
         class UnownedMemory:
             def __init__(self, ptr, size, owner, device):
@@ -323,12 +339,19 @@ class FakeCuda:
             streamWaitEvent=lambda stream, event: self.record("streamWaitEvent", stream, event),
         )
         driver = types.ModuleType("cupy.cuda.driver")
-        vars(driver).update(CUDADriverError=CUDADriverError, launchKernel=self.launch_kernel)
+        vars(driver).update(
+            CUDADriverError=CUDADriverError,
+            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
+            funcGetAttribute=lambda attribute, function: self.shared_bytes.get(function, 48 * 1024),
+            funcSetAttribute=lambda function, attribute, value: self.shared_bytes.update({function: value}),
+            launchKernel=self.launch_kernel,
+        )
         cuda = types.ModuleType("cupy.cuda")
         vars(cuda).update(
             runtime=runtime,
             driver=driver,
             compiler=types.SimpleNamespace(CompileException=CompileException),
+            function=types.SimpleNamespace(Module=Module),
             nvrtc=types.SimpleNamespace(getVersion=lambda: (13, 0)),
             Device=Device,
             Stream=Stream,

@@ -10,7 +10,7 @@ import pytest
 from harness.fake_cupy import FakeCuda
 
 from stridedgpu.devices import selection
-from stridedgpu.devices.cuda import plan as cuda_plan, sources as kernel_sources
+from stridedgpu.devices.cuda import cubins, plan as cuda_plan, sources as kernel_sources
 from stridedgpu.devices.cuda.status import CudaStatus
 from stridedgpu.devices.launch_cache import forget_launches
 from stridedgpu.operations import move
@@ -35,6 +35,7 @@ def two_gpus(monkeypatch):
     for name, module in fake.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(kernel_sources, "joined_source", lambda *sources: f"joined {' '.join(sources)}")
+    monkeypatch.setattr(cubins, "stored_cubin", lambda source, name, capability: fake.cubins.get((name, capability)))
     monkeypatch.setattr(selection, "_remote", {})
     monkeypatch.setattr(selection, "cuda_status", lambda: CudaStatus(2))
     # Launches that name their plans.

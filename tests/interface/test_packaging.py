@@ -33,6 +33,7 @@ SHIPPED = (
     "kernels",
     "tests",
 )
+CUBINS = "stridedgpu/devices/cuda/cubins.zip"
 KERNELS = sorted(path.relative_to(ROOT / "kernels").as_posix() for path in (ROOT / "kernels").glob("*/*.cu*"))
 
 pytestmark = pytest.mark.skipif(
@@ -106,6 +107,7 @@ def built(tmp_path_factory) -> Iterator[Path]:
     if find_spec("build") is None:
         pytest.skip("`build` makes the sdist and the wheel: pip install build")
     source = copied(tmp_path_factory.mktemp("source"))
+    (source / CUBINS).write_bytes(b"what benchmarks/kernel_cubins.py writes before a release")
     out = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--outdir", out, source, cwd=source)
     yield out
@@ -218,7 +220,7 @@ def test_the_sdist_holds_what_its_tests_need(built):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "stridedgpu/py.typed"}
-    wanted |= {f"kernels/{name}" for name in KERNELS}
+    wanted |= {f"kernels/{name}" for name in KERNELS} | {CUBINS}
     wanted |= {
         str(path.relative_to(ROOT))
         for folder in ("stridedgpu", "tests", "benchmarks")
@@ -235,7 +237,7 @@ def test_the_wheel_holds_the_package_and_the_kernels_and_nothing_else(built):
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
         stated = archive.read(metadata).decode()
-    wanted = {f"stridedgpu/kernels/{name}" for name in KERNELS} | {"stridedgpu/py.typed"}
+    wanted = {f"stridedgpu/kernels/{name}" for name in KERNELS} | {"stridedgpu/py.typed", CUBINS}
     wanted |= {
         str(path.relative_to(ROOT)) for kind in ("*.py", "*.css", "*.js") for path in (ROOT / "stridedgpu").rglob(kind)
     }

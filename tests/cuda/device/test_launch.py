@@ -17,6 +17,7 @@ from harness.sample_tensors import frames, same_bits
 
 import stridedgpu as sg
 from stridedgpu.devices import selection
+from stridedgpu.devices.cuda.cubins import Cubin
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, KernelLaunch
 from stridedgpu.devices.cuda.policy import MemoryPolicy, policy, using
 from stridedgpu.devices.cuda.relayout.families import relayout_launch as planner_cuda_launch
@@ -100,8 +101,19 @@ def test_each_device_has_its_own_kernel_and_its_own_current_stream(gpus):
 
 def test_shared_memory_beyond_48_kb_is_asked_for_once(gpus):
     frames().to_device("cuda").relayout(layout="NCHW")
-    (_, _, kernel) = gpus.compiled[0]
-    assert kernel.max_dynamic_shared_size_bytes == 64 * 1024
+    assert [*gpus.shared_bytes.values()] == [64 * 1024]
+
+
+@pytest.mark.parametrize(
+    "capability,code,is_loaded", [(90, b"machine code", True), (90, b"refused", False), (80, b"machine code", False)]
+)
+def test_machine_code_of_the_wheel_is_loaded_and_what_the_driver_refuses_is_compiled(gpus, capability, code, is_loaded):
+    name = "sg::kernel<0>"  # the stand-in finds its plan by the symbol
+    gpus.cubins[name, capability] = Cubin(name, code)
+    made = frames().to_device("cuda").relayout(layout="NCHW")
+    assert same_bits(made.numpy(), frames().relayout(layout="NCHW").numpy())
+    assert (gpus.loaded, gpus.compiled) == (([code], []) if is_loaded else ([], [(name, 0)]))
+    assert [*gpus.shared_bytes.values()] == [64 * 1024]
 
 
 def test_threads_have_their_own_parameters_and_a_context(gpus):

@@ -42,8 +42,14 @@ def install(status: str = "stridedgpu.devices.cuda.status") -> StandIn:
         raise pytest.UsageError(f"the stand-in for CUDA is for CuPy {seam.CUPY}, not {version}: its seam is private.")
     from cupy_backends.cuda.api import driver, runtime
 
+    def driver_error(name: str) -> Exception:
+        """CuPy's error without its constructor, which asks the driver for the error's name."""
+        kind = driver.CUDADriverError
+        error: Exception = kind.__new__(kind, name)
+        return error
+
     is_eager = os.environ.get("STRIDEDGPU_STANDIN_WORKS") == "at-once"
-    standin = StandIn(DEVICES, runtime.CUDARuntimeError, runtime.PointerAttributes, is_eager=is_eager)
+    standin = StandIn(DEVICES, runtime.CUDARuntimeError, runtime.PointerAttributes, driver_error, is_eager=is_eager)
     functions = standin.functions()
     seam.replace(runtime, {**functions, "_ensure_context": functions["ensure_context"]})
     seam.replace(driver, functions)
@@ -70,7 +76,16 @@ def install(status: str = "stridedgpu.devices.cuda.status") -> StandIn:
             finally:
                 standin.compiling = None
 
+    def stored_cubin(source: str, name: str, capability: int) -> Any:
+        """The package's machine code; the stand-in compiles the same text when it is launched."""
+        cubin = read_cubin(source, name, capability)
+        if cubin is not None:
+            standin.images[cubin.code] = source, name
+        return cubin
+
     cupy.RawModule = Module
+    kernels: Any = import_module("stridedgpu.devices.cuda.runtime.kernels")
+    read_cubin, kernels.stored_cubin = kernels.stored_cubin, stored_cubin
     return standin
 
 

@@ -56,10 +56,12 @@ class StandIn:
         devices: int,
         error: Callable[[int], Exception],
         attributes: Callable[..., object],
+        driver_error: Callable[[str], Exception],
         *,
         is_eager: bool = False,
     ) -> None:
-        self._error, self._attributes, self.is_eager = error, attributes, is_eager
+        self._error, self._attributes, self._driver_error = error, attributes, driver_error
+        self.is_eager = is_eager
         self._arenas = [Arena(MEMORY_BYTES) for _ in range(devices)]
         self._current = threading.local()
         self._lock = threading.RLock()
@@ -74,6 +76,8 @@ class StandIn:
         self._kernels: dict[int, Launchable] = {}
         self._function_attributes: dict[tuple[int, int], int] = {}
         self.compiling: tuple[str, str] | None = None
+        self.images: dict[bytes, tuple[str, str]] = {}
+        """Source and name of kernels whose machine code the package brings."""
         self.launches = 0
         self._launched: set[str] = set()
 
@@ -390,9 +394,12 @@ class StandIn:
 
     # Modules and launches
 
-    def moduleLoadData(self, image: object) -> int:
+    def moduleLoadData(self, image: bytes) -> int:
+        if not image.startswith(b"\x7fELF"):
+            raise self._driver_error("CUDA_ERROR_INVALID_IMAGE")
         handle = next(self._numbers)
-        self._modules[handle] = [self.compiling] if self.compiling else []
+        kernel = self.compiling or self.images.get(image)
+        self._modules[handle] = [kernel] if kernel else []
         return handle
 
     def moduleUnload(self, handle: int) -> None:

@@ -1,8 +1,8 @@
-"""Kernels on a device: compiled one instantiation at a time, their constant tables, and their launch.
+"""Kernels on a device: loaded one instantiation at a time, their constant tables, and their launch.
 
-NVRTC compiles through CuPy, which caches on disk. A call creates no argument objects: `cuLaunchKernel` takes an array
-of argument addresses, here of one structure, and copies the structure before it returns. Each thread has its own
-parameter block, so no lock is needed.
+Machine code comes from the installed package (`cubins.py`), or from NVRTC through CuPy, which caches it on disk. A call
+creates no argument objects: `cuLaunchKernel` takes an array of argument addresses, here of one structure, and copies
+the structure before it returns. Each thread has its own parameter block, so no lock is needed.
 
 A launch is asynchronous, and its stream reads the tables later; a captured graph reads them at every replay. A table is
 therefore not freed with its prepared kernel, which a cache may drop at any time:
@@ -19,12 +19,14 @@ import threading
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, Final, Protocol
 
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.cubins import OPTIONS, stored_cubin
 from stridedgpu.devices.cuda.gpu import KernelLaunch
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.cuda.sources import joined_source
@@ -33,12 +35,6 @@ from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .streams import context_of_thread, stream_handle, stream_of_torch
-
-_OPTIONS: Final = ("-std=c++20",)
-"""CuPy adds `--device-as-default-execution-space`, without which NVRTC takes some lambdas for functions of the host.
-
-NVRTC 12 refuses an option that is given twice.
-"""
 
 _TOO_MANY_PARAMETERS: Final = "parameter space overflowed"
 """The message of compilers before CUDA 12.1 for a kernel with more than 4096 bytes of parameters."""
@@ -71,23 +67,37 @@ _compiling: Final = threading.Lock()
 def compiled_kernel(sources: tuple[str, ...], name: str, device: int, shared_bytes: int) -> Any:
     """The instantiation `name` of the joined `sources` on a device, a `cupy.cuda.Function` whose `ptr` is its handle.
 
-    It is compiled at its first use; CuPy's cache on disk knows it by the whole text. `shared_bytes` is the dynamic
-    shared memory that its launches will ask for.
+    It is loaded at its first use: machine code that the package brings, else what NVRTC compiles; CuPy's cache on disk
+    knows it by the whole text. `shared_bytes` is the dynamic shared memory that its launches will ask for.
 
     Raises `DeviceError` when there is no compiler, there are no CUDA headers, or the compiler or the device refuses
     the kernel, with the compiler's log as a note.
     """
+    driver = cupy.cuda.driver
     with _compiling, cupy.cuda.Device(device):
-        kernel = _compile(sources, name, device)
-        if shared_bytes > _DEFAULT_SHARED_BYTES and kernel.max_dynamic_shared_size_bytes < shared_bytes:
-            kernel.max_dynamic_shared_size_bytes = shared_bytes
-        return kernel.kernel
+        function = _loaded(sources, name, device)
+        attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        if shared_bytes > _DEFAULT_SHARED_BYTES and driver.funcGetAttribute(attribute, function.ptr) < shared_bytes:
+            driver.funcSetAttribute(function.ptr, attribute, shared_bytes)
+        return function
 
 
 @cache
-def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
-    """A `cupy.RawKernel`, loaded on the current device."""
-    module = cupy.RawModule(code=joined_source(*sources), options=_OPTIONS, name_expressions=(name,))
+def _loaded(sources: tuple[str, ...], name: str, device: int) -> Any:
+    """A `cupy.cuda.Function` on the current device."""
+    text = joined_source(*sources)
+    cubin = stored_cubin(text, name, _capability(device))
+    if cubin is not None:
+        with suppress(cupy.cuda.driver.CUDADriverError):  # the driver may be older than the machine code
+            module = cupy.cuda.function.Module()
+            module.load(cubin.code)
+            return module.get_function(cubin.symbol)
+    return _compiled(text, name, device).kernel
+
+
+def _compiled(text: str, name: str, device: int) -> Any:
+    """A `cupy.RawKernel`, compiled by NVRTC or from CuPy's cache on disk."""
+    module = cupy.RawModule(code=text, options=OPTIONS, name_expressions=(name,))
     try:
         return module.get_function(name)
     except cupy.cuda.compiler.CompileException as error:
@@ -113,10 +123,15 @@ def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
         raise refusal from error
 
 
+def _capability(device: int) -> int:
+    """The device's compute capability, 90 for sm_90."""
+    properties = cupy.cuda.runtime.getDeviceProperties(device)
+    return int(properties["major"]) * 10 + int(properties["minor"])
+
+
 def _too_old(device: int) -> str:
     """Advice for an NVRTC older than the GPU, for which it compiles code of an earlier one; else ""."""
-    properties = cupy.cuda.runtime.getDeviceProperties(device)
-    capability = int(properties["major"]) * 10 + int(properties["minor"])
+    capability = _capability(device)
     needed = _FIRST_NVRTC[max((least for least in _FIRST_NVRTC if least <= capability), default=0)]
     version = tuple(cupy.cuda.nvrtc.getVersion())
     if version >= needed:
