@@ -51,7 +51,7 @@ _WHITE: Final = 255
 
 _CHOICES: Final = {
     "errors": ("raise", "skip"),
-    "output": ("numpy", "tensor"),
+    "output": ("numpy", "tensor", "torch"),
     "box_format": ("xyxy", "xywh", "cxcywh", "tlbr"),
     "mode": (*MODES, None),
     "center": ("round", "floor"),
@@ -138,7 +138,7 @@ class Declaration:
     alignment: int = DEFAULT_ALIGNMENT
     device: DeviceLike = "auto"
     errors: Literal["raise", "skip"] = "raise"
-    output: Literal["numpy", "tensor"] = "numpy"
+    output: Literal["numpy", "tensor", "torch"] = "numpy"
 
     def __new__(cls, *_values: object, **named: object) -> Self:
         """An object without values; raises `TypeError` for an argument that does not exist, with one that does."""

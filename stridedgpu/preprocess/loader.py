@@ -39,6 +39,7 @@ from .decoding import Decoder, opened_image
 from .prefetch import prefetch
 from .samples import Sample, Source, source_of
 from .step import Preprocess
+from .torch_loader import torch_tensors
 from .windows import CHANNELS_LAST
 from .worker import BatchResult, Call, Worker
 
@@ -94,8 +95,9 @@ def load(
     - `batch`: samples in a batch; `drop_last` leaves out the last one if it has fewer.
     - `threads`: the number of decoding threads; by default one for each core that this process may use.
     - `shuffle`: another order in each epoch, which depends on the step's seed (0 if it has none) and the epoch.
-    - `device`: in place of the step's. On a GPU batches are tensors: the threads write 8-bit windows into pinned
-      memory, and upload and conversion run on a stream of their own, ahead of the caller.
+    - `device`: in place of the step's. On a GPU batches are tensors, PyTorch's if the step has output="torch": the
+      threads write 8-bit windows into pinned memory, and upload and conversion run on a stream of their own, ahead of
+      the caller.
     - `decoder`: "pillow"; "simplejpeg" for JPEG by libjpeg-turbo, where installed; "pillow-draft" for JPEG decoded at
       1/2, 1/4 or 1/8 where that is no smaller than the step's `resize`. The pixels of the last differ.
     - `progress`: True for a bar of tqdm, or a function that is called with the samples done and their number.
@@ -103,7 +105,8 @@ def load(
     A batch has the form of its samples: images alone, a dict, or a tuple; the other columns become arrays if they are
     numbers, else lists. The step's `mask`, `boxes` and `points` move with their images: masks, which may be files too,
     become one array (N, H, W), boxes and points a list of arrays. A folder gives images alone, or with the step's
-    `column` a dict with their "name" too.
+    `column` a dict with their "name" too. If the step has output="torch", all arrays are PyTorch's tensors over the
+    same memory.
     Unusable samples are handled as `Preprocess(errors=)` says: raised with their number, or left out and counted; a
     batch without usable samples is not returned.
 
@@ -117,7 +120,8 @@ def load(
     if not isinstance(step, Preprocess):
         raise LayoutError(f"step={step!r} must be a Preprocess.")
     if device is not None:
-        step = replace(step, device=device, output=step.output if device == "cpu" else "tensor")
+        output = "tensor" if device != "cpu" and step.output == "numpy" else step.output
+        step = replace(step, device=device, output=output)
     count = usable_cores() if threads is None else integer("threads", threads, least=1)
     sizes = integer("batch", batch, least=1), integer("ahead", ahead, least=1)
     if not (isinstance(progress, bool) or callable(progress)):
@@ -192,7 +196,7 @@ class Loader:
                 self._position += count
                 show(self._position, len(self._source))
                 if batch is not None:
-                    yield batch
+                    yield torch_tensors(batch) if self._step.output == "torch" else batch
         self._position = 0
         self._epoch += 1
 
@@ -202,7 +206,8 @@ class Loader:
         numbers = self._order()[start:end]
         with closing(maker.batches(numbers, self._batch, self._threads, self._ahead, self._epoch)) as batches:
             for count, images, rows in batches:
-                yield count, self._source.form.batch(self._step._exported(images), rows) if rows else None
+                exported = images if self._step.output == "torch" else self._step._exported(images)
+                yield count, self._source.form.batch(exported, rows) if rows else None
 
     def _order(self) -> Sequence[int]:
         """The samples' numbers in the order of this epoch."""

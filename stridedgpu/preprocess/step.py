@@ -27,10 +27,11 @@ from .declaration import Declaration
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
 from .images import is_encoded, is_pillow_image
-from .torch_loader import IndexedDataset, collated, share_cores
+from .torch_loader import IndexedDataset, collated, share_cores, torch_of_output, torch_tensors
 from .worker import BatchResult, Call, Worker, is_sequence
 
 if TYPE_CHECKING:
+    import torch
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from stridedgpu.adapters.torchvision import ImageKind
@@ -41,7 +42,7 @@ L = TypeVar("L", list[Any], tuple[Any, ...])
 O = TypeVar("O")
 
 if TYPE_CHECKING:
-    Output = TypeVarWithDefault("Output", bound=Literal["numpy", "tensor"], default=Literal["numpy"])
+    Output = TypeVarWithDefault("Output", bound=Literal["numpy", "tensor", "torch"], default=Literal["numpy"])
 else:
     Output = TypeVar("Output")  # a default needs Python 3.13
 
@@ -147,14 +148,15 @@ class Preprocess(Declaration, Generic[Output]):
     - `errors`: "raise" names the row of an unusable image; "skip" drops its row from every column, logs why and counts
       it in `skipped`.
     - `output`: "numpy" for arrays, with axes in the order of `layout`, which engines can transport; "tensor" for
-      `StridedTensor`s with canonical axes, left on the device. To type checkers such a step is a
-      `Preprocess[Literal["tensor"]]`.
+      `StridedTensor`s with canonical axes, left on the device; "torch" for PyTorch's tensors over the same memory.
+      These have canonical axes too: `layout="NHWC"` is PyTorch's channels_last. Masks, boxes and points become tensors
+      as well. To type checkers such steps are a `Preprocess[Literal["tensor"]]` and a `Preprocess[Literal["torch"]]`.
 
     With `crop`, `letterbox` or a `resize` to height and width, a list of images in a column becomes one array.
     Otherwise it becomes a list (an object array, if it was one).
 
     Raises `LayoutError` for a declaration that breaks a rule, `ElementTypeError` for an unknown type; when called,
-    also what `relayout` and `gather_crops` raise.
+    also what `relayout` and `gather_crops` raise, and `DeviceError` for output="torch" without PyTorch.
 
     >>> step = Preprocess("image", dtype="float16", mean=0.5, std=0.5, crop=2)
     >>> step
@@ -231,6 +233,8 @@ class Preprocess(Declaration, Generic[Output]):
         if worker is not None and worker.process == os.getpid():
             return worker
         share_cores()
+        if self.output == "torch":
+            torch_of_output()  # raises where it is not installed, before anything is computed
         fresh = Worker(self, self._counter)
         if worker is None:
             worker = self.__dict__.setdefault("_process_worker", fresh)  # atomic: threads share the first one's worker
@@ -396,6 +400,17 @@ class Preprocess(Declaration, Generic[Output]):
         block_info: object = ...,
     ) -> StridedTensor: ...
 
+    @overload
+    def __call__(
+        self: Preprocess[Literal["torch"]],
+        batch: TensorLike | Frame,
+        keys: Any = ...,
+        *,
+        epoch: int | None = ...,
+        out: None = ...,
+        block_info: Any = ...,
+    ) -> torch.Tensor: ...
+
     def __call__(
         self, batch: Any, keys: Any = None, *, epoch: int | None = None, out: Any = None, block_info: Any = None
     ) -> Any:
@@ -536,6 +551,8 @@ class Preprocess(Declaration, Generic[Output]):
 
     def _exported(self, images: StridedTensor | list[StridedTensor]) -> Any:
         """The result for the caller: tensors, or arrays with their axes in the order of `layout`."""
+        if self.output == "torch":
+            return torch_tensors(images)
         if isinstance(images, list):
             return [self._exported(image) for image in images]
         if self.output == "tensor" or not isinstance(images, StridedTensor):

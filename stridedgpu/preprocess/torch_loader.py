@@ -1,6 +1,6 @@
-"""PyTorch's loaders: samples as a batch, data sets whose samples have their indices, and its worker processes.
+"""PyTorch's tensors and loaders: results as tensors, samples as a batch, data sets whose samples have their indices.
 
-PyTorch is imported by the first batch of samples alone.
+PyTorch is imported by the first batch of samples, and by the first result as its tensor, alone.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.thread_count import suggest_num_threads
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.errors import DeviceError, LayoutError
 
 from .annotations import moved_annotations
 from .declaration import Declaration
@@ -104,12 +106,41 @@ def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
         if name == form.place:
             parts[name] = images
         elif name in moved:
-            parts[name] = _tensors(moved[name])
+            parts[name] = torch_tensors(moved[name])
         elif result.rows:
             parts[name] = default_collate([values[row] for row in result.rows])
         else:
             parts[name] = _without_rows(values[0], default_collate(values))
     return parts if form.kind is dict else tuple(parts.values())
+
+
+def imported_torch(argument: str, instead: str) -> Any:
+    """PyTorch, for an argument that asks for its tensors. Raises `DeviceError` where it is not installed."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise DeviceError(
+            f"{argument} needs PyTorch, which is not installed: pip install torch, or {instead}."
+        ) from None
+    return torch
+
+
+def torch_of_output() -> Any:
+    """PyTorch, for a step with output="torch"."""
+    return imported_torch("output='torch'", "output='numpy'")
+
+
+def torch_tensors(part: Any) -> Any:
+    """A batch, or a part of one, with its tensors and arrays of numbers as PyTorch's tensors over the same memory."""
+    if isinstance(part, Mapping):
+        return {name: torch_tensors(value) for name, value in part.items()}
+    if isinstance(part, (list, tuple)):
+        return type(part)(torch_tensors(value) for value in part)
+    if isinstance(part, StridedTensor):
+        return torch_of_output().from_dlpack(part)
+    if isinstance(part, np.ndarray) and part.dtype.kind in "biufc":
+        return torch_of_output().from_numpy(part)
+    return part
 
 
 class _SharedMemory:
@@ -138,15 +169,6 @@ class _SharedMemory:
         layout = images.layout
         empty = torch.empty(0, dtype=getattr(torch, images.operand.element.name))
         return empty.set_(self._storage, layout.offset, layout.sizes, layout.strides)
-
-
-def _tensors(moved: Any) -> Any:
-    """Masks as one tensor; boxes and points, of which images have different numbers, as a list of tensors."""
-    import torch
-
-    if isinstance(moved, StridedTensor):
-        return torch.utils.dlpack.from_dlpack(moved)
-    return [torch.from_numpy(values) for values in moved]
 
 
 def _column(samples: Sequence[Any], name: Any) -> list[Any]:

@@ -124,7 +124,7 @@ sg.gather(frames, [0], mode="wrapped")  # error: arg-type
 sg.resize(frames, (2, 2), interpolation="bilinear")  # error: arg-type
 sg.Preprocess(interpolation="bilinear")  # error: arg-type
 sg.Preprocess(normalize="coco")  # error: arg-type
-sg.Preprocess(output="torch")  # error: type-var
+sg.Preprocess(output="jax")  # error: type-var
 step(object())  # error: call-overload
 sg.relayout(frames, scale="fast")  # error: arg-type
 frames.relayout(row_pitch_bytes="512")  # error: arg-type
@@ -143,6 +143,7 @@ from PIL import Image
 
 reveal_type(sg.asarray(torch.zeros(3), dtype=torch.float16))  # StridedTensor
 reveal_type(sg.from_dlpack(torch.zeros(3)))  # StridedTensor
+reveal_type(sg.Preprocess(output="torch")(torch.zeros(1, 2, 2, 3)))  # Tensor
 reveal_type(sg.gather([torch.zeros(3)], torch.zeros(3)))  # StridedTensor
 reveal_type(sg.asarray(jnp.zeros(3)))  # StridedTensor
 reveal_type(sg.from_dlpack(jnp.zeros(3)))  # StridedTensor

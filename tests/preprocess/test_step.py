@@ -405,7 +405,7 @@ def test_orders_without_rows_are_those_of_images_in_a_list(orders, crop):
         ({"alignment": 3}, "alignment=3 is not a power of two"),
         ({"flip": 2, "seed": 1}, "between 0 and 1"),
         ({"errors": "ignore"}, "'raise' or 'skip'"),
-        ({"output": "torch"}, "'numpy' or 'tensor'"),
+        ({"output": "jax"}, "'numpy', 'tensor' or 'torch'"),
     ],
 )
 def test_what_no_picture_could_fit_is_refused_when_declared(declared, said):

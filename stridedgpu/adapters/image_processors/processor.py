@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
@@ -14,9 +13,10 @@ from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.operations.images import CropSources
 from stridedgpu.preprocess.step import Preprocess
+from stridedgpu.preprocess.torch_loader import imported_torch
 from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.typing import DeviceLike
-from stridedgpu.values.errors import DeviceError, LayoutError
+from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
 from .declaration import BACKENDS, Declared, declared_by, is_count
@@ -317,18 +317,8 @@ def _array(value: StridedTensor | np.ndarray[Any, np.dtype[Any]], tensors: Tenso
     if tensors is None and not is_near:
         return value
     if tensors == "pt":
-        torch: Any = sys.modules.get("torch") or _imported_torch()
+        torch = imported_torch("return_tensors='pt'", "return_tensors='np'")
         if is_near:
             return torch.from_numpy(value if isinstance(value, np.ndarray) else value.numpy())
         return torch.from_dlpack(value)
     return value.numpy() if isinstance(value, StridedTensor) else value
-
-
-def _imported_torch() -> Any:
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise DeviceError(
-            "return_tensors='pt' needs PyTorch, which is not installed: pip install torch, or return_tensors='np'."
-        ) from None
-    return torch
