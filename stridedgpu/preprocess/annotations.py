@@ -23,7 +23,7 @@ from stridedgpu.values.interpolation import interpolation_named
 from .declaration import Declaration
 from .decoding import opened_image
 from .geometry import Coordinates, Placement
-from .images import decoded, is_encoded, is_pillow_image, upright
+from .images import Pixels, decoded, is_encoded, is_pillow_image, upright
 from .windows import write_placed
 from .worker import BatchResult, Worker
 
@@ -74,7 +74,7 @@ def _of_rows(
     return moved
 
 
-def _moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> np.ndarray[Any, np.dtype[np.generic]]:
+def _moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> Pixels:
     """Boxes or points moved with their image, in their own type if that is a float, else in float32."""
     if hasattr(values, "numpy") and not isinstance(values, np.ndarray):
         values = values.numpy()

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from math import isfinite
 from numbers import Real
 from operator import index
-from typing import Any, Final, Literal, NoReturn, Self
+from typing import Any, Final, Literal, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import PASSES, Passes, interpolation_named
 from stridedgpu.values.strides import axis_letters, canonical_axes, is_one_of
+
+Declared: TypeAlias = Any
+"""A field that a user may declare in several forms, such as one number for a pair; it is kept in its canonical form."""
 
 Numbers = tuple[float, ...]
 Mode = Literal["rgb", "gray"]
@@ -99,34 +102,34 @@ class Declaration:
     _: KW_ONLY
     dims: str = "NHWC"
     layout: LayoutName | str = "NCHW"
-    dtype: Any = "float32"
+    dtype: Declared = "float32"
     mode: Mode | None = None
     exif: bool = True
     normalize: Normalization | None = None
-    mean: Any = None
-    std: Any = None
+    mean: Declared = None
+    std: Declared = None
     maximum: float | None = None
     arithmetic: Arithmetic = "multiply"
-    clip: Any = None
-    scale: Any = None
-    bias: Any = None
-    channels: Any = None
-    matrix: Any = None
-    resize: Any = None
+    clip: Declared = None
+    scale: Declared = None
+    bias: Declared = None
+    channels: Declared = None
+    matrix: Declared = None
+    resize: Declared = None
     max_size: int | None = None
-    pad: Any = None
-    crop: Any = None
+    pad: Declared = None
+    crop: Declared = None
     center: Center = "round"
     smaller: Literal["refuse", "pad"] = "refuse"
     random_crop: bool | None = None
-    random_resized_crop: Any = None
-    letterbox: Any = None
+    random_resized_crop: Declared = None
+    letterbox: Declared = None
     interpolation: Interpolation | None = None
     passes: Passes | None = None
-    fill: Any = None
+    fill: Declared = None
     flip: bool | float | None = None
-    gain: Any = None
-    offset: Any = None
+    gain: Declared = None
+    offset: Declared = None
     seed: int | None = None
     key: str | int | None = None
     mask: str | int | None = None

@@ -37,6 +37,9 @@ from .images import Encoded, Pixels, is_encoded, is_pillow_image, luma, pixels_o
 __all__ = ["Difference", "Parting", "Pipeline", "Provenance", "which"]
 
 Sizes = tuple[int, int]
+Array = NDArray[Any]
+Options = Mapping[str, Any]
+"""Arguments of `Preprocess`, by name."""
 
 
 class Pipeline(NamedTuple):
@@ -93,7 +96,7 @@ class Provenance:
     pipelines: tuple[Pipeline, ...]
     nearest: Pipeline
     difference: Difference
-    levels: NDArray[Any] = field(repr=False)
+    levels: Array = field(repr=False)
     declaration: str | None = None
 
     @property
@@ -272,7 +275,7 @@ class _Geometry(NamedTuple):
     words: str
     resized: Sizes
     place: Sizes
-    options: Mapping[str, Any] | None
+    options: Options | None
     is_mirrored: bool = False
 
     def mirrored(self) -> _Geometry:
@@ -330,7 +333,7 @@ def _geometries(source: Sizes, sizes: Sizes, resize: int | None) -> Iterator[_Ge
         yield _Geometry(f"longer side fits {window}, padded on both sides", inside, middle_place, None)
 
 
-def _crops(words: str, resized: Sizes, sizes: Sizes, options: Mapping[str, object] | None) -> Iterator[_Geometry]:
+def _crops(words: str, resized: Sizes, sizes: Sizes, options: Options | None) -> Iterator[_Geometry]:
     """The windows in the middle of an image."""
     if resized[0] < sizes[0] or resized[1] < sizes[1]:
         return
@@ -382,7 +385,7 @@ def _levels(image: Pixels, result: Pixels) -> NDArray[np.float64]:
     return np.asarray(levels).reshape(image.shape)
 
 
-def _difference(one: NDArray[Any], other: NDArray[Any]) -> Difference:
+def _difference(one: Array, other: Array) -> Difference:
     distances = np.abs(one.astype(np.float64) - other)
     return Difference(float((distances > _EQUAL_LEVELS).mean()), float(distances.max()))
 
@@ -466,7 +469,7 @@ def _float_resizes(source: Pixels, size: Sizes) -> Iterator[tuple[str, str, Pixe
             yield f"{rule} of float32 pixels", "one order", pixels
 
 
-def _values(image: Pixels, result: Pixels) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+def _values(image: Pixels, result: Pixels) -> tuple[Array, NDArray[np.bool_]] | None:
     """The value of each byte of each channel, and which bytes there are; None where a byte has several values."""
     bits = np.ascontiguousarray(result).view(f"u{result.dtype.itemsize}")
     channels = image.shape[2]
@@ -487,19 +490,17 @@ class _Conversions:
         tables = [(words, options, self._table(options)) for words, options in _named_conversions(dtype)]
         self._named = [(words, options, table) for words, options, table in tables if table is not None]
 
-    def of(
-        self, values: NDArray[Any], seen: NDArray[np.bool_], order: str, elements: int
-    ) -> list[tuple[str, Mapping[str, Any] | None]]:
+    def of(self, values: Array, seen: NDArray[np.bool_], order: str, elements: int) -> list[tuple[str, Options | None]]:
         """What may have given these values to so many elements, in words and as options of `Preprocess`.
 
         An unknown conversion needs elements that repeat their bytes, without which any values would fit.
         """
         bits = values.view(f"u{values.dtype.itemsize}")
 
-        def fits(table: NDArray[Any]) -> bool:
+        def fits(table: Array) -> bool:
             return bool((table[: len(bits)] == bits)[seen].all())
 
-        known: list[tuple[str, Mapping[str, Any] | None]]
+        known: list[tuple[str, Options | None]]
         known = [(words, options) for words, options, table in self._named if fits(table)]
         if order == "BGR" and not known:
             known = [(f"{words}, in the order BGR", None) for words, _, table in self._named if fits(table[::-1])]
@@ -510,9 +511,7 @@ class _Conversions:
             known = [(f"unknown, near {words}", None)]
         return known
 
-    def _fitted(
-        self, lines: list[tuple[float, float]], fits: Callable[[NDArray[Any]], bool]
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _fitted(self, lines: list[tuple[float, float]], fits: Callable[[Array], bool]) -> Iterator[tuple[str, Options]]:
         """The mean and standard deviation of the fewest decimals that give the values of these lines."""
         if self._dtype.kind != "f" or any(slope <= 0 for slope, _ in lines):
             return
@@ -527,7 +526,7 @@ class _Conversions:
                     yield f"mean={mean}, std={std}, arithmetic={arithmetic!r}", options
                     return
 
-    def _table(self, options: Mapping[str, Any]) -> NDArray[Any] | None:
+    def _table(self, options: Options) -> Array | None:
         """The bits of the 256 values of three channels; None for options that this type does not have."""
         ramp = np.repeat(np.arange(256, dtype=np.uint8), 3).reshape(1, 256, 3)
         try:
@@ -541,7 +540,7 @@ _REPEATS: Final = 2
 _MOST_DIGITS: Final = 8
 
 
-def _line(values: NDArray[Any], seen: NDArray[np.bool_]) -> tuple[float, float]:
+def _line(values: Array, seen: NDArray[np.bool_]) -> tuple[float, float]:
     """The factor and the addend of the line that fits the values of the bytes that are there."""
     if seen.sum() < 2:
         return 0.0, 0.0
@@ -549,7 +548,7 @@ def _line(values: NDArray[Any], seen: NDArray[np.bool_]) -> tuple[float, float]:
     return float(slope), float(addend)
 
 
-def _named_conversions(dtype: np.dtype[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _named_conversions(dtype: np.dtype[Any]) -> Iterator[tuple[str, Options]]:
     """The conversions that options of `relayout` name."""
     yield ("none" if dtype == np.uint8 else f"a cast to {dtype}"), {"dtype": dtype.name}
     if dtype.kind != "f":
@@ -560,7 +559,7 @@ def _named_conversions(dtype: np.dtype[Any]) -> Iterator[tuple[str, Mapping[str,
         yield f"normalize={name!r}, arithmetic={arithmetic!r}", options
 
 
-def _declaration(geometry: _Geometry, pipeline: Pipeline, conversion: Mapping[str, object] | None) -> str | None:
+def _declaration(geometry: _Geometry, pipeline: Pipeline, conversion: Options | None) -> str | None:
     """The `Preprocess` that does the same; None where it has no options for it."""
     if geometry.options is None or conversion is None or pipeline.channels not in ("RGB", "BGR"):
         return None

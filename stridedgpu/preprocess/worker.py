@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from .declaration import Declaration, border_values, step_conversion
 from .decoding import Decoder
 from .epochs import Chance, EpochCounter, pixel_key
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
-from .images import Image, batch_operand, image_operand, memory_of, pixels_in, sources_of
+from .images import Image, Pixels, batch_operand, image_operand, memory_of, pixels_in, sources_of
 from .windows import drawn_colours, write_coloured, write_placed
 
 _log = logging.getLogger("stridedgpu")
@@ -318,7 +318,7 @@ class Worker:
     def _own_memory(self) -> Memory:
         return self._memory if self.device == "cpu" else device_named(self.device)
 
-    def array(self, images: StridedTensor) -> np.ndarray[Any, np.dtype[Any]]:
+    def array(self, images: StridedTensor) -> Pixels:
         """A result as a NumPy array with its axes in the declared order, copied to the CPU if necessary."""
         operand = images.operand
         layout = _in_order(operand.layout, images.dims or "", self._step.layout)

@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.strides import byte_strides
@@ -24,7 +23,7 @@ def strided(
     return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, byte_strides(strides, dtype.itemsize))
 
 
-def operand_array(operand: Operand) -> NDArray[Any]:
+def operand_array(operand: Operand) -> Array:
     """An operand on the CPU as an array of numbers in their storage type."""
     layout = operand.layout
     dtype = storage_dtype(operand.element, opaque=False)

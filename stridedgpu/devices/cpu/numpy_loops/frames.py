@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
@@ -16,7 +15,7 @@ from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix, LumaMat
 
 from .arrays import operand_array
 from .channel_matrix import mixed
-from .conversion import constants, convert_block
+from .conversion import Array, constants, convert_block
 
 __all__ = [
     "colours_of",
@@ -54,7 +53,7 @@ def frame_loops(problem: FrameProblem, planes: Sequence[Operand], origin: tuple[
             into[channel, rows] = convert_block(colours[colour], conversion, *affine)
 
 
-def frame_rows(surface: FrameSurface, planes: Sequence[Operand], top: int, bottom: int) -> NDArray[Any]:
+def frame_rows(surface: FrameSurface, planes: Sequence[Operand], top: int, bottom: int) -> Array:
     """Red, green and blue of some rows of a frame, with axes C, H, W."""
     height, width = bottom - top, surface.sizes[1]
     pixels = np.empty((3, height, width), surface.samples.element.name)
@@ -63,7 +62,7 @@ def frame_rows(surface: FrameSurface, planes: Sequence[Operand], top: int, botto
     return pixels
 
 
-def sample_arrays(problem: FrameProblem, planes: Sequence[Operand]) -> list[NDArray[Any]]:
+def sample_arrays(problem: FrameProblem, planes: Sequence[Operand]) -> list[Array]:
     """Luma (H, W) and both chromas at their own size, as views of the planes."""
     arrays = [operand_array(plane) for plane in planes]
     views = []
@@ -81,7 +80,7 @@ def sample_arrays(problem: FrameProblem, planes: Sequence[Operand]) -> list[NDAr
 
 def _bands(
     problem: FrameProblem, planes: Sequence[Operand], origin: tuple[int, int]
-) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+) -> Iterator[tuple[slice, list[Array]]]:
     """Rows of the window, and their red, green and blue in the format's element type."""
     luma, blue, red = sample_arrays(problem, planes)
     _, height, width = problem.target.layout.sizes
@@ -94,11 +93,11 @@ def _bands(
         yield rows, colours_of(luma[lines[0] : lines[-1] + 1, left : left + width], u, v, problem.matrix)
 
 
-def _chroma(plane: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], problem: FrameProblem) -> NDArray[Any]:
+def _chroma(plane: Array, rows: Array, columns: Array, problem: FrameProblem) -> Array:
     """Samples of chroma for pixels at these rows and columns of the frame."""
     down, right = problem.samples.chroma_step
     if problem.chroma == "repeated":
-        repeated: NDArray[Any] = plane[(rows // down)[:, None], columns // right]
+        repeated: Array = plane[(rows // down)[:, None], columns // right]
         return repeated
     last_row, last_column = plane.shape[0] - 1, plane.shape[1] - 1
     own = plane[rows // down].astype(np.int32)
@@ -109,11 +108,11 @@ def _chroma(plane: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], prob
         sums = 4 * own
     place = columns // right
     near, far = sums[:, place], sums[:, np.minimum(place + 1, last_column)]
-    chroma: NDArray[Any] = np.where(columns % 2, near + far + 4 >> 3, near + 2 >> 2)
+    chroma: Array = np.where(columns % 2, near + far + 4 >> 3, near + 2 >> 2)
     return chroma
 
 
-def colours_of(luma: NDArray[Any], blue: NDArray[Any], red: NDArray[Any], matrix: ColourMatrix) -> list[NDArray[Any]]:
+def colours_of(luma: Array, blue: Array, red: Array, matrix: ColourMatrix) -> list[Array]:
     """Red, green and blue of samples, by the integer arithmetic of `stridedgpu.values.colour_matrix`."""
     number: Any = np.int32 if matrix.most == 255 else np.int64
     y = np.maximum(luma.astype(number) - number(matrix.luma_floor), 0) * number(matrix.luma)
@@ -160,7 +159,7 @@ def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequ
             into[...] = _sample(source, weight, matrix).reshape(into.shape)
 
 
-def _sample_bands(colours: Sequence[NDArray[Any]], number: type[Any]) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+def _sample_bands(colours: Sequence[Array], number: type[Any]) -> Iterator[tuple[slice, list[Array]]]:
     """Rows, an even number of them, and their colours as wider numbers."""
     height, width = colours[0].shape
     step = max(1, policy().numpy.block_pixels // max(width, 1)) * 2
@@ -169,12 +168,12 @@ def _sample_bands(colours: Sequence[NDArray[Any]], number: type[Any]) -> Iterato
         yield rows, [colour[rows].astype(number) for colour in colours]
 
 
-def _sample(colours: list[NDArray[Any]], constants: tuple[int, int, int, int], matrix: LumaMatrix) -> NDArray[Any]:
+def _sample(colours: list[Array], constants: tuple[int, int, int, int], matrix: LumaMatrix) -> Array:
     """One kind of sample, as `stridedgpu.values.colour_matrix.LumaMatrix` states it."""
     red, green, blue = colours
     number = red.dtype.type
     of_red, of_green, of_blue, added = map(number, constants)
     half = number(1 << (matrix.bits - 1))
-    sums: NDArray[Any] = red * of_red + green * of_green + blue * of_blue + half + (added << number(matrix.bits))
-    clamped: NDArray[Any] = np.clip(sums >> number(matrix.bits), 0, matrix.most) << number(matrix.shift)
+    sums: Array = red * of_red + green * of_green + blue * of_blue + half + (added << number(matrix.bits))
+    clamped: Array = np.clip(sums >> number(matrix.bits), 0, matrix.most) << number(matrix.shift)
     return clamped
