@@ -22,7 +22,7 @@ from .interface import (
     MoveLaunch,
     RelayoutLaunch,
 )
-from .settings import SETTINGS
+from .settings import POLICIES, SETTINGS
 
 if TYPE_CHECKING:
     from stridedgpu.problems.device_plan import Problem
@@ -45,12 +45,12 @@ class CachedLaunches:
 
     def launch_for(self: Device, problem: Problem | IndexRule) -> Any:
         """The launch of a problem under the current settings; `interface` has its arguments."""
-        return _launch(self, problem, SETTINGS.verbose, SHARED.several, SETTINGS.cpu_policy, SETTINGS.cuda_policy)
+        return _launch(self, problem, SETTINGS.verbose, SHARED.several, POLICIES.get())
 
 
 def settings() -> tuple[Hashable, ...]:
     """The settings that launches depend on."""
-    return SETTINGS.verbose, SHARED.several, SETTINGS.cpu_policy, SETTINGS.cuda_policy
+    return SETTINGS.verbose, SHARED.several, POLICIES.get()
 
 
 def forget_launches() -> None:

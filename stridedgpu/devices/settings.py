@@ -1,37 +1,58 @@
-"""The settings of the process: verbose lines, the policies of `using` blocks, and environment variables.
+"""Verbose lines, a setting of the process; the policies of `using` blocks, of each thread; environment variables.
 
-Launches are cached by `SETTINGS`: a module that plans for one device need not be imported for the cache to know its
-policy.
+Launches are cached by both: a module that plans for one device need not be imported for the cache to know its policy.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from .cpu.policy import Policy as CpuPolicy
     from .cuda.policy import Policy as CudaPolicy
 
-__all__ = ["SETTINGS", "VERBOSE_VARIABLE", "variable"]
+__all__ = ["POLICIES", "SETTINGS", "VERBOSE_VARIABLE", "Policies", "using_policies", "variable"]
 
 VERBOSE_VARIABLE: Final = "STRIDEDGPU_VERBOSE"
 """The environment variable that turns verbose lines on with "1"."""
 
 
 class _Settings:
-    """`verbose`: launches prepared from now on print their lines. Policies are None outside of a `using` block."""
+    """`verbose`: launches prepared from now on print their lines."""
 
-    __slots__ = ("cpu_policy", "cuda_policy", "verbose")
+    __slots__ = ("verbose",)
 
     def __init__(self) -> None:
         self.verbose = os.environ.get(VERBOSE_VARIABLE, "0") not in ("", "0")
-        self.cpu_policy: CpuPolicy | None = None
-        self.cuda_policy: CudaPolicy | None = None
 
 
 SETTINGS: Final = _Settings()
+
+
+class Policies(NamedTuple):
+    """The policies of the `using` blocks around a call; None for a device's own."""
+
+    cpu: CpuPolicy | None = None
+    cuda: CudaPolicy | None = None
+
+
+POLICIES: Final[ContextVar[Policies | None]] = ContextVar("stridedgpu_policies", default=None)
+"""None outside of every block. Other threads, and other tasks of asyncio, have policies of their own."""
+
+
+@contextmanager
+def using_policies(*, cpu: CpuPolicy | None = None, cuda: CudaPolicy | None = None) -> Iterator[None]:
+    """Plan by another policy inside the block; None leaves a device's as it is."""
+    around = POLICIES.get() or Policies()
+    before = POLICIES.set(Policies(cpu or around.cpu, cuda or around.cuda))
+    try:
+        yield
+    finally:
+        POLICIES.reset(before)
 
 
 def variable(name: str) -> Callable[[], str | None]:

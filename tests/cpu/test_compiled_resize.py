@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
@@ -424,7 +425,7 @@ def test_a_call_without_memory_is_the_only_one_that_fails(monkeypatch: pytest.Mo
                 sg.plan_resize(tensor, fails)(tensor, fails)
         start = threading.Barrier(2)
         threads = [
-            threading.Thread(target=run, args=(name, target, start))
+            threading.Thread(target=copy_context().run, args=(run, name, target, start))
             for name, target in (("fails", fails), ("runs", runs))
         ]
         for thread in threads:

@@ -9,11 +9,10 @@ Named tuples are defined in a third of the time of frozen dataclasses, which wer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
-from stridedgpu.devices.settings import SETTINGS
+from stridedgpu.devices.settings import POLICIES, using_policies
 
 from .target import Target
 
@@ -359,17 +358,13 @@ _MEASURED_BYTES: Final = 32 * _MB
 
 def policy() -> Policy:
     """The current policy: this processor's, unless a `using` block has another."""
-    return SETTINGS.cpu_policy or _own or _of_this_processor()
+    chosen = POLICIES.get()
+    return (chosen and chosen.cpu) or _own or _of_this_processor()
 
 
-@contextmanager
-def using(chosen: Policy) -> Iterator[None]:
-    """Plan by another policy inside the block, for any target; plans whose loops are planned keep them."""
-    before, SETTINGS.cpu_policy = SETTINGS.cpu_policy, chosen
-    try:
-        yield
-    finally:
-        SETTINGS.cpu_policy = before
+def using(chosen: Policy) -> AbstractContextManager[None]:
+    """Plan this thread's calls by another policy inside the block, for any target; plans with loops keep them."""
+    return using_policies(cpu=chosen)
 
 
 def _of_this_processor() -> Policy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Final
 
 from stridedgpu.devices.verbose import is_verbose
@@ -90,7 +90,8 @@ class Promotion:
                     # An ending process waits for this thread, since LLVM must not run during teardown. If no thread
                     # can start, at a limit or at the end of Python, NumPy continues.
                     with suppress(RuntimeError):
-                        threading.Thread(target=self._load, name="stridedgpu-compiler").start()
+                        load = copy_context().run  # by this call's policy
+                        threading.Thread(target=load, args=(self._load,), name="stridedgpu-compiler").start()
         return self.work
 
     def left_to_numpy(self) -> Callable[..., Any]:

@@ -8,13 +8,13 @@ A tuner tries other values with `using`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from stridedgpu.devices.settings import SETTINGS
+from stridedgpu.devices.settings import POLICIES, using_policies
 
 _KB: Final = 1024
 
@@ -376,12 +376,12 @@ class Policy:
 
 def policy() -> Policy:
     """The current policy."""
-    return SETTINGS.cuda_policy or _DEFAULT
+    chosen = POLICIES.get()
+    return (chosen and chosen.cuda) or _DEFAULT
 
 
-@contextmanager
-def using(chosen: Policy) -> Iterator[None]:
-    """Plan by another policy inside the block; existing plans keep their own.
+def using(chosen: Policy) -> AbstractContextManager[None]:
+    """Plan this thread's calls by another policy inside the block; existing plans keep their own.
 
     >>> from dataclasses import replace
     >>> small = replace(policy(), rows=replace(policy().rows, most_chunks=2))
@@ -389,11 +389,7 @@ def using(chosen: Policy) -> Iterator[None]:
     ...     policy().rows.most_chunks
     2
     """
-    before, SETTINGS.cuda_policy = SETTINGS.cuda_policy, chosen
-    try:
-        yield
-    finally:
-        SETTINGS.cuda_policy = before
+    return using_policies(cuda=chosen)
 
 
 _DEFAULT: Final = Policy()
