@@ -29,6 +29,7 @@ from stridedgpu.values.conversion import Conversion
 from .conversion import Affine, can_compile, converted, storage_type, with_one_nan
 from .ir import Code, Value, vector_type
 from .shuffles import gathered
+from .work_grid import items_of
 from .worker_pool import LoopCall
 
 __all__ = [
@@ -85,13 +86,7 @@ class MatrixKernel:
         constants = Constants.loaded(code, conversion, self.rows, lanes)
         source_step = max(self.source_pixel, 1) * conversion.source.itemsize
         target_step = max(self.target_pixel, 1) * conversion.target.itemsize
-        with code.loop(code.first, code.last) as item:
-            number, piece = item // pieces, item % pieces
-            source, target = code.source, code.target
-            for size, source_stride, stride in outer:
-                place, number = number % size, number // size
-                source = source + place * source_stride
-                target = target + place * stride
+        with items_of(code, [pieces], outer, (code.source, code.target)) as ((piece,), (source, target)):
             begin = piece * item_pixels
             with code.steps(begin, (begin + item_pixels).at_most(row), lanes) as at:
                 vectors = self._channels(source + at * source_step, channel)

@@ -28,8 +28,9 @@ from typing import ClassVar, Final
 from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, positions_of, taken_out
-from .gather_loop import items_of, outer_loops
+from .gather_loop import outer_loops, sides_of
 from .ir import LINE_BYTES, Code, Value, vector_type
+from .work_grid import items_of
 
 __all__ = ["GatherElements", "GatherLongRows"]
 
@@ -78,7 +79,8 @@ class GatherElements:
         code, lanes, nbytes = Code(), self.lanes, self.index.nbytes
         index, total, width, along, row, size, stride, block, blocks = code.take(9)
         steps = _Steps(code, lanes, width, along, row)
-        with items_of(code, index, [blocks], outer_loops(code, self.rank), scatters=self.scatters) as item:
+        loops, sides = outer_loops(code, self.rank), sides_of(code, index, scatters=self.scatters)
+        with items_of(code, [blocks], loops, sides) as item:
             (number,), (dense, indexed, indices) = item
             axis = _Axis(size, stride.cast("trunc", "i32"))
             start, end = code.block(number, block, total)
@@ -145,7 +147,8 @@ class GatherLongRows:
         code, nbytes, run = Code(), self.index.nbytes, self.run
         index, size, stride, ahead, width, block, blocks, rows, many, parts, *pitches = code.take(13)
         step, along = code.constant(run) if self.adjacent else stride, run if self.columns else 0
-        with items_of(code, index, [blocks, parts], outer_loops(code, self.rank)) as ((b, a), sides):
+        loops, starts = outer_loops(code, self.rank), sides_of(code, index)
+        with items_of(code, [blocks, parts], loops, starts) as ((b, a), sides):
             columns = code.block(b, block, width)
             with code.loop(*code.block(a, many, rows)) as row, code.steps(*columns, self.lanes) as at:
                 dense, indexed, indices = (

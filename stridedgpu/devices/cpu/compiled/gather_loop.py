@@ -23,9 +23,9 @@ from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
-from .work_grid import places_of_items
+from .work_grid import items_of
 
-__all__ = ["Gather", "items_of", "outer_loops"]
+__all__ = ["Gather", "outer_loops", "sides_of"]
 
 _Block = tuple[Value, Value]
 """The first step of a block of one loop, and the step after its last."""
@@ -36,20 +36,10 @@ def outer_loops(code: Code, rank: int) -> list[list[Value]]:
     return [code.take(4) for _ in range(rank)]
 
 
-@contextmanager
-def items_of(
-    code: Code, index: Value, blocks: Sequence[Value], loops: Sequence[Sequence[Value]], *, scatters: bool = False
-) -> Iterator[tuple[list[Value], list[Value]]]:
-    """Every work item: its places in some numbers of `blocks`, and its dense, its indexed and its index address.
-
-    `index` is the address of the indices, and `loops` are the outer ones. `scatters`: the dense side is read.
-    """
-    with places_of_items(code, [*blocks, *(size for size, *_ in loops)]) as places:
-        sides = [code.source, code.target] if scatters else [code.target, code.source]
-        sides.append(index.pointer())
-        for place, (_, *strides) in zip(places[len(blocks) :], loops, strict=True):
-            sides = [side + place * stride for side, stride in zip(sides, strides, strict=True)]
-        yield places[: len(blocks)], sides
+def sides_of(code: Code, index: Value, *, scatters: bool = False) -> list[Value]:
+    """The dense, the indexed and the index side of a call; `scatters`: the dense side is read."""
+    sides = [code.source, code.target] if scatters else [code.target, code.source]
+    return [*sides, index.pointer()]
 
 
 _Sides = Sequence[Value]
@@ -149,15 +139,16 @@ class _Body:
         """Every item from `first` to `last`: its first addresses, and its blocks of `m`, `b` and `a`."""
         code, kernel = self._code, self._kernel
         blocks = [self._run_blocks, self.m.blocks, self.b.blocks, self.a.blocks]
-        with items_of(code, self._index, blocks, self._outer, scatters=kernel.scatters) as item:
+        sides = sides_of(code, self._index, scatters=kernel.scatters)
+        with items_of(code, blocks, self._outer, sides) as item:
             (part, m, b, a), (dense, indexed, index) = item
             # The last block of a long run overlaps the one before it, so that all have the same length.
             offset = (part * self._run_block).at_most(self._run - self._run_block)
-            sides = dense + offset, indexed + offset, index
+            moved = dense + offset, indexed + offset, index
             m_block, b_block, a_block = (
                 code.block(number, loop.block, loop.size) for loop, number in ((self.m, m), (self.b, b), (self.a, a))
             )
-            yield sides, m_block, b_block, a_block
+            yield moved, m_block, b_block, a_block
 
     @contextmanager
     def chunks(self, block: _Block) -> Iterator[_Block]:

@@ -21,9 +21,10 @@ from typing import ClassVar, Final
 from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, resolved
-from .gather_loop import items_of, outer_loops
+from .gather_loop import outer_loops, sides_of
 from .ir import LINE_BYTES, Code, Value, permuting, vector_type
 from .shuffles import joined
+from .work_grid import items_of
 
 __all__ = ["Rows", "RowsInRegisters", "plan_rows"]
 
@@ -89,7 +90,7 @@ class RowsInRegisters:
         inside = numbers.compare("icmp ult", tail)
         resolve = self._resolver(code, size) if self.repeated else None
         groups = (last + (step - 1)) // step + 1
-        with items_of(code, index, [blocks, parts], loops) as ((b, a), (*sides, indices)):
+        with items_of(code, [blocks, parts], loops, sides_of(code, index)) as ((b, a), (*sides, indices)):
             sides.append(indices if resolve is None else resolve(indices, count))
             elements_of_item = code.block(b, block, count)
             with code.loop(*code.block(a, many, groups)) as group:

@@ -30,7 +30,7 @@ from stridedgpu.values.strides import round_up
 
 from .gather_indices import IndexKind, lanes_of, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
-from .work_grid import places_of_items
+from .work_grid import items_of
 from .worker_pool import LoopCall
 
 __all__ = ["IndexCheckCall", "compiled_index_check", "plan_index_check"]
@@ -71,10 +71,8 @@ class IndexCheck:
         along, marks = numbers * pitch, code.target + LINE_BYTES
         sizes = [extent.splat(lanes) for extent, _, _ in axes]
         listed, zero = code.scratch(8 * self.paired), numbers.like(0)
-        with places_of_items(code, [blocks, a_blocks, *(count for count, *_ in outer)]) as (b_place, a_place, *places):
-            address, first = code.source, code.constant(0)
-            for place, (_, step, ids) in zip(places, outer, strict=True):
-                address, first = address + place * step, first + place * ids
+        sides = code.source, code.constant(0)
+        with items_of(code, [blocks, a_blocks], outer, sides) as ((b_place, a_place), (address, first)):
             a_start, a_end = code.block(a_place, a_block, a_size)
             start, end = code.block(b_place, block, size)
             latest = end - lanes

@@ -64,7 +64,7 @@ def _comparison(whole: str, floating: str) -> Callable[[Value, Operand], Value]:
     return method
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # frozen ones take a fifth of the time of writing a module
 class Value:
     """A typed LLVM value of a function under construction: a register or a constant, a scalar or a vector.
 
@@ -85,7 +85,7 @@ class Value:
     @property
     def is_vector(self) -> bool:
         """Whether it has lanes."""
-        return self.type.startswith("<")
+        return self.type[0] == "<"
 
     @property
     def lanes(self) -> int:
@@ -100,7 +100,7 @@ class Value:
     @property
     def is_float(self) -> bool:
         """Whether elements are floats."""
-        return self.element in _FLOAT_BITS
+        return self.type.rstrip(">").rpartition(" ")[2] in _FLOAT_BITS
 
     @property
     def nbytes(self) -> int:
@@ -113,10 +113,12 @@ class Value:
             return self.code.constant(other, self.type)
         return other.splat(self.lanes) if self.is_vector and not other.is_vector else other
 
+    def _name_of(self, other: Operand) -> str:
+        return self.like(other).name if isinstance(other, Value) else _words(other, self.type)
+
     def binary(self, operation: str, other: Operand) -> Value:
         """`srem`, `add nsw` … with another value."""
-        right = self.like(other)
-        return self.code.value(self.type, f"{operation} {self.type} {self.name}, {right.name}")
+        return self.code.value(self.type, f"{operation} {self.type} {self.name}, {self._name_of(other)}")
 
     def _arithmetic(self, operation: str, other: Operand) -> Value:
         return self.binary(f"f{operation}" if self.is_float else operation, other)
@@ -124,8 +126,8 @@ class Value:
     def __add__(self, other: Operand) -> Value:
         if self.type != "ptr":
             return self._arithmetic("add", other)
-        offset = other if isinstance(other, Value) else self.code.constant(other)
-        return self.code.value("ptr", f"getelementptr i8, ptr {self.name}, i64 {offset.name}")
+        offset = other.name if isinstance(other, Value) else other
+        return self.code.value("ptr", f"getelementptr i8, ptr {self.name}, i64 {offset}")
 
     def __sub__(self, other: Operand) -> Value:
         return self + -other if self.type == "ptr" and isinstance(other, Value) else self._arithmetic("sub", other)
@@ -148,9 +150,9 @@ class Value:
 
     def compare(self, condition: str, other: Operand) -> Value:
         """`icmp ult`, `fcmp uno` …, with one bit a lane as the result."""
-        right = self.like(other)
+        right = self._name_of(other)
         bits = vector_type(self.lanes, "i1") if self.is_vector else "i1"
-        return self.code.value(bits, f"{condition} {self.type} {self.name}, {right.name}")
+        return self.code.value(bits, f"{condition} {self.type} {self.name}, {right}")
 
     __lt__, __le__ = _comparison("slt", "olt"), _comparison("sle", "ole")
     __gt__, __ge__ = _comparison("sgt", "ogt"), _comparison("sge", "oge")
@@ -348,8 +350,7 @@ class Code:
 
     def constant(self, number: Number, type_: str = "i64") -> Value:
         """A constant of a scalar type, or of a vector type with the constant in every lane."""
-        value = Value(self, type_, _literal(number, type_))
-        return self.lanes(value.element, [number] * value.lanes) if value.is_vector and number != "poison" else value
+        return Value(self, type_, _words(number, type_))
 
     def lanes(self, element: str, numbers: Sequence[Number]) -> Value:
         """A constant for each lane of a vector."""
@@ -624,8 +625,16 @@ def _in_lines(value: Value, address: Value) -> list[tuple[Value, Value]]:
     ]
 
 
+def _words(number: Number, type_: str) -> str:
+    """A constant in LLVM's words, in every lane of a vector."""
+    if type_[0] != "<" or number == "poison":
+        return _literal(number, type_)
+    lanes, _, element = type_[1:-1].partition(" x ")
+    return "<" + ", ".join([f"{element} {_literal(number, element)}"] * int(lanes)) + ">"
+
+
 def _literal(number: Number, element: str) -> str:
-    """A constant in LLVM's words; a float that is not whole by all bits of its double."""
+    """One of them; a float that is not whole by all bits of its double."""
     if isinstance(number, str) or element not in _FLOAT_BITS:
         return str(number)
     return f"{number}.0" if isinstance(number, int) else f"0x{pack('>d', number).hex().upper()}"

@@ -18,7 +18,7 @@ from stridedgpu.values.conversion import Conversion
 from .conversion import Affine, converted, storage_type
 from .ir import LINE_BYTES, Code, Value, vector_type
 
-__all__ = ["Constants", "Elements", "Grid", "Item", "places_of_items"]
+__all__ = ["Constants", "Elements", "Grid", "Item", "items_of"]
 
 
 class Constants(StrEnum):
@@ -88,7 +88,7 @@ class Item:
 
 
 @contextmanager
-def places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]]:
+def _places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]]:
     """Every item from `first` to `last` as its place in each of some loops, the innermost first.
 
     Only the first item's number is divided; afterwards the places are incremented like an odometer, on the stack.
@@ -106,6 +106,21 @@ def places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]
             wraps = after == count
             code.store(wraps.select(0, after), dial, 8)
             carries.enter_context(code.when(wraps))
+
+
+@contextmanager
+def items_of(
+    code: Code, blocks: Sequence[Value], loops: Sequence[Sequence[Value]], sides: Sequence[Value]
+) -> Iterator[tuple[list[Value], list[Value]]]:
+    """Every item from `first` to `last`: its places in some numbers of `blocks`, and where its sides begin.
+
+    Each of `loops`, the innermost first, has a size, and strides of the `sides`: addresses, or places in something.
+    """
+    with _places_of_items(code, [*blocks, *(size for size, *_ in loops)]) as places:
+        moved = list(sides)
+        for place, (_, *strides) in zip(places[len(blocks) :], loops, strict=True):
+            moved = [side + place * stride for side, stride in zip(moved, strides, strict=True)]
+        yield places[: len(blocks)], moved
 
 
 class Grid:
@@ -133,7 +148,7 @@ class Grid:
         """Every item from `first` to `last`. A block shorter than a step is moved back to the length of one step."""
         code = self._code
         counts = [self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
-        with places_of_items(code, counts) as (b_place, a_place, *places):
+        with _places_of_items(code, counts) as (b_place, a_place, *places):
             b, a = self._block(b_place, self.b, b_step), self._block(a_place, self.a, a_step)
             source, target, place = code.source, code.target, code.constant(0)
             for index, (_, source_stride, target_stride, constants_stride, table) in zip(
