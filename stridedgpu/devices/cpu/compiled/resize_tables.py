@@ -304,7 +304,7 @@ def filter_table(
     behind a pixel's count are not written. Raises `DeviceError` without the memory for them.
     """
     (start, ahead, count), groups = axis.pixels, (axis.most_taps + 1 + parity) // 2
-    values = (2 * groups + 2) * (axis.target if interpolation.has_narrow_weights else 1)
+    values = (2 * groups + 3) * (axis.target if interpolation.has_narrow_weights else 1)
     sizes = (_PARAMETERS.size // _WORD, count, count, count, 2 * count * groups, count * groups, values)
     try:
         memory = np.empty(sum(sizes), np.int64)
@@ -391,7 +391,7 @@ class _TableBuilder:
         self._low, self._scale, self._support, self._narrowing = (words[field] for field in _STEPS)
         self._tables = {field: words[field].pointer() for field in _ADDRESSES}
         self._maths = _Maths(self._tables["sine"], self._tables["cosine"])
-        self._sum_place = words["groups"] * 2 + 1
+        self._sum_place = words["groups"] * 2 + 2
 
     def text(self, name: str) -> str:
         """The function."""
@@ -409,7 +409,7 @@ class _TableBuilder:
         return code.text(name)
 
     def _filter(self, pixel: Value) -> Value:
-        """Write a pixel's row of values: one more is 0. The result is the largest share of a tap."""
+        """Write a pixel's row of values, with 0 before and behind them. The result is the largest share of a tap."""
         code, row, filter_ = self._code, self._row(pixel), self._interpolation.filter
         center, start, count = self._span(pixel)
         assert filter_ is not None, "the rule has one"
@@ -417,11 +417,12 @@ class _TableBuilder:
         with code.fold(count, [zero, zero]) as (tap, carried):
             distance = (tap + start).cast("sitofp", "double") - center + 0.5
             value: Value = filter_(distance * self._narrowing, self._maths)
-            code.store(value, row + tap * _WORD, _WORD)
+            code.store(value, row + (tap + 1) * _WORD, _WORD)
             carried[:] = carried[0] + value, value.at_least(carried[1])
         total, most = carried
         total = (total == 0.0).select(1.0, total)
-        code.store(zero, row + count * _WORD, _WORD)
+        code.store(zero, row, _WORD)
+        code.store(zero, row + (count + 1) * _WORD, _WORD)
         code.store(total, row + self._sum_place * _WORD, _WORD)
         return most / total
 
@@ -431,24 +432,19 @@ class _TableBuilder:
         _, start, count = self._span(pixel)
         total = (row + self._sum_place * _WORD).load("double", _WORD)
         last, is_mirrored = count - 1, words["step"] * words["parity"] < 0
-
-        def ascending(tap: Value) -> Value:
-            return is_mirrored.select(last - tap, tap)
-
-        def index(tap: Value) -> Value:
-            return (start + ascending(tap)) * words["step"] + words["origin"]
-
-        before = index(code.constant(0)) & words["parity"]
+        lowest, ahead = is_mirrored.select(last, 0), is_mirrored.select(code.constant(-1), 1)
+        before = ((start + lowest) * words["step"] + words["origin"]) & words["parity"]
         pairs = (count + before + 1) >> 1
         with code.loop(0, pairs) as pair:
             group = place * words["groups"] + pair
             weights = []
             for half in range(2):
-                tap = pair * 2 + half - before
-                stored = tap.compare("icmp ult", count).select(ascending(tap), count)  # the value at `count` is 0
-                value = (row + stored * _WORD).load("double", _WORD)
+                tap = lowest + (pair * 2 + half - before) * ahead
+                value = (row + (tap + 1) * _WORD).load("double", _WORD)
                 weights.append(_half_away(value / total * factor))
-                self._store(index(tap.at_least(0).at_most(last)) & words["mask"], "indices", group * 2 + half)
+                source = start + tap.at_least(0).at_most(last)
+                index = (source * words["step"] + words["origin"]) & words["mask"]
+                self._store(index, "indices", group * 2 + half)
             parts = [weights]
             if not self._narrow:
                 uppers = [weight.shifted(LOW_BITS) for weight in weights]
