@@ -106,10 +106,14 @@ class EvenlyLocated(Sequence[Located]):
 
 @dataclass(frozen=True, slots=True)
 class LocatedOperands(Sequence[Located]):
-    """Operands anywhere in memory: the images of a list. `addresses` are those of their lowest elements."""
+    """Operands anywhere in memory: the images of a list."""
 
     operands: Sequence[Operand]
-    addresses: Sequence[int]
+
+    @property
+    def addresses(self) -> list[int]:
+        """The addresses of their lowest elements."""
+        return [operand.reach[0] for operand in self.operands]
 
     def __len__(self) -> int:
         """The number of operands."""
@@ -122,7 +126,7 @@ class LocatedOperands(Sequence[Located]):
     def __getitem__(self, place: Any) -> Any:
         """One of them, or several."""
         if isinstance(place, slice):
-            return LocatedOperands(self.operands[place], self.addresses[place])
+            return LocatedOperands(self.operands[place])
         operand = self.operands[place]
         return operand.buffer, operand.start_bytes
 

@@ -93,7 +93,7 @@ class CropSources:
                     shifted = known[shape] = layout.shifted(-layout.first_offset)
                 layouts.append(shifted)
         axes = len(sizes) - 1
-        places = LocatedOperands(images, [image.reach[0] for image in images])
+        places = LocatedOperands(images)
         return cls(layouts, places, images, is_batch=False, argument=argument, axes=axes, are_alike=are_alike)
 
     @classmethod

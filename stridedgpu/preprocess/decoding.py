@@ -30,7 +30,8 @@ from stridedgpu.values.errors import LayoutError
 from .declaration import Declaration
 from .files import ImageError, opened_file, read_array
 from .geometry import resized_sizes
-from .images import DEEP_MODES, ORIENTATION, Encoded, Pixels, decoded, encoded_name, pixels_of, shared_pixels
+from .images import DEEP_MODES, ORIENTATION, Encoded, Pixels, decoded, encoded_name, pixels_of
+from .pillow_memory import shared_pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage

@@ -19,7 +19,6 @@ its RGB pixels.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, TypeVar
 
@@ -32,16 +31,15 @@ from stridedgpu.exchange.array_like import operand_of, operand_of_array, with_ca
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import moved_frame, relayout_frames, rgb_image
 from stridedgpu.operations.images import CropSources, FrameSources
-from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.typing import TensorLike
-from stridedgpu.values.conversion import conversion, conversion_options
-from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import BindingError, LayoutError, StridedGpuError
 from stridedgpu.values.strides import canonical_axes
 
 from .declaration import Declaration, Mode, clip_bounds
 from .files import ImageError
+from .pillow_memory import shared_operand, shared_pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -62,11 +60,6 @@ ORIENTATION: Final = 0x0112
 
 DEEP_MODES: Final = frozenset(("I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
 """Pillow's modes with samples of more than 8 bits, all of them grey."""
-
-_BAND_BYTES: Final = 4 << 20
-"""Of rows that are copied at once: they stay in the caches, and Pillow has blocks of 16 MiB."""
-
-_BYTES: Final = ELEMENT_TYPES["uint8"]
 
 _UNMULTIPLIED: Final = {"La": "LA", "RGBa": "RGBA"}
 
@@ -171,75 +164,6 @@ def upright(image: PillowImage) -> PillowImage:
     from PIL.ImageOps import exif_transpose
 
     return exif_transpose(image)
-
-
-class _ArrowArray(ctypes.Structure):
-    """`struct ArrowArray` of https://arrow.apache.org/docs/format/CDataInterface.html."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
-        *((name, ctypes.POINTER(ctypes.c_void_p)) for name in ("buffers", "children")),
-        *((name, ctypes.c_void_p) for name in ("dictionary", "release", "private_data")),
-    )
-
-
-_pointer_of: Final = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-
-
-class _SharedPixels:
-    """The memory of an image as NumPy's array interface; the capsule keeps the memory alive."""
-
-    def __init__(self, capsule: object, address: int, shape: tuple[int, int, int]) -> None:
-        self._capsule = capsule
-        self.__array_interface__ = {"version": 3, "data": (address, True), "shape": shape, "typestr": "|u1"}
-
-
-def shared_pixels(image: PillowImage) -> Pixels:
-    """The pixels of a loaded image of mode RGB, axes HWC: read-only and shared if Pillow can, otherwise a copy.
-
-    Pillow stores RGB in 4 bytes a pixel. `numpy.asarray(image)` packs them through a chain of byte strings: a step of
-    loaded images of 500 x 375 pixels took 0.22 ms an image with it and 0.14 without (one core of Zen 5).
-    """
-    try:
-        shared = _exported(image)
-    except ValueError:  # the image lies in several blocks of memory, as one of more than 4 megapixels does
-        return _packed(image)
-    return np.asarray(image) if shared is None else shared
-
-
-def _exported(image: PillowImage) -> Pixels | None:
-    """The memory of an image by Arrow's interface; None where that is missing or describes other bytes.
-
-    Raises `ValueError` for several blocks of memory.
-    """
-    export: Any = getattr(image, "__arrow_c_array__", None)
-    if export is None:  # Pillow before 11.2
-        return None
-    _, capsule = export()
-    array = _ArrowArray.from_address(_pointer_of(capsule, b"arrow_array"))
-    pixels = _ArrowArray.from_address(array.children[0]) if array.n_children else array
-    shape = image.height, image.width, 4
-    if pixels.length != image.height * image.width * 4 or pixels.n_buffers < 2 or array.offset or pixels.offset:
-        return None
-    return np.asarray(_SharedPixels(capsule, pixels.buffers[1], shape))[..., :3]
-
-
-def _packed(image: PillowImage) -> Pixels:
-    """A copy of an image in several blocks of memory, by way of bands of rows that Pillow copies and shares.
-
-    An image of 7.9 megapixels took 2 ms in this way, and 8 ms by `numpy.asarray`, or 29 ms into fresh memory.
-    """
-    pixels = np.empty((image.height, image.width, 3), np.uint8)
-    rows = max(1, _BAND_BYTES // (4 * image.width))
-    for top in range(0, image.height, rows):
-        bottom = min(top + rows, image.height)
-        band = _exported(image.crop((0, top, image.width, bottom)))
-        if band is None:
-            return np.asarray(image)
-        move_elements(operand_of_array(band), operand_of_array(pixels[top:bottom]), conversion(_BYTES, _BYTES), None)
-    return pixels
 
 
 # ---- modes and values
@@ -414,10 +338,21 @@ def _check_flat(axes: str, kind: str) -> None:
 def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:
     """A Pillow image, upright and in the declared mode. One that was opened and not loaded is decoded here."""
     _check_flat(axes, "an image of Pillow")
-    pixels = decoded("it", lambda: pixels_of(image, step.image_mode, turns=step.exif))
+    pixels = decoded("it", lambda: _loaded(image, step))
+    if isinstance(pixels, Operand):
+        return pixels.with_layout(pixels.layout.permuted((2, 0, 1)))
     if len(axes) == 2:
         return operand_of(pixels)[0]
     return operand_of(pixels[..., None] if pixels.ndim == 2 else pixels, "HWC")[0]
+
+
+def _loaded(image: PillowImage, step: Declaration) -> Operand | Pixels:
+    """The pixels of a Pillow image; RGB that Pillow does not have to convert as an operand with the axes H, W, C."""
+    turned = upright(image) if step.exif else image
+    if step.image_mode != "rgb" or turned.mode != "RGB":
+        return pixels_of(turned, step.image_mode, turns=False)
+    turned.load()
+    return shared_operand(turned)
 
 
 def _refuse_planes(step: Declaration, sizes: Sequence[int]) -> None:

@@ -377,7 +377,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
 
     def made(*arguments: Any) -> Any:
         recipe = made_by(*arguments)
-        tables.append(weakref.ref(recipe.kept[0]))
+        tables.append(weakref.ref(recipe.packed))
         return recipe
 
     def running(*arguments: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from stridedgpu.preprocess.decoding import DECODERS, Decoder
 from stridedgpu.preprocess.files import ImageError
-from stridedgpu.preprocess.images import _ArrowArray, shared_pixels
+from stridedgpu.preprocess.pillow_memory import _ArrowArray, shared_pixels
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 ImageOps = pytest.importorskip("PIL.ImageOps", reason="Pillow decodes the images: pip install stridedgpu[cli]")

@@ -19,7 +19,8 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of, operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.preprocess.decoding import opened_image
-from stridedgpu.preprocess.images import decoded, is_encoded, is_pillow_image, shared_pixels
+from stridedgpu.preprocess.images import decoded, is_encoded, is_pillow_image
+from stridedgpu.preprocess.pillow_memory import shared_operand
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 
 from .normalising import Backend
@@ -79,8 +80,7 @@ def image_operand(
     bytes, and `LayoutError` for axes that no image has; `number` names it.
     """
     if is_pillow_image(image):
-        pixels = decoded(f"images[{number}]", lambda: _of_pillow(image, converts=converts))
-        found = operand_of_array(pixels)
+        found = decoded(f"images[{number}]", lambda: _of_pillow(image, converts=converts))
         place = 2
     else:
         found, labels = operand_of(image)
@@ -125,8 +125,8 @@ def _channel_axis(number: int, sizes: tuple[int, ...], channels_of: str | None) 
     )
 
 
-def _of_pillow(image: Any, *, converts: bool) -> np.ndarray[Any, np.dtype[Any]]:
-    """The pixels of an image of Pillow: in its own mode, or as RGB."""
+def _of_pillow(image: Any, *, converts: bool) -> Operand:
+    """The pixels of an image of Pillow, axes H, W, C or H, W: in its own mode, or as RGB."""
     image.load()
     if converts and ("A" in image.getbands() or image.info.get("transparency") is not None):
         from PIL import Image
@@ -136,7 +136,9 @@ def _of_pillow(image: Any, *, converts: bool) -> np.ndarray[Any, np.dtype[Any]]:
         image = Image.alpha_composite(white, coloured).convert("RGB")
     elif converts and image.mode != "RGB":
         image = image.convert("RGB")
-    return shared_pixels(image) if image.mode == "RGB" else np.asarray(image)
+    if image.mode == "RGB":
+        return shared_operand(image)
+    return operand_of_array(np.asarray(image))
 
 
 def _converted(number: int, image: Operand, backend: Backend) -> Operand:

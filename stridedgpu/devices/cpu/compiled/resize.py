@@ -12,6 +12,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EvenlyLocated, Located, ResizeSource
+from stridedgpu.devices.row_buffer import RowBuffer
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
@@ -162,17 +163,21 @@ class _Windows:
             top, first, height, width = place = recipe.place
             if (height, width) != self._size:
                 self._borders(buffer.bytes[start:], number, place)
-            begins = first_pixel + number * sample + top * down + first * right
+            begins, used = first_pixel + number * sample + top * down + first * right, recipe
             if isinstance(located, FrameOperand):
                 assert recipe.rows is not None, "windows with a surface have frames"
                 parameters = recipe.rows.parameters(located.planes)
                 kept.append(parameters)
                 source = ctypes.addressof(parameters)
+            elif isinstance(located[0], RowBuffer) and not located[1] and recipe.sources is not None:
+                used = recipe.over_rows(located[0].rows)
+                kept.append(used)
+                source = used.source
             else:
                 memory, offset = located
                 source = memory.address + offset + recipe.source
             _, fields = by_loop.setdefault(recipe.loop.address, (recipe.loop, []))
-            fields += _entries(source, begins, recipe, pieces)
+            fields += _entries(source, begins, used, pieces)
             work += recipe.work
         for loop, fields in by_loop.values():
             _Entries(loop, fields, work).run(0, 0)

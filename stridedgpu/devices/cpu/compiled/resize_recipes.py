@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
@@ -33,6 +34,7 @@ from .worker_pool import LoopCall
 __all__ = ["Recipe", "Recipes", "why_numpy"]
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
+_ROW_STRIDE, _SOURCES = GEOMETRY.index("row_stride"), GEOMETRY.index("sources")
 
 MOST_GEOMETRIES: Final = 256
 """Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""
@@ -273,7 +275,8 @@ class Recipe:
 
     `place` is the top, left, height and width of what is seen. `source` is the distance in bytes from the lowest
     element to the lowest element of the first row and plane. `work` is the number of products of both passes. `rows` is
-    what converts the rows of a frame.
+    what converts the rows of a frame. `sources` are the numbers of the rows that are read, in their order, and None
+    where the kernel reads rows by number.
     """
 
     loop: CompiledFunction
@@ -282,7 +285,17 @@ class Recipe:
     source: int
     work: int
     rows: RowLoop | None
+    sources: NDArray[np.int64] | None
+    packed: ctypes.Array[ctypes.c_int64]
     kept: tuple[object, ...]
+
+    def over_rows(self, rows: NDArray[np.int64]) -> Recipe:
+        """The same for an image whose rows lie at these addresses: an entry's source is then the bytes into a row."""
+        assert self.sources is not None, "the kernel reads rows that are listed"
+        sources = rows[self.sources]
+        packed = type(self.packed).from_buffer_copy(self.packed)
+        packed[_ROW_STRIDE], packed[_SOURCES] = 1, sources.ctypes.data
+        return replace(self, fields=ctypes.addressof(packed), packed=packed, kept=(self.kept, sources))
 
 
 class Recipes:
@@ -337,8 +350,8 @@ class Recipes:
         packed = (ctypes.c_int64 * len(GEOMETRY))(*_IN_ORDER(fields))
         start = (1 - columns[1] if shape.mirrored else columns[0]) * shape.step
         source = (window.layout.offset - window.layout.first_offset + start) * itemsize
-        kept, work = (packed, tables, moved), taps.products * problem.channels
-        return Recipe(loop, ctypes.addressof(packed), place, source, work, rows, kept)
+        work, sources = taps.products * problem.channels, tables.sources if kernel.keeps_rows else None
+        return Recipe(loop, ctypes.addressof(packed), place, source, work, rows, sources, packed, (tables, moved))
 
 
 def memory_functions() -> tuple[int, int]:

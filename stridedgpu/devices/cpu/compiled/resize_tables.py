@@ -37,10 +37,14 @@ __all__ = [
 
 
 class Tables(NamedTuple):
-    """The tables of a geometry, as fields, and what keeps them alive; `ring_rows` rows of the first pass are kept."""
+    """The tables of a geometry, as fields, and what keeps them alive; `ring_rows` rows of the first pass are kept.
+
+    `sources` are the numbers of the source rows that are read, in their order.
+    """
 
     fields: dict[str, int]
     ring_rows: int
+    sources: Array
     kept: tuple[object, ...]
 
 
@@ -58,10 +62,10 @@ def window_tables(
     return _numpy_tables(taps, kernel, columns, mirrored=mirrored)
 
 
-def _tables(kernel: ResizeKernel, mask: int, fields: dict[str, int], *kept: object) -> Tables:
+def _tables(kernel: ResizeKernel, mask: int, fields: dict[str, int], sources: Array, *kept: object) -> Tables:
     """Tables with a ring of rows; 16 where rows come first, none where the passes are one."""
     ring_rows = 0 if kernel.joins_passes else mask + 1 if kernel.columns_first else ROWS
-    return Tables({"ring_mask": mask, **fields}, ring_rows, kept)
+    return Tables({"ring_mask": mask, "sources": sources.ctypes.data, **fields}, ring_rows, sources, kept)
 
 
 def _ring_mask(span: int, step_rows: int) -> int:
@@ -120,12 +124,11 @@ def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, in
     fields = {
         **along.fields("column"),
         **down.fields("row"),
-        "sources": sources.ctypes.data,
         "row_firsts": firsts.ctypes.data,
         "row_ends": ends.ctypes.data,
         "factor": int(np.float32(taps.factor).view(np.int32)),
     }
-    return _tables(kernel, mask, fields, along, down, sources, firsts, ends)
+    return _tables(kernel, mask, fields, sources, along, down, firsts, ends)
 
 
 def _groups(taps: AxisTaps, rule: Pass, arithmetic: ResizeSums) -> _Groups:
@@ -274,8 +277,8 @@ def _filter_tables(
     else:
         down, rows_memory = filter_table(interpolation, axes.rows)
     fields = {f"{axis}_{name}": at for axis, table in (("column", along), ("row", down)) for name, at in table.items()}
-    fields |= {"sources": sources.ctypes.data, "factor": 0}
-    return _tables(kernel, mask, fields, columns_memory, rows_memory, sources)
+    fields["factor"] = 0
+    return _tables(kernel, mask, fields, sources, columns_memory, rows_memory)
 
 
 _STEPS: Final = FilterSteps._fields
