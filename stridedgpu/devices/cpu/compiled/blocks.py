@@ -24,9 +24,8 @@ from typing import ClassVar, NamedTuple
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
-from .ir import Code, Value, vector_type
+from .ir import Code, Value, gathered, shuffled_bytes, vector_type
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
-from .shuffles import gathered, shuffled_bytes
 from .work_grid import Elements, Grid
 
 __all__ = ["Blocks", "match_blocks", "pieces_of"]

@@ -27,8 +27,7 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
 
 from .conversion import Affine, can_compile, converted, storage_type, with_one_nan
-from .ir import Code, Value, vector_type
-from .shuffles import gathered
+from .ir import Code, Value, gathered, vector_type
 from .work_grid import items_of
 from .worker_pool import LoopCall
 
@@ -98,7 +97,7 @@ class MatrixKernel:
 
     def _channels(self, address: Value, channel: Value) -> list[Value]:
         """One vector of each channel of the source."""
-        stored, pixel = storage_type(self.conversion.source, opaque=False), self.source_pixel
+        stored, pixel = storage_type(self.conversion.source), self.source_pixel
         if pixel < 2:
             starts = [address + channel * number for number in range(self.columns)]
             return [start.load(vector_type(self.lanes, stored)) for start in starts]
@@ -145,7 +144,7 @@ class Constants(NamedTuple):
 
         def constant() -> Value:
             address = first + 8 * next(places)
-            number = address.load(storage_type(compute, opaque=False), compute.itemsize)
+            number = address.load(storage_type(compute), compute.itemsize)
             return number.splat(lanes)
 
         matrix = [[constant() for _ in row] for row in conversion.matrix or ()]

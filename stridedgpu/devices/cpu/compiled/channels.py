@@ -22,9 +22,8 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
-from .ir import LANE_BYTES, LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, vector_type
+from .ir import LANE_BYTES, LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, gathered, joined, shuffled_bytes, vector_type
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
-from .shuffles import gathered, joined, shuffled_bytes
 from .transpose import transposes
 from .work_grid import Constants, Elements, Grid, Item
 

@@ -80,11 +80,9 @@ def can_compile(conversion: Conversion) -> bool:
     )
 
 
-def storage_type(element: ElementType, *, opaque: bool) -> str:
+def storage_type(element: ElementType) -> str:
     """The LLVM type that an element is loaded and stored as."""
-    if not opaque and element.name in _FLOATS:
-        return _FLOATS[element.name]
-    return f"i{8 * element.itemsize}"
+    return _FLOATS.get(element.name, f"i{8 * element.itemsize}")
 
 
 def converted(vector: Value, conversion: Conversion, affine: Affine, *, finite: bool) -> Value:

@@ -21,9 +21,8 @@ from stridedgpu.problems.frame_problem import SamplesProblem
 from stridedgpu.values.colour_matrix import LumaMatrix
 from stridedgpu.values.pixel_formats import PixelFormat
 
-from .ir import Code, Value, vector_type
+from .ir import Code, Value, gathered, vector_type
 from .jit import loop_of
-from .shuffles import gathered
 from .worker_pool import run_shared
 
 __all__ = ["compiled_samples", "samples_kernel"]

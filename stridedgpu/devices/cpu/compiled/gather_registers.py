@@ -22,8 +22,7 @@ from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, resolved
 from .gather_loop import outer_loops, sides_of
-from .ir import LINE_BYTES, Code, Value, permuting, vector_type
-from .shuffles import joined
+from .ir import LINE_BYTES, Code, Value, joined, permuting, vector_type
 from .work_grid import items_of
 
 __all__ = ["Rows", "RowsInRegisters", "plan_rows"]

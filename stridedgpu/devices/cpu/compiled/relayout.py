@@ -17,10 +17,9 @@ from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 from .blocks import match_blocks
 from .channels import Channels, match_channels, match_subsampled
 from .conversion import can_compile
-from .ir import LANE_BYTES, LINE_BYTES
+from .ir import LANE_BYTES, LINE_BYTES, shuffled_bytes
 from .kernel_call import KernelCall, LoopMatch
 from .rows import Rows, Step, match_rows
-from .shuffles import shuffled_bytes
 from .transpose import Transpose, match_transpose
 
 __all__ = ["compiled_relayout", "kernel_of", "plan_relayout", "relayout_kernel"]

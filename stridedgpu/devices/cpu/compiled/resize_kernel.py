@@ -20,10 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from .ir import LINE_BYTES, Code, Value, vector_type
+from .ir import LINE_BYTES, Code, Value, transposed_lanes, transposed_pairs, vector_type
 from .resize_passes import Load, PairPass, Pass, RowPairPass, Taps, divided_by_alpha, premultiplied
 from .resize_rows import ColumnTables, RowPass
-from .shuffles import transposed_lanes, transposed_pairs
 
 __all__ = ["BAND_MOVES", "BAND_ROWS", "ENDS_BYTES", "ENTRY_FIELDS", "GEOMETRY", "MOVE", "ROWS", "ResizeKernel"]
 

@@ -22,8 +22,7 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.interpolation import Finish, ResizeSums
 
 from .conversion import with_one_nan
-from .ir import Value, vector_type
-from .shuffles import joined
+from .ir import Value, joined, vector_type
 
 __all__ = [
     "LOW_BITS",

@@ -10,9 +10,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from .ir import LINE_BYTES, Value, vector_type
+from .ir import LINE_BYTES, Value, joined, vector_type
 from .resize_passes import packed_words, pair_products, widest
-from .shuffles import joined
 
 __all__ = ["WINDOW_BYTES", "WORD_BYTES", "WORD_SUMS", "ColumnTables", "HalfRows", "RowPass", "TapRows"]
 

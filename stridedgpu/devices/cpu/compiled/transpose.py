@@ -18,9 +18,8 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
 from .conversion import Affine
-from .ir import LANE_BYTES, LINE_BYTES, Code, Value, vector_type
+from .ir import LANE_BYTES, LINE_BYTES, Code, Value, joined, transposed_lanes, vector_type
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
-from .shuffles import joined, transposed_lanes
 from .work_grid import Constants, Elements, Grid, Item
 
 __all__ = ["Transpose", "match_transpose", "transposes"]

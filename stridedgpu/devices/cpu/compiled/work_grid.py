@@ -43,12 +43,12 @@ class Elements:
     @property
     def source_type(self) -> str:
         """The LLVM type of a source element in a register."""
-        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.source, opaque=False)
+        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.source)
 
     @property
     def target_type(self) -> str:
         """The LLVM type of a target element in a register."""
-        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.target, opaque=False)
+        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.target)
 
     @property
     def source_bytes(self) -> int:
@@ -172,7 +172,7 @@ class Grid:
     def affine(self, place: Value, lanes: int, *, along: bool) -> Affine:
         """Scale and bias of `lanes` elements: from `place` on if `along`, else that of `place` in all lanes."""
         compute = self._elements.conversion.compute
-        type_ = storage_type(compute, opaque=False)
+        type_ = storage_type(compute)
 
         def constant_of(address: Value | None) -> Value | None:
             if address is None:
