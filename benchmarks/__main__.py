@@ -36,11 +36,14 @@ _SECONDS: Final = {"gpu": 1.5, "cpu": 4.0, "quick": 0.7, "test": 0.01}
 _PIPE_COLUMNS: Final = 120
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print and write as the arguments say; returns the exit code: 0 done, 2 refused, 130 interrupted."""
+def main(arguments: Sequence[str] | None = None, scale: Scale | None = None) -> int:
+    """Measure, print and write as the arguments say; returns the exit code: 0 done, 2 refused, 130 interrupted.
+
+    `scale` is that of the device unless a rehearsal says another.
+    """
     chosen = build_parser().parse_args(arguments)
     try:
-        run(chosen)
+        run(chosen, scale)
     except KeyboardInterrupt:
         sys.stderr.write(f"{_PROGRAM}: interrupted\n")
         return INTERRUPTED
@@ -76,7 +79,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def run(chosen: argparse.Namespace) -> None:
+def run(chosen: argparse.Namespace, rehearsed: Scale | None = None) -> None:
     """Measure, print, write."""
     known = [workload.name for workload in WORKLOADS]
     unknown = [name for name in chosen.only if name not in known]
@@ -85,7 +88,7 @@ def run(chosen: argparse.Namespace) -> None:
     device = _device(chosen.device)
     if chosen.out is not None and not chosen.out.is_dir():
         raise StridedGpuError(f"{str(chosen.out)!r} is no folder; --out names one that exists.")
-    scale: Scale = "quick" if chosen.quick else "cpu" if device == "cpu" else "gpu"
+    scale: Scale = rehearsed or ("quick" if chosen.quick else "cpu" if device == "cpu" else "gpu")
     peers, absent = installed_peers(device, chosen.against)
     for name, reason in absent.items():
         if reason.startswith("cannot"):

@@ -210,7 +210,7 @@ def measured(named: Iterable[tuple[str, Sets]], scale: Scale, repeats: int, writ
 
     The ways of a work take turns. Times of the library have a verdict beside each peer.
     """
-    clock = CudaClock(0) if scale == "gpu" else CudaClock(0, fill_bytes=1 << 16)
+    clock = CudaClock(0, scale)
     figures: dict[str, dict[str, Any]] = {}
     for name, sets in named:
         ways = {named_calls[0][0]: [call for _, call in named_calls] for named_calls in zip(*sets.ways, strict=True)}

@@ -31,6 +31,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,14 @@ REHEARSED = "copy,train,embed-64B-int32,crops,500x375 bilinear"
 PLUGIN = ("-p", "harness.cuda_standin.plugin")
 
 
+REHEARSED_BENCH = """
+from benchmarks.host_times import with_a_device
+with_a_device()
+from benchmarks.__main__ import main
+raise SystemExit(main(scale="test"))
+"""
+
+
 @dataclass(frozen=True)
 class Stage:
     """One process: the command, its limit, and another command in a rehearsal (none: it is left out there)."""
@@ -125,7 +134,8 @@ def stages(directory: Path, workers: int) -> tuple[Stage, ...]:
     quick = ("-m", "gpu and not slow")
     orders = "tests/gpu/test_gpu_order.py"
     small = ("--scale", "test", "--repeats", "2")
-    bench = (sys.executable, "-m", "benchmarks", "--device", "cuda", "--against", "torch,cupy")
+    peers = ",".join(name for name in ("torch", "cupy") if find_spec(name))
+    compared = ("--device", "cuda", "--against", peers or "cupy", "--out", str(directory / "bench"))
     once = _module("kernels_alone", "--once", *output("counters"))
     sanitizer = "compute-sanitizer"
     return (
@@ -160,7 +170,12 @@ def stages(directory: Path, workers: int) -> tuple[Stage, ...]:
             _module("kernels_alone", *output("kernels")),
             _module("kernels_alone", *small, "--only", REHEARSED, *output("kernels")),
         ),
-        Stage("bench", 240, (*bench, "--only", ",".join(COMPARED), "--out", str(directory / "bench")), None),
+        Stage(
+            "bench",
+            240,
+            (sys.executable, "-m", "benchmarks", *compared, "--only", ",".join(COMPARED)),
+            (sys.executable, "-c", REHEARSED_BENCH, *compared, "--only", "train,embed-64B-int64"),
+        ),
         Stage(
             "memcheck",
             240,

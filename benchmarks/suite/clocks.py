@@ -9,6 +9,8 @@ from typing import Any, Final, Protocol
 
 import stridedgpu as sg
 
+from .workloads import Scale
+
 __all__ = ["Clock", "CudaClock", "HostClock"]
 
 Call = Callable[[], object]
@@ -49,14 +51,14 @@ class CudaClock:
     _MOST_FILLS: Final = 4096
     """Some 0.4 s of an H100: a host that is slower than that is what is measured."""
 
-    def __init__(self, number: int, fill_bytes: int = 1 << 28) -> None:
-        """Import CuPy and make events; a fill of the delay writes so many bytes."""
+    def __init__(self, number: int, scale: Scale = "gpu") -> None:
+        """Import CuPy and make events; in a test's scale the delay is short."""
         self._cupy: Any = import_module("cupy")
         self._number = number
         self._fills = 16
         with self._cupy.cuda.Device(number):
             self._begin, self._end = self._cupy.cuda.Event(), self._cupy.cuda.Event()
-            self._filler = self._cupy.empty(fill_bytes, "uint8")
+            self._filler = self._cupy.empty(1 << 28 if scale == "gpu" else 1 << 16, "uint8")
 
     def seconds(self, calls: Sequence[Call], repeats: int) -> float:
         """Seconds a call."""

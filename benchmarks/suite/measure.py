@@ -53,7 +53,7 @@ class Bench:
         self._scale: Scale = scale
         self._seconds = seconds
         self._host = HostClock(device)
-        self._gpu = None if device == "cpu" else CudaClock(int(device.partition(":")[2]))
+        self._gpu = None if device == "cpu" else CudaClock(int(device.partition(":")[2]), scale)
 
     def record(self, workload: Workload) -> Record:
         """Check everyone's result, time everyone. Raises `StridedGpuError` where our own result is wrong."""
@@ -78,7 +78,7 @@ class Bench:
         if self._gpu is None or work.workload.measures == "call":
             return 1
         cupy: Any = import_module("cupy")
-        cache = int(cupy.cuda.Device(int(self._device.partition(":")[2])).attributes["L2CacheSize"])
+        cache = int(cupy.cuda.runtime.getDeviceProperties(int(self._device.partition(":")[2]))["l2CacheSize"])
         free, _ = cupy.cuda.runtime.memGetInfo()
         wanted = 1 + ceil(2 * cache / work.bytes_moved)
         return max(1, min(wanted, int(_MOST_MEMORY * free / (2 * work.bytes_moved)), 64))

@@ -26,6 +26,7 @@ PROPERTIES = {
     "multiProcessorCount": 132,
     "sharedMemPerBlockOptin": 232448,
     "totalGlobalMem": MEMORY_BYTES,
+    "l2CacheSize": 1 << 16,
 }
 _ATTRIBUTES = {75: 9, 76: 0, 16: 132, 97: 232448, 10: 32, 1: 1024, 39: 2048, 115: 1}
 """By `cudaDeviceAttr`: compute capability, multiprocessors, shared memory, warp, threads, memory pools."""
