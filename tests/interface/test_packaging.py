@@ -59,7 +59,7 @@ def test_kernels_lie_in_folders_of_cuda_sources_only():
 
 
 def test_numpy_is_the_only_requirement(project):
-    assert project["project"]["dependencies"] == ["numpy>=2.0"]
+    assert project["project"]["dependencies"] == ["numpy>=2.1"]
 
 
 def test_the_changelog_and_the_version_agree():
