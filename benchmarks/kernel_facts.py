@@ -117,14 +117,14 @@ def computed_facts(machine: Machine, names: tuple[str, ...] = ()) -> dict[str, l
         if isinstance(embed, Embed):
             for mode, step in gathers_of(embed, machine.gpu).items():
                 facts[embed.name + mode] = [computed(embed, step, machine)]
+    for name, work in RESIZES.items():
+        if not names or name in names:
+            facts[name] = [computed_resize(work, machine)]
     if machine.gpu is not REFERENCE_GPU:
         return facts
     for name, step in frame_steps().items():
         if not names or name in names:
             facts[name] = [computed(None, step, machine)]
-    for name, work in RESIZES.items():
-        if not names or name in names:
-            facts[name] = [computed_resize(work)]
     return facts
 
 

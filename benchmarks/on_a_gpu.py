@@ -171,6 +171,12 @@ def stages(directory: Path, workers: int) -> tuple[Stage, ...]:
             _module("kernels_alone", *small, "--only", REHEARSED, *output("kernels")),
         ),
         Stage(
+            "products",
+            60,
+            _module("products_rate", *output("products")),
+            _module("products_rate", "--turns", "2", *output("products")),
+        ),
+        Stage(
             "bench",
             240,
             (sys.executable, "-m", "benchmarks", *compared, "--only", ",".join(COMPARED)),

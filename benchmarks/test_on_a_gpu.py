@@ -9,13 +9,16 @@ import tarfile
 
 import numpy as np
 import pytest
+from harness.emulator import machine_code
+from harness.emulator.marks import inspected
 from harness.torchvision_transforms import torchvision_transforms
 
-from benchmarks import kernels_alone, on_a_gpu, predictions
+from benchmarks import kernels_alone, on_a_gpu, predictions, products_rate
 from benchmarks.kernels_alone import COUNTED, PEER_WAYS, SAMPLES, SWEEP, Sets, figures_of, ids, with_shares
 from benchmarks.suite.records import FEWEST_SAMPLES
 from benchmarks.suite.resizes import RESIZES, ResizeWork
 from benchmarks.suite.workloads import WORKLOADS, workloads_named
+from stridedgpu.devices.cuda.sources import joined_source
 
 
 def kernel(microseconds, nbytes=1000):
@@ -32,6 +35,7 @@ def test_every_work_that_is_measured_is_predicted():
     assert list(works) == ids()
     assert works["copy"]["of_copy"] == 1
     assert 0.1 < works["500x375 bicubic"]["of_copy"] < works["train"]["of_copy"] <= 1
+    assert list(predictions.predicted("b200")["works"]) == ids()
     assert "embed-64B-int32, deferred" in works
     assert not [name for name in works if name.startswith(("pad", "tiny"))]
 
@@ -120,6 +124,18 @@ def test_peers_resize_as_this_library_does_but_for_their_rounding(way):
     assert tuple(theirs.shape) == target.sizes
     # Values of 0 to 255 are divided by some 58.
     assert np.abs(theirs.numpy().astype(np.float32) - target.numpy().astype(np.float32)).max() < 1.5 / 57
+
+
+@inspected
+@pytest.mark.slow
+def test_the_loop_of_products_has_little_but_products():
+    name = f"sg::products<{products_rate.CHAINS}>"
+    source = joined_source("matrix_products.cuh") + products_rate.KERNEL
+    code = machine_code.disassembled(source, [name], "sm_90")[name]
+    products = code.text.count("IMMA.16832")
+    assert products >= products_rate.CHAINS
+    assert code.stack_bytes == 0
+    assert code.text.count(" ;") < 60 + 2 * products
 
 
 # ---- stages
