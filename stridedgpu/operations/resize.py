@@ -227,7 +227,7 @@ def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box"
         return (0.0, 0.0, float(height), float(width))
     try:
         top, left, bottom, right = map(real, box)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise LayoutError(f"{name}={box!r} must be four numbers: top, left, bottom and right, in pixels.") from None
     inside = 0 <= top < bottom <= height and 0 <= left < right <= width
     if not inside or not all(isfinite(edge) for edge in (top, left, bottom, right)):

@@ -46,6 +46,9 @@ MODES: Final[tuple[Mode, ...]] = ("rgb", "gray")
 SEEDS: Final = range(-(2**63), 2**63)
 """The range of valid seeds."""
 
+MOST_PIXELS: Final = 2**31 - 1
+"""The most pixels along an axis of an image."""
+
 LETTERBOX_BORDER: Final = 114
 """The byte of every channel around a letterboxed image, as in YOLO."""
 
@@ -426,7 +429,11 @@ def _of_axes(step: Declaration) -> Iterator[str]:
 
 
 def _of_geometry(step: Declaration) -> Iterator[str]:
-    """Several options that resize images, and results of several sizes."""
+    """Several options that resize images, results of several sizes, and more pixels than an image can have."""
+    for name in ("resize", "pad", "crop", "letterbox"):
+        pixels = getattr(step, name)
+        if pixels is not None and max(pixels) > MOST_PIXELS:
+            yield f"{name}={pixels} is more than {MOST_PIXELS} pixels along an axis."
     options = [name for name in ("resize", "random_resized_crop", "letterbox") if getattr(step, name) is not None]
     if len(options) > 1 or (step.letterbox is not None and step.crop is not None):
         both = " and ".join([*options, *(["crop"] if len(options) == 1 else [])])
@@ -436,12 +443,9 @@ def _of_geometry(step: Declaration) -> Iterator[str]:
         yield "random_resized_crop= needs crop=, the height and width of the result."
     if step.pad is not None and options and options[0] != "resize":
         yield f"pad= beside {options[0]}= would surround nothing: the box or the borders fill the result."
-    if step.resize is not None:
-        if len(step.resize) > 2 or min(step.resize) < 1:
-            each = "height and width in pixels, or one for the shorter side, at least 1 each"
-            yield f"resize={step.resize} must be {each}."
-        if max(step.resize) >= 2**31:
-            yield f"resize={step.resize} is more than {2**31 - 1} pixels along an axis."
+    if step.resize is not None and (len(step.resize) > 2 or min(step.resize) < 1):
+        each = "height and width in pixels, or one for the shorter side, at least 1 each"
+        yield f"resize={step.resize} must be {each}."
     if step.max_size is not None and (step.resize is None or len(step.resize) > 1 or step.max_size <= step.resize[0]):
         yield (
             f"max_size={step.max_size} is the most of a longer side, and above that of the shorter one: give it beside "

@@ -29,6 +29,7 @@ from stridedgpu.values.arithmetic import ARITHMETIC_RULES, NORMALISATIONS
 from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.interpolation import INTERPOLATIONS, PASSES, InterpolationName, Passes
 
+from .declaration import MOST_PIXELS
 from .decoding import Decoder
 from .files import read_array
 from .geometry import middle
@@ -154,8 +155,8 @@ def which(before: object, after: object, *, dims: str | None = None, resize: int
     >>> answer.is_exact, answer.stage("interpolation"), answer.stage("geometry")
     (True, ('opencv-area',), ('20 x 30 from all of it',))
     """
-    if resize is not None and not (type(resize) is int and resize >= 1):
-        raise LayoutError(f"resize={resize!r} must be the pixels of a shorter side, a whole number from 1 on.")
+    if resize is not None and not (type(resize) is int and 1 <= resize <= MOST_PIXELS):
+        raise LayoutError(f"resize={resize!r} must be the pixels of a side, a whole number from 1 to {MOST_PIXELS}.")
     result, axes = _result(after, dims)
     sources = _sources(before)
     if result.shape[2] == 1:

@@ -23,7 +23,7 @@ from stridedgpu.values.strides import integers, listed
 
 from .annotations import moved_annotations
 from .captured import CapturedPreprocess
-from .declaration import Declaration
+from .declaration import MOST_PIXELS, Declaration
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
 from .images import is_encoded, is_pillow_image
@@ -302,8 +302,8 @@ class Preprocess(Declaration, Generic[Output]):
         pairs = []
         for number, entry in enumerate(entries):
             pair = integers(f"sizes[{number}]", entry, least=0)
-            if len(pair) != 2:
-                raise LayoutError(f"sizes[{number}]={pair} must be two integers: height and width.")
+            if len(pair) != 2 or max(pair) > MOST_PIXELS:
+                raise LayoutError(f"sizes[{number}]={pair} must be two integers up to {MOST_PIXELS}: height and width.")
             pairs.append((pair[0], pair[1]))
         if self.seed is None:
             return [placement_of(self, pair, None) for pair in pairs]
@@ -317,7 +317,7 @@ class Preprocess(Declaration, Generic[Output]):
     def rehearse(self) -> None:
         """Call the step with zeros, as `sg.warmup(step)` does, and drop the results.
 
-        They are bytes, or of 16 bits with a `maximum` above 255.
+        They are bytes, or of the smallest integers that hold the declared `maximum` or `clip`; else of float32.
 
         Images are larger than the step's result, and also of its size and smaller where it resizes. They come as one
         array and, with rows, as a list, with as many channels as the declaration names, else 3. Raises what a call
@@ -337,7 +337,10 @@ class Preprocess(Declaration, Generic[Output]):
                 larger | {"H": max(int(tall * height), 8), "W": max(int(wide * width), 8)} for tall, wide in factors
             ]
         keys, axis = (0, 1), self.dims.index("N")
-        element = np.uint8 if self.maximum is None or self.maximum <= np.iinfo(np.uint8).max else np.uint16
+        low, high = self.clip or (0, self.maximum or 0)
+        kinds = (np.uint8, np.uint16) if self.resizes else (np.uint8, np.uint16, np.int16)
+        ranges = [np.iinfo(kind) for kind in kinds]
+        element = next((one.dtype for one in ranges if one.min <= low and high <= one.max), np.dtype(np.float32))
         for sizes in several:
             if not fits_crop(self, (sizes["H"], sizes["W"])):
                 continue

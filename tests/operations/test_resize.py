@@ -369,6 +369,7 @@ REFUSALS = {
         lambda: sg.resize(np.broadcast_to(np.uint8(0), (2**31, 4)), (4, 4), dims="HW"),
         "2147483648 pixels along an axis",
     ),
+    "box beyond floats": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(0, 0, 10**400, 9)), "must be four numbers"),
     "box of nothing": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(3, 0, 3, 9)), "box inside the image"),
     "box of NaN": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(float("nan"), 0, 3, 9)), "box inside"),
     "channels that may come last": (lambda: sg.resize(PHOTO, (4, 4)), "say dims='HWC' if they do"),

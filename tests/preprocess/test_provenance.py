@@ -218,8 +218,8 @@ REFUSED = {
     "no pixels": (photograph(), np.zeros((0, 8, 3), np.uint8), {}, "an image of 1 or 3 channels"),
     "an empty source": (np.zeros((0, 8, 3), np.uint8), np.zeros((8, 8, 3), np.uint8), {}, "there are no pixels"),
     "floats before": (photograph() / 255, np.zeros((8, 8, 3), np.uint8), {}, "it is an image of uint8"),
-    "no whole number": (photograph(), np.zeros((8, 8, 3), np.uint8), {"resize": 2.5}, "a whole number from 1 on"),
-    "nothing": (photograph(), np.zeros((8, 8, 3), np.uint8), {"resize": 0}, "a whole number from 1 on"),
+    "no whole number": (photograph(), np.zeros((8, 8, 3), np.uint8), {"resize": 2.5}, "a whole number from 1 to"),
+    "nothing": (photograph(), np.zeros((8, 8, 3), np.uint8), {"resize": 0}, "a whole number from 1 to"),
 }
 
 

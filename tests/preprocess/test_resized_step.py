@@ -498,3 +498,20 @@ def test_pictures_too_small_once_resized():
     """The row is named, with both sizes."""
     with pytest.raises(sg.LayoutError, match=r"row 0: it is 40 x 30 .* 21 x 16 when resized, smaller than crop"):
         sg.Preprocess(resize=16, crop=(16, 17))([photo(40, 30)])
+
+
+@pytest.mark.parametrize("name", ["resize", "pad", "crop", "letterbox"])
+def test_more_pixels_than_an_image_can_have_are_refused(name):
+    declared = {"passes": "horizontal"} if name == "resize" else {}
+    for pixels in (2**31, 10**400):
+        with pytest.raises(sg.LayoutError, match=f"{name}=.* is more than 2147483647 pixels along an axis"):
+            sg.Preprocess(**{name: pixels}, **declared)
+    assert getattr(sg.Preprocess(**{name: 2**31 - 1}, **declared), name)[-1] == 2**31 - 1
+
+
+def test_sizes_beyond_an_image_have_no_placement():
+    step = sg.Preprocess(crop=8)
+    with pytest.raises(sg.LayoutError, match=r"sizes\[0\]=.* must be two integers up to 2147483647"):
+        step.placements([(2**31, 9)])
+    [placed] = step.placements([(2**31 - 1, 9)])
+    assert placed.source == (2**31 - 1, 9)
