@@ -33,12 +33,14 @@ __all__ = [
     "Code",
     "Value",
     "gathered",
+    "interleaved",
     "joined",
     "module_text",
     "needs_of",
     "permuting",
     "shuffled_bytes",
     "transposed_lanes",
+    "transposed_pairs",
     "vector_type",
 ]
 
@@ -706,13 +708,13 @@ def transposed_pairs(rows: Sequence[Value], pairs: Sequence[tuple[int, int]]) ->
     places += [-1] * (LANE_BYTES - len(places))
     mask = [start + place if place >= 0 else -1 for start in range(0, LINE_BYTES, LANE_BYTES) for place in places]
     first, second, third, fourth = (joined(list(rows[number::4])).shuffle(mask).recast("i16") for number in range(4))
-    halves = zip(_interleaved(first, second), _interleaved(third, fourth), strict=True)
-    found = [vector for left, right in halves for vector in _interleaved(left.recast("i32"), right.recast("i32"))]
+    halves = zip(interleaved(first, second), interleaved(third, fourth), strict=True)
+    found = [vector for left, right in halves for vector in interleaved(left.recast("i32"), right.recast("i32"))]
     return [vector.recast("i64").shuffle([0, 2, 4, 6, 1, 3, 5, 7]) for vector in found[: -(-len(pairs) // 2)]]
 
 
-def _interleaved(left: Value, right: Value) -> list[Value]:
-    """The lower and the upper halves of each 16 bytes of two vectors, lane by lane in turns."""
+def interleaved(left: Value, right: Value) -> list[Value]:
+    """The lower and the upper halves of each 16 bytes of two vectors, whose lanes take turns (`punpckl`, `punpckh`)."""
     lanes = left.lanes
     lane = lanes * LANE_BYTES // left.nbytes
     low = [start + at // 2 + lanes * (at % 2) for start in range(0, lanes, lane) for at in range(lane)]

@@ -5,7 +5,7 @@
                          over bytes it has a pair of neighbouring pixels of each row, for one pair of weights
     first pass           along x: 16 rows at once, for every element of a resized row
     ring                 transposed back: as many rows of the first pass as the second pass reads
-    second pass          along y: vectors of neighbouring elements
+    second pass          along y: vectors of neighbouring elements; of bytes from the ring 64, for pairs of taps
     band                 up to 16 finished rows, which a compiled relayout converts and writes to the target
 
 Where rows come first, the pass along y reads the source and leaves 16 rows, which go along x into the band. Where
@@ -237,7 +237,11 @@ class _Builder:
             self._fill_ring(row)
             taps, into = self._taps("row", row), self._band.row(row - begin)
             with code.loop(0, self._fields["band_pitch"], down.lanes * down.blocks) as x:
-                self._down(down.blocks, taps, self._ring, into, x)
+                if isinstance(down, PairPass) and down.fills_lines:
+                    start, line = self._ring.start + x, vector_type(LINE_BYTES, "i8")
+                    code.store(down.line(taps, lambda tap: (start + tap * self._ring.pitch).load(line)), into + x)
+                else:
+                    self._down(down.blocks, taps, self._ring, into, x)
 
     def _rows_first(self, begin: Value, end: Value) -> None:
         """16 rows along y, then along x into the band; the last one may repeat."""

@@ -22,7 +22,7 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.interpolation import Finish, ResizeSums
 
 from .conversion import with_one_nan
-from .ir import Value, joined, vector_type
+from .ir import Value, interleaved, joined, vector_type
 
 __all__ = [
     "LOW_BITS",
@@ -191,25 +191,50 @@ class PairPass(Pass):
 
     def pixels(self, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
         """Sums of all pairs of taps, their parts joined and finished."""
+        even = taps.index(0) & -2 if self.interleaved else None
+        totals = self._sums(taps, count, lambda pair: self._pairs(taps, pair * 2, load, even))
+        return [_finished(total, self.finish, self.shift, self.written, factor) for total in totals]
+
+    @property
+    def fills_lines(self) -> bool:
+        """Whether `line` does the pass."""
+        return self.pairs and self.finish is Finish.SHIFTED and self.written == "i8"
+
+    def line(self, taps: Taps, load: Callable[[Value], Value]) -> Value:
+        """64 neighbouring bytes, from those that `load` gives for a tap.
+
+        The bytes of two taps are shuffled side by side within each 16 bytes, and sums are packed in the same way.
+        """
+        zero = taps.indices.code.constant(0, vector_type(4 * LANES, "i8"))
+
+        def pairs(pair: Value) -> list[Value]:
+            halves = interleaved(*(load(taps.index(pair * 2 + tap)) for tap in range(2)))
+            return [quarter.recast("i16") for half in halves for quarter in interleaved(half, zero)]
+
+        totals = self._sums(taps, 4, pairs)
+        return packed_bytes([(total + (1 << (self.shift - 1))).shifted(self.shift) for total in totals])
+
+    def _sums(
+        self, taps: Taps, count: int, pairs: Callable[[Value], Sequence[Value | tuple[Value, Value]]]
+    ) -> list[Value]:
+        """The sums of `count` vectors over all pairs of taps, their parts joined."""
         code, parts = taps.indices.code, self.parts
         zero = code.constant(0, vector_type(LANES, "i32"))
-        even = taps.index(0) & -2 if self.interleaved else None
         with code.fold(taps.count, [zero] * (parts * count)) as (pair, sums):
             words = taps.weights + pair * self.weight_bytes
             weights = [(words + 4 * part).load("i32", 4).splat(LANES) for part in range(self.parts)]
-            for place, pairs in enumerate(self._pairs(taps, pair * 2, load, even)):
+            for place, pixels in enumerate(pairs(pair)):
                 for part, weight in enumerate(weights, parts * place):
-                    sums[part] = sums[part] + pair_products(pairs, weight)
-        pixels = []
+                    sums[part] = sums[part] + pair_products(pixels, weight)
+        totals = []
         for start in range(0, parts * count, parts):
             total, *lower = sums[start : start + parts]
             for lower_sum in lower:
                 total = (total << LOW_BITS) + lower_sum
             if self.narrow:
-                unused = taps.unused.cast("trunc", "i32").splat(LANES)
-                total = total << unused
-            pixels.append(_finished(total, self.finish, self.shift, self.written, factor))
-        return pixels
+                total = total << taps.unused.cast("trunc", "i32").splat(LANES)
+            totals.append(total)
+        return totals
 
     def _pairs(self, taps: Taps, first: Value, load: Load, even: Value | None) -> list[Value | tuple[Value, Value]]:
         """The pixels of two taps as the lower and upper 16 bits of each lane, or as two vectors.
@@ -241,6 +266,27 @@ def pair_products(pixels: Value | tuple[Value, Value], weights: Value) -> Value:
     for first in (0, LANES):
         parts = [vector.shuffle(range(first, first + LANES)) for vector in (pixels, pairs)]
         halves.append(code.call("llvm.x86.avx2.pmadd.wd", vector_type(LANES // 2, "i32"), *parts, needs="avx2"))
+    return joined(halves)
+
+
+def packed_bytes(sums: Sequence[Value]) -> Value:
+    """Four vectors of 16 whole numbers, clamped to 0 and 255: four bytes of each vector in turn within 16 bytes."""
+    first, second, third, fourth = sums
+    code = first.code
+    if widest():
+        words = [
+            code.call("llvm.x86.avx512.packssdw.512", vector_type(2 * LANES, "i16"), *both, needs="avx512bw")
+            for both in ((first, second), (third, fourth))
+        ]
+        return code.call("llvm.x86.avx512.packuswb.512", vector_type(4 * LANES, "i8"), *words, needs="avx512bw")
+    halves = []
+    for start in (0, LANES // 2):
+        parts = [total.shuffle(range(start, start + LANES // 2)) for total in sums]
+        words = [
+            code.call("llvm.x86.avx2.packssdw", vector_type(LANES, "i16"), *parts[place : place + 2], needs="avx2")
+            for place in (0, 2)
+        ]
+        halves.append(code.call("llvm.x86.avx2.packuswb", vector_type(2 * LANES, "i8"), *words, needs="avx2"))
     return joined(halves)
 
 
