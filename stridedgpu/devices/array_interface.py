@@ -77,7 +77,7 @@ class DescribedArray:
         return buffer, self.layout.shifted(-self.layout.first_offset), self.element
 
 
-def _check_parts(producer: str, interface: Any) -> None:
+def _check_parts(producer: str, interface: object) -> None:
     """Raise `LayoutError` unless an interface has its parts, each of its type; numbers are checked where they count."""
     if not isinstance(interface, Mapping):
         raise LayoutError(f"{producer}.__cuda_array_interface__ is a {type(interface).__name__}, not a dict.")

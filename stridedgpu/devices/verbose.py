@@ -77,7 +77,7 @@ def with_verbose_line(
     `processor` is the level that loops on the CPU are compiled for.
     """
 
-    def run(*arguments: Any) -> None:
+    def run(*arguments: object) -> None:
         start = perf_counter_ns()
         launch(*arguments)
         spent = perf_counter_ns() - start
@@ -118,7 +118,7 @@ def copy_line(device: str, operation: str, way: str, nbytes: int, microseconds: 
     return f"stridedgpu,{device},{operation},{way},{nbytes} B,{microseconds:.1f} us"
 
 
-def _operation(problem: Any) -> str:
+def _operation(problem: object) -> str:
     """The name of the operation, from the type of its problem."""
     if getattr(problem, "scatters", False):
         return "scatter"

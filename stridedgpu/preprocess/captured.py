@@ -50,7 +50,7 @@ class CapturedPreprocess:
         self.result = first
         self._graph = self._captured(Call(keys, epoch, self.result.operand))
 
-    def __call__(self, images: Any = None, keys: Any = None, *, epoch: int | None = None) -> StridedTensor:
+    def __call__(self, images: object = None, keys: object = None, *, epoch: int | None = None) -> StridedTensor:
         """Write `result`, in the order of the current stream, and return it.
 
         Without arguments the images are read where they were, with the windows of the call before. `images` are as many
@@ -88,7 +88,7 @@ class CapturedPreprocess:
             self._images, self._keys = before
             raise
 
-    def _has_moved(self, before: Any) -> bool:
+    def _has_moved(self, before: object) -> bool:
         """Whether the images differ from those before in their addresses alone, which the graph's records then have."""
         if not isinstance(before, list):
             pairs: list[tuple[Any, Any]] = [(before, self._images)] * self._count

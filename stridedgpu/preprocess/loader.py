@@ -65,7 +65,7 @@ Progress = bool | Callable[[int, int], object]
 
 
 def load(
-    source: Any,
+    source: object,
     step: Preprocess[Any],
     *,
     batch: int = 64,
@@ -134,7 +134,7 @@ class Loader:
 
     def __init__(
         self,
-        source: Any,
+        source: object,
         step: Preprocess[Any],
         decoder: Decoder,
         batch: int,
@@ -425,7 +425,7 @@ def _call(rows: Sequence[Sample], epoch: int, out: Operand | None = None) -> Cal
     return Call([row.key for row in rows], epoch, out, numbers=[row.number for row in rows])
 
 
-def _mask(value: Any) -> Any:
+def _mask(value: object) -> Any:
     """A mask, opened if it is a path."""
     return opened_image(Path(value), str(value)) if isinstance(value, (str, Path)) else value
 

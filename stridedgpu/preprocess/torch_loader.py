@@ -130,7 +130,7 @@ def torch_of_output() -> Any:
     return imported_torch("output='torch'", "output='numpy'")
 
 
-def torch_tensors(part: Any) -> Any:
+def torch_tensors(part: object) -> Any:
     """A batch, or a part of one, with its tensors and arrays of numbers as PyTorch's tensors over the same memory."""
     if isinstance(part, Mapping):
         return {name: torch_tensors(value) for name, value in part.items()}

@@ -32,7 +32,7 @@ def prepared(plan: CpuPlan[Problem]) -> tuple[Launch, Promotion]:
 def _launch(moves: Promotion) -> Launch:
     """The launch of loops that take the same operands, compiled or not."""
 
-    def launch(*arguments: Any) -> DirectCrops | None:
+    def launch(*arguments: object) -> DirectCrops | None:
         *operands, stream = arguments
         check_stream(stream)
         direct: DirectCrops | None
