@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from stridedgpu.problems.device_plan import DevicePlan, Width
 from stridedgpu.values.errors import LayoutError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,14 +20,14 @@ from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.interpolation import interpolation_named
 
-from .declaration import Declaration
+from .declaration import Declaration, UserData
 from .decoding import opened_image
 from .geometry import Coordinates, Placement
 from .images import Pixels, decoded, is_encoded, is_pillow_image, upright
 from .windows import write_placed
 from .worker import BatchResult, Worker
 
-Column = Sequence[object] | Mapping[int, Any]
+Column = Sequence[object] | Mapping[int, UserData]
 """The values of a column by the numbers of rows."""
 
 Result = TypeVar("Result")
@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 def moved_annotations(
     step: Declaration, worker: Worker, result: BatchResult, column_of: Callable[[str | int], Column]
-) -> dict[str | int, StridedTensor | list[Any]]:
+) -> dict[str | int, StridedTensor | list[UserData]]:
     """The declared columns of a result's rows: masks as one tensor or a list of them, boxes and points as arrays.
 
     Raises `LayoutError` for a value that does not fit its image, with its row.
@@ -50,7 +50,7 @@ def moved_annotations(
     def mask(placed: Placement, value: object) -> Operand:
         return _mask_operand(value, placed.source, turns=step.exif)
 
-    moved: dict[str | int, StridedTensor | list[Any]] = {}
+    moved: dict[str | int, StridedTensor | list[UserData]] = {}
     if step.mask is not None:
         masks = _of_rows(result, step.mask, column_of(step.mask), mask)
         moved[step.mask] = _moved_masks(step, worker.device, masks, result)
@@ -61,7 +61,7 @@ def moved_annotations(
 
 
 def _of_rows(
-    result: BatchResult, name: str | int, values: Column, move: Callable[[Placement, Any], Result]
+    result: BatchResult, name: str | int, values: Column, move: Callable[[Placement, UserData], Result]
 ) -> list[Result]:
     """`move` of each row's placement and value in a column. Raises `LayoutError` that names the row."""
     assert result.placements is not None, "a step with annotations moves windows"
@@ -74,7 +74,7 @@ def _of_rows(
     return moved
 
 
-def _moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> Pixels:
+def _moved_numbers(values: UserData, move: Callable[[UserData], Coordinates]) -> Pixels:
     """Boxes or points moved with their image, in their own type if that is a float, else in float32."""
     if hasattr(values, "numpy") and not isinstance(values, np.ndarray):
         values = values.numpy()
@@ -82,7 +82,7 @@ def _moved_numbers(values: Any, move: Callable[[Any], Coordinates]) -> Pixels:
     return move(values).astype(values.dtype if is_float else np.float32, copy=False)
 
 
-def _mask_operand(value: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
+def _mask_operand(value: UserData, sizes: tuple[int, int], *, turns: bool) -> Operand:
     """A mask with the axes C (1), H, W: an array (H, W) of any type, or a Pillow image, whose palette is left out.
 
     Encoded bytes are opened. Raises `LayoutError` unless it has the sizes of its image, and `ImageError` for bytes that

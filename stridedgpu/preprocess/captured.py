@@ -18,7 +18,7 @@ from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.selection import device_named
 from stridedgpu.values.errors import BindingError, DeviceError, LayoutError
 
-from .declaration import Declaration
+from .declaration import Declaration, UserData
 from .epochs import checked_epoch
 from .worker import BatchResult, Call, Worker, is_sequence
 
@@ -36,7 +36,7 @@ class CapturedPreprocess:
 
     result: StridedTensor
 
-    def __init__(self, step: Declaration, worker: Worker, images: Any, keys: Any, epoch: int) -> None:
+    def __init__(self, step: Declaration, worker: Worker, images: UserData, keys: UserData, epoch: int) -> None:
         """Process the images once, as the step does, and capture the same launches."""
         self._step, self._worker, self._calls = step, worker, Lock()
         self._check_step(keys)
@@ -67,7 +67,7 @@ class CapturedPreprocess:
             self._graph.replay()
         return self.result
 
-    def _place(self, images: Any, keys: Any, epoch: int | None) -> None:
+    def _place(self, images: UserData, keys: UserData, epoch: int | None) -> None:
         """Give the graph the records of other images, or of other windows in them."""
         if not self._graph.has_records:
             raise LayoutError(
@@ -91,7 +91,7 @@ class CapturedPreprocess:
     def _has_moved(self, before: object) -> bool:
         """Whether the images differ from those before in their addresses alone, which the graph's records then have."""
         if not isinstance(before, list):
-            pairs: list[tuple[Any, Any]] = [(before, self._images)] * self._count
+            pairs: list[tuple[UserData, UserData]] = [(before, self._images)] * self._count
         elif any(isinstance(image, Frame) for image in (*before, *self._images)):
             return False
         else:
@@ -120,7 +120,7 @@ class CapturedPreprocess:
                 f"This step needs memory besides its result, as matrix= does, and no graph allocates: {refusal}"
             ) from refusal
 
-    def _read(self, images: Any) -> StridedTensor | list[Any]:
+    def _read(self, images: UserData) -> StridedTensor | list[UserData]:
         """Images as tensors over their memory, behind the streams that produced it; frames as they are."""
         count = len(images)
         if isinstance(images, (list, tuple)) != self._is_list or count != self._count:
@@ -138,7 +138,7 @@ class CapturedPreprocess:
                 "Images of a list have results of sizes of their own: declare crop=, letterbox= or resize= to both "
                 "sides, or capture a batch."
             )
-        read: list[Any] = []
+        read: list[UserData] = []
         for row, image in enumerate(images):
             if isinstance(image, Frame) and not self._step.resizes:
                 raise LayoutError(

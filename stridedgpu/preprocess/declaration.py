@@ -36,6 +36,9 @@ from stridedgpu.values.strides import axis_letters, canonical_axes, is_one_of
 Declared: TypeAlias = Any
 """A field that a user may declare in several forms, such as one number for a pair; it is kept in its canonical form."""
 
+UserData: TypeAlias = Any
+"""An image, a key, a column, a sample or a batch as its user has it, in any library's type; or one of a result."""
+
 Numbers = tuple[float, ...]
 Mode = Literal["rgb", "gray"]
 Center = Literal["round", "floor"]
@@ -231,7 +234,7 @@ class Declaration:
         return self.resize[0] + above + below, self.resize[1] + before + after
 
     @property
-    def chosen_fill(self) -> Any:
+    def chosen_fill(self) -> Declared:
         """The fill around an image in bytes: the declared one, else 114 for letterbox, as in YOLO, and 0 otherwise."""
         if self.fill is not None:
             return self.fill[0] if len(self.fill) == 1 else self.fill
@@ -602,7 +605,7 @@ def clip_bounds(clip: tuple[float, float], element: ElementType) -> tuple[Any, A
     return number(low), number(high)
 
 
-def border_values(step: Declaration, element: ElementType) -> Any:
+def border_values(step: Declaration, element: ElementType) -> Declared:
     """The step's fill in images of a type: 0 to 255 of the declaration is `unit_range`, rounded for integers.
 
     Raises `LayoutError` for a value that the type cannot hold.

@@ -34,7 +34,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer, packed_strides
 
 from .annotations import moved_annotations
-from .declaration import Declaration, border_values
+from .declaration import Declaration, UserData, border_values
 from .decoding import Decoder, opened_image
 from .prefetch import prefetch
 from .samples import Sample, Source, source_of
@@ -185,10 +185,10 @@ class Loader:
         batches = self._batches(self._maker, start)
         device = self._step._worker.device
         if device != "cpu":
-            batches = cast("Generator[tuple[int, Any]]", prefetch(batches, device=device, depth=self._ahead))
+            batches = cast("Generator[tuple[int, UserData]]", prefetch(batches, device=device, depth=self._ahead))
         return self._counted(batches, start)
 
-    def _counted(self, batches: Generator[tuple[int, Any]], start: int) -> Iterator[Any]:
+    def _counted(self, batches: Generator[tuple[int, UserData]], start: int) -> Iterator[UserData]:
         """The batches, with the position after each."""
         with closing(batches), self._shown() as show:
             self._position = start
@@ -200,7 +200,7 @@ class Loader:
         self._position = 0
         self._epoch += 1
 
-    def _batches(self, maker: BatchMaker, start: int) -> Generator[tuple[int, Any]]:
+    def _batches(self, maker: BatchMaker, start: int) -> Generator[tuple[int, UserData]]:
         """Each batch, and the number of samples that it covers."""
         end = len(self) * self._batch if self._drop_last else len(self._source)
         numbers = self._order()[start:end]
@@ -255,7 +255,7 @@ class _Part:
     numbers: Sequence[int]
     epoch: int
     rows: list[Sample] = field(default_factory=list)
-    pixels: list[Any] = field(default_factory=list)
+    pixels: list[UserData] = field(default_factory=list)
 
     @property
     def is_last(self) -> bool:
@@ -345,7 +345,7 @@ class BatchMaker:
             return kept
         columns = {row.number: dict(zip(self._source.form.beside, row.columns, strict=True)) for row in kept}
 
-        def column_of(name: str | int) -> dict[int, Any]:
+        def column_of(name: str | int) -> dict[int, UserData]:
             read = _mask if name == self._step.mask else lambda value: value
             return {number: read(values[name]) for number, values in columns.items()}
 
@@ -425,7 +425,7 @@ def _call(rows: Sequence[Sample], epoch: int, out: Operand | None = None) -> Cal
     return Call([row.key for row in rows], epoch, out, numbers=[row.number for row in rows])
 
 
-def _mask(value: object) -> Any:
+def _mask(value: object) -> UserData:
     """A mask, opened if it is a path."""
     return opened_image(Path(value), str(value)) if isinstance(value, (str, Path)) else value
 

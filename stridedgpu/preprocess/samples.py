@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from stridedgpu.exchange.array_like import array_of_values
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 
-from .declaration import Declaration
+from .declaration import Declaration, UserData
 from .decoding import Decoder
 from .files import ImageError, image_names
 from .images import is_encoded, is_pillow_image
@@ -26,10 +26,10 @@ class Sample:
 
     number: int
     key: object
-    image: Any
-    columns: tuple[Any, ...]
+    image: UserData
+    columns: tuple[UserData, ...]
 
-    def pixels(self, decoder: Decoder) -> Any:
+    def pixels(self, decoder: Decoder) -> UserData:
         """The image's pixels: decoded if it is a path, encoded bytes or an image of Pillow, else as they are.
 
         Raises `ImageError`.
@@ -62,7 +62,7 @@ class Form:
     def of(cls, sample: object, step: Declaration) -> Form:
         """The form of a sample. Raises `LayoutError` if it has not the columns that the step names."""
         kind: type | None = None
-        names: tuple[Any, ...] = ()
+        names: tuple[UserData, ...] = ()
         if isinstance(sample, Mapping):
             kind, names = dict, tuple(sample)
         elif isinstance(sample, (tuple, list)):
@@ -76,11 +76,11 @@ class Form:
         return cls(kind, names, place, tuple(name for name in (step.boxes, step.points) if name is not None))
 
     @property
-    def beside(self) -> list[Any]:
+    def beside(self) -> list[UserData]:
         """The names of the columns beside the image, in the order of `Sample.columns`."""
         return [name for name in self.names if name != self.place]
 
-    def batch(self, images: object, rows: Sequence[Sample]) -> Any:
+    def batch(self, images: object, rows: Sequence[Sample]) -> UserData:
         """The images of a batch with the other columns of its rows, which are at least one."""
         if self.kind is None:
             return images
@@ -153,7 +153,7 @@ class _Folder:
 class _Dataset:
     """A data set's samples, whose keys are their numbers, or the column that the step names."""
 
-    def __init__(self, dataset: Any, step: Declaration) -> None:
+    def __init__(self, dataset: UserData, step: Declaration) -> None:
         self._dataset, self._key = dataset, step.key
         first = self._first() if len(dataset) else None
         self.form = Form(None) if first is None else Form.of(first, step)
@@ -165,7 +165,7 @@ class _Dataset:
     def __getitem__(self, number: int) -> Sample:
         return self._sample(number, self._fetched(number))
 
-    def _first(self) -> Any:
+    def _first(self) -> UserData:
         """The first sample that can be fetched."""
         for number in range(len(self) - 1):
             with suppress(ImageError):
@@ -181,7 +181,7 @@ class _Dataset:
             problem.add_note(f"Sample {number} of the source raised this.")
             raise
 
-    def _sample(self, number: int, sample: Any) -> Sample:
+    def _sample(self, number: int, sample: UserData) -> Sample:
         form = self.form
         if form.kind is None:
             return Sample(number, number, sample, ())

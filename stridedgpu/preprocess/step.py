@@ -23,7 +23,7 @@ from stridedgpu.values.strides import integers, listed
 
 from .annotations import moved_annotations
 from .captured import CapturedPreprocess
-from .declaration import MOST_PIXELS, Declaration
+from .declaration import MOST_PIXELS, Declaration, UserData
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
 from .images import is_encoded, is_pillow_image
@@ -509,7 +509,9 @@ class Preprocess(Declaration, Generic[Output]):
             "meta": np.empty((0,) * len(self.layout), dtype),
         }
 
-    def _columns(self, batch: Mapping[Any, Any], keys: Any, epoch: int | None, out: Any) -> dict[Any, Any]:
+    def _columns(
+        self, batch: Mapping[UserData, UserData], keys: UserData, epoch: int | None, out: UserData
+    ) -> dict[UserData, UserData]:
         """The batch's columns with those of the images replaced, and without the dropped rows."""
         names = f"whose columns are {', '.join(map(repr, batch))}" if batch else "which is empty"
         for name in ("column", "key", "mask", "boxes", "points"):
@@ -533,7 +535,7 @@ class Preprocess(Declaration, Generic[Output]):
                     columns[name] = _rows_of(values, result.rows)
         return columns | replaced
 
-    def _result(self, images: Any, keys: Any, epoch: int | None, out: Any) -> BatchResult:
+    def _result(self, images: UserData, keys: UserData, epoch: int | None, out: UserData) -> BatchResult:
         """Preprocess an array, or images that are separate objects."""
         call = Call(keys, epoch, None if out is None else self._output(out))
         if isinstance(images, (list, tuple)) or (isinstance(images, np.ndarray) and images.dtype == object):
@@ -544,7 +546,7 @@ class Preprocess(Declaration, Generic[Output]):
             )
         return self._worker.batch(images, call)
 
-    def _output(self, out: Any) -> Operand:
+    def _output(self, out: UserData) -> Operand:
         """The caller's memory with its axes in canonical order. Raises `LayoutError` if it cannot be written."""
         if self.errors == "skip":
             raise LayoutError("out= has a row for every image: declare errors='raise', which drops none.")
@@ -552,7 +554,7 @@ class Preprocess(Declaration, Generic[Output]):
             return out.operand
         return asarray(out, dims=self.layout, copy=False).operand
 
-    def _exported(self, images: StridedTensor | list[StridedTensor]) -> Any:
+    def _exported(self, images: StridedTensor | list[StridedTensor]) -> UserData:
         """The result for the caller: tensors, or arrays with their axes in the order of `layout`."""
         if self.output == "torch":
             return torch_tensors(images)
@@ -563,7 +565,7 @@ class Preprocess(Declaration, Generic[Output]):
         return self._worker.array(images)
 
 
-def _alike(values: object, column: object) -> Any:
+def _alike(values: object, column: object) -> UserData:
     """A list as an object array, or as one array, if the column that it replaces was one."""
     if not isinstance(values, list) or not isinstance(column, np.ndarray):
         return values
@@ -575,13 +577,13 @@ def _alike(values: object, column: object) -> Any:
     return objects
 
 
-def _check_rows(name: object, values: Any, count: int, why: str = "") -> None:
+def _check_rows(name: object, values: UserData, count: int, why: str = "") -> None:
     """Raise `LayoutError` unless a column has a value for each image."""
     if not is_sequence(values) or len(values) != count:
         size = f"{len(values)} rows" if is_sequence(values) else f"a {type(values).__name__}"
         raise LayoutError(f"column {name!r} holds {size} beside {count} images{why}.")
 
 
-def _rows_of(values: Any, rows: list[int]) -> object:
+def _rows_of(values: UserData, rows: list[int]) -> object:
     """Some rows of a column, of the column's own type if that is known."""
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows]

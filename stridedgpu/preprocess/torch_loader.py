@@ -18,7 +18,7 @@ from stridedgpu.devices.cpu.thread_count import suggest_num_threads
 from stridedgpu.values.errors import DeviceError, LayoutError
 
 from .annotations import moved_annotations
-from .declaration import Declaration
+from .declaration import Declaration, UserData
 from .samples import Form
 from .worker import Call, Worker
 
@@ -34,14 +34,14 @@ class IndexedSample:
     """
 
     index: int
-    sample: Any
+    sample: UserData
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedDataset:
     """A data set of PyTorch's map style whose samples are `IndexedSample`s; see `Preprocess.dataset`."""
 
-    source: Any
+    source: UserData
 
     def __post_init__(self) -> None:
         """Raise `LayoutError` for a data set without indices."""
@@ -78,14 +78,14 @@ def share_cores() -> None:
         suggest_num_threads(1)
 
 
-def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
+def collated(step: Declaration, worker: Worker, samples: Sequence[UserData]) -> UserData:
     """`Preprocess.collate`: column by column, the images by the worker, all others by PyTorch."""
     import torch
     from torch.utils.data import default_collate
 
     if not samples:
         raise LayoutError("There are no samples to collate.")
-    keys: list[Any] | None = None
+    keys: list[UserData] | None = None
     if isinstance(samples[0], IndexedSample):
         keys = [sample.index for sample in samples]
         samples = [sample.sample for sample in samples]
@@ -130,7 +130,7 @@ def torch_of_output() -> Any:
     return imported_torch("output='torch'", "output='numpy'")
 
 
-def torch_tensors(part: object) -> Any:
+def torch_tensors(part: object) -> UserData:
     """A batch, or a part of one, with its tensors and arrays of numbers as PyTorch's tensors over the same memory."""
     if isinstance(part, Mapping):
         return {name: torch_tensors(value) for name, value in part.items()}
@@ -171,7 +171,7 @@ class _SharedMemory:
         return empty.set_(self._storage, layout.offset, layout.sizes, layout.strides)
 
 
-def _column(samples: Sequence[Any], name: Any) -> list[Any]:
+def _column(samples: Sequence[UserData], name: UserData) -> list[UserData]:
     """One part of every sample. Raises `LayoutError` for a sample without it."""
     values = []
     for row, sample in enumerate(samples):
@@ -182,7 +182,7 @@ def _column(samples: Sequence[Any], name: Any) -> list[Any]:
     return values
 
 
-def _without_rows(value: Any, batch: Any) -> Any:
+def _without_rows(value: UserData, batch: UserData) -> UserData:
     """The empty batch of samples such as `value`, whose batch is `batch`: PyTorch does not collate zero samples."""
     if isinstance(value, Mapping):
         return {name: _without_rows(part, batch[name]) for name, part in value.items()}
