@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NoReturn, get_args
 
+from stridedgpu.operations.borders import BORDERS
 from stridedgpu.operations.resize import installed_passes
 from stridedgpu.values.errors import LayoutError
 
@@ -206,24 +207,31 @@ class _Chain:
         self._draws.append(name)
 
     def pad(self, name: str, transform: Any) -> None:
-        """Pad with a constant."""
+        """Pad with a constant, or with the image's own pixels."""
         self._reach("pad", name)
         self._surround(name, transform.padding, transform.fill, transform.padding_mode)
 
     def _surround(self, name: str, padding: object, fill: object, mode: str) -> None:
         """Pixels around an image."""
-        if mode != "constant":
-            raise LayoutError(f"{name}(padding_mode={mode!r}): a step pads with a constant; pad before the step.")
-        if isinstance(fill, dict):
-            raise LayoutError(f"{name}(fill={fill!r}): give one fill, that of images.")
+        if mode == "constant":
+            self._options["fill"] = self._constant(name, fill)
+        elif mode in BORDERS:
+            self._options["fill"] = mode
+        else:
+            raise LayoutError(f"{name}(padding_mode={mode!r}) is unknown; constant and {', '.join(BORDERS)} are known.")
         sides = _numbers(padding)
         across, down, *others = sides * 2 if len(sides) == 1 else sides
         right, below = others or (across, down)
+        self._options["pad"] = (down, across, below, right)
+
+    def _constant(self, name: str, fill: Any) -> Any:
+        """One fill of all channels, or of each."""
+        if isinstance(fill, dict):
+            raise LayoutError(f"{name}(fill={fill!r}): give one fill, that of images.")
         colours = [0 if value is None else value for value in _numbers(fill)]
         if self._dtype != "uint8" and (any(colours) or self._figures is not None):
             raise LayoutError(f"{name} fills with {fill} beside floats: put it before what makes floats of bytes.")
-        self._options["pad"] = (down, across, below, right)
-        self._options["fill"] = colours[0] if len(colours) == 1 else tuple(colours)
+        return colours[0] if len(colours) == 1 else tuple(colours)
 
     def center_crop(self, name: str, transform: Any) -> None:
         """The middle window, half a pixel rounded to even."""

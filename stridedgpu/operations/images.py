@@ -127,6 +127,10 @@ class CropSources:
         """The surface of each luma-chroma frame, None for other frames; or None where there are no frames."""
         return None
 
+    def only(self, number: int) -> CropSources:
+        """One of the images."""
+        return CropSources.of_images([self.images()[number]])
+
     def repeated(self, count: int) -> CropSources:
         """The same images `count` times."""
         return replace(self, layouts=list(self.layouts) * count, places=list(self.places) * count)
@@ -262,6 +266,10 @@ class FrameSources(CropSources):
     def surfaces(self) -> Sequence[FrameSurface | None]:
         """The surface of each luma-chroma frame, None for the others."""
         return [frame.surface if frame.colours is None else None for frame in self.frames]
+
+    def only(self, number: int) -> FrameSources:
+        """One of the frames."""
+        return FrameSources.of_frames([self.frames[number]])
 
     def repeated(self, count: int) -> FrameSources:
         """The same frames `count` times."""

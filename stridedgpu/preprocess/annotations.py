@@ -20,7 +20,7 @@ from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.interpolation import interpolation_named
 
-from .declaration import Declaration, UserData
+from .declaration import Declaration, UserData, border_of
 from .decoding import opened_image
 from .geometry import Coordinates, Placement
 from .images import Pixels, decoded, is_encoded, is_pillow_image, upright
@@ -126,5 +126,6 @@ def _windows_of_masks(
         nearest = "pillow-nearest" if is_pillow else "opencv-nearest"
         rule = ResizeRule(interpolation_named(nearest)) if step.resizes else None
         fill = fill_bytes(step.mask_fill, element, 1, "mask_fill")
-        write_placed(CropSources.of_images(masks), placements, rule, conversion(element, element), fill, target)
+        sources, unchanged = CropSources.of_images(masks), conversion(element, element)
+        write_placed(sources, placements, rule, unchanged, fill, target, border_of(step))
     return StridedTensor.over(target.with_layout(target.layout.squeezed(1)), "NHW")

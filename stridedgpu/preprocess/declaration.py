@@ -15,6 +15,7 @@ import numpy as np
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import plain
+from stridedgpu.operations.borders import BORDERS, Border
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.operations.resize import DEFAULT_PASSES, warn_of_other_passes
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
@@ -236,6 +237,8 @@ class Declaration:
     @property
     def chosen_fill(self) -> Declared:
         """The fill around an image in bytes: the declared one, else 114 for letterbox, as in YOLO, and 0 otherwise."""
+        if border_of(self) is not None:
+            return 0
         if self.fill is not None:
             return self.fill[0] if len(self.fill) == 1 else self.fill
         return LETTERBOX_BORDER if self.letterbox is not None else 0
@@ -302,6 +305,12 @@ def _numbers(value: object) -> Numbers:
     return numbers or _refused()
 
 
+def _fill(value: object) -> Numbers | str:
+    if isinstance(value, str):
+        return value if value in BORDERS else _refused()
+    return _numbers(value)
+
+
 def _whole(value: object) -> tuple[int, ...]:
     entries = _entries(value)
     numbers = tuple(map(int, entries))
@@ -365,7 +374,8 @@ _WINDOW: Final = (_window, "integers, a height and a width in pixels, or one for
 _COLUMN: Final = (_column, "one column's name, or its place in a tuple")
 
 _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
-    **dict.fromkeys(("mean", "std", "scale", "bias", "fill"), _CHANNELS),
+    **dict.fromkeys(("mean", "std", "scale", "bias"), _CHANNELS),
+    "fill": (_fill, f"a number, one for each channel, or a word: {', '.join(map(repr, BORDERS))}"),
     "clip": (
         _clip,
         "two numbers in order: the least and the largest value that are kept, such as (-1000, 400)",
@@ -472,7 +482,12 @@ def _of_geometry(step: Declaration) -> Iterator[str]:
         if step.crop is None or step.random_resized_crop is not None or is_random:
             yield f"smaller={step.smaller!r} is for the middle window of crop=: give crop= alone, and no random window."
     if step.fill is not None and not step.surrounds:
-        yield f"fill={step.fill} is what surrounds an image, for pad=, letterbox= and smaller='pad'."
+        yield f"fill={step.fill!r} is what surrounds an image, for pad=, letterbox= and smaller='pad'."
+    if border_of(step) is not None and step.mask is not None and step.mask_fill:
+        yield (
+            f"mask_fill={step.mask_fill} and fill={step.fill!r} both say what surrounds a mask, which goes on as its "
+            "image does: leave mask_fill out."
+        )
 
 
 def _is_product(step: Declaration) -> bool:
@@ -603,6 +618,11 @@ def clip_bounds(clip: tuple[float, float], element: ElementType) -> tuple[Any, A
         raise LayoutError(f"clip={clip} is for numbers, and the image holds {element}.")
     number = np.dtype(element.name).type
     return number(low), number(high)
+
+
+def border_of(step: Declaration) -> Border | None:
+    """How an image goes on around itself, or None where `chosen_fill` surrounds it."""
+    return next((word for word in BORDERS if word == step.fill), None)
 
 
 def border_values(step: Declaration, element: ElementType) -> Declared:

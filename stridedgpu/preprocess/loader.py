@@ -34,7 +34,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer, packed_strides
 
 from .annotations import moved_annotations
-from .declaration import Declaration, UserData, border_values
+from .declaration import Declaration, UserData, border_of, border_values
 from .decoding import Decoder, opened_image
 from .prefetch import prefetch
 from .samples import Sample, Source, source_of
@@ -432,9 +432,10 @@ def _mask(value: object) -> UserData:
 
 def _geometry_alone(step: Preprocess[Any]) -> Preprocess[Any]:
     """The step's windows in 8 bits on the CPU."""
-    has_border = step.pad is not None or step.letterbox is not None
     usual: dict[str, Any] = {one.name: one.default for one in fields(step) if one.name in _CONVERSION}
-    fill = border_values(step, element_type("uint8")) if has_border else None  # maximum= may scale it
+    fill: Any = border_of(step)  # or a number, which maximum= may scale
+    if fill is None and step.surrounds:
+        fill = border_values(step, element_type("uint8"))
     usual |= {"layout": "NHWC", "dtype": "uint8", "device": "cpu", "output": "tensor", "fill": fill}
     return replace(step, **usual)
 

@@ -106,7 +106,9 @@ class Preprocess(Declaration, Generic[Output]):
     - `pad`: pixels around, one number, rows and columns, or top, left, bottom and right; filled with `fill`.
     - `fill`: one number, or one for each channel, in units of bytes whatever the images' types: 0 is black and 255 is
       the value that becomes 1 (an integer type's largest, 1 of floats, `maximum`, the upper end of `clip`, whose lower
-      end is then 0). It is rounded for integers. 0 by default, and 114, YOLO's grey, with `letterbox`.
+      end is then 0). It is rounded for integers. 0 by default, and 114, YOLO's grey, with `letterbox`. Or a word,
+      by which the image goes on around itself, as by `numpy.pad` and torchvision's `padding_mode`: "reflect",
+      "symmetric" or "edge"; its `mask` goes on alike.
     - `crop`: height and width in pixels, or one number for a square, as torchvision's CenterCrop. Without `seed` the
       middle window is taken, with one a random window, unless `random_crop=False`.
     - `smaller`: what becomes of images that are smaller than `crop`: "refuse", bad rows, or "pad", with `fill` around

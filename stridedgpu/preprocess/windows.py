@@ -14,12 +14,13 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import remote_device_named
+from stridedgpu.devices.selection import device_named, remote_device_named
+from stridedgpu.operations.borders import Border, covering, fill_borders
 from stridedgpu.operations.crops import write_crops, write_frame_crops
 from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions
-from stridedgpu.operations.relayout import relayout_operand
+from stridedgpu.operations.relayout import assign_operand, relayout_operand
 from stridedgpu.operations.resize import write_resized
 from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.problems.resize_problem import ResizeRule
@@ -45,12 +46,44 @@ def write_placed(
     conversion: Conversion,
     fill: bytes,
     batch: Operand,
+    border: Border | None = None,
 ) -> None:
     """Write each image where its placement says, on any device, into a new `batch` with axes N, C, H, W.
 
     The images have one type and channel count. `rule` is that of the resize, or None where every pixel keeps its size.
-    `fill` is one source element for each source channel, as bytes.
+    Around an image is its `border`, or without one `fill`: one source element for each source channel, as bytes.
+
+    A border is copied from the result. A window that lacks pixels of its border, as one beside the image does, is cut
+    out of a larger window of its own.
     """
+    if border is None:
+        _write_filled(sources, placements, rule, conversion, fill, batch)
+        return
+    larger = [covering(placed.place, placed.size, border) for placed in placements]
+    if all(seen.size == placed.size for seen, placed in zip(larger, placements, strict=True)):
+        _write_filled(sources, placements, rule, conversion, fill, batch)
+        fill_borders(batch, [placed.place for placed in placements], border)
+        return
+    for row, (placed, seen) in enumerate(zip(placements, larger, strict=True)):
+        spec = MemoryOptions().allocation((1, batch.layout.sizes[1], *seen.size), ("N", "C", "H", "W"), batch.element)
+        whole = spec.allocate(device_named(batch.buffer.device))
+        moved = placed._replace(place=seen.place, size=seen.size)
+        write_placed(sources.only(row), [moved], rule, conversion, fill, whole, border)
+        (top, left), (height, width) = seen.origin, placed.size
+        part = (slice(None), slice(None), slice(top, top + height), slice(left, left + width))
+        window = batch.with_layout(batch.layout.sliced(slice(row, row + 1)))
+        assign_operand(whole.with_layout(whole.layout.sliced(part)), window)
+
+
+def _write_filled(
+    sources: CropSources,
+    placements: Sequence[Placement],
+    rule: ResizeRule | None,
+    conversion: Conversion,
+    fill: bytes,
+    batch: Operand,
+) -> None:
+    """Write each image where its placement says, and `fill` around it."""
     elsewhere = [image for image in sources.operands if image.buffer.device != batch.buffer.device]
     if elsewhere and batch.buffer.device == "cpu":
         raise BindingError(

@@ -37,7 +37,7 @@ from stridedgpu.values.interpolation import arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
 
-from .declaration import Declaration, border_values, step_conversion
+from .declaration import Declaration, border_of, border_values, step_conversion
 from .decoding import Decoder
 from .epochs import Chance, EpochCounter, pixel_key
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
@@ -208,6 +208,8 @@ class Worker:
             if 0 in sizes:
                 raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
             arithmetic_of(self._rule.interpolation, element)
+        if border_of(step) is not None and 0 in sizes[-2:]:
+            raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing for fill={step.fill!r}.")
         if not fits_crop(step, (sizes[-2], sizes[-1])):
             height, width = padded_sizes(step, (sizes[-2], sizes[-1]))
             how = " and ".join(word for word, option in (("resized", step.resize), ("padded", step.pad)) if option)
@@ -268,13 +270,13 @@ class Worker:
         step, element, channels = self._step, sources.element, sources.channels
         converted, fill = self.conversion_and_fill(element, channels)
         if not step.colours:
-            write_placed(sources, placements, self._rule, converted, fill, target)
+            write_placed(sources, placements, self._rule, converted, fill, target, border_of(step))
             return
         assert chances is not None, "gain and offset need a seed"
         spec = MemoryOptions(step.layout).allocation(target.layout.sizes, ("N", "C", "H", "W"), element)
         moved = spec.allocate(self._own_memory)
         unchanged = conversion(element, element, channels=step.channels, source_channels=channels)
-        write_placed(sources, placements, self._rule, unchanged, fill, moved)
+        write_placed(sources, placements, self._rule, unchanged, fill, moved, border_of(step))
         write_coloured(moved, drawn_colours(step, chances, converted, channels), target)
 
     def _whole(self, source: Image, dims: str, layout: str, call: Call) -> StridedTensor:

@@ -46,6 +46,20 @@ CHAINS = {
     "bytes": lambda t: [t.Resize((64, 70), interpolation=MODES.LANCZOS), t.PILToTensor()],
     "a pad": lambda t: [t.Pad((3, 4), fill=(1, 2, 3)), t.CenterCrop((40, 41)), *floats(t)],
     "a pad of four": lambda t: [t.Resize((30, 31)), t.Pad([1, 2, 3, 4], fill=9), *floats(t), t.Normalize([0.5], [0.2])],
+    **{
+        f"a pad by {mode}": lambda t, mode=mode: [
+            *(t.Resize((30, 31)), t.Pad((5, 4, 3, 2), padding_mode=mode), t.RandomHorizontalFlip(1)),
+            *(*floats(t), t.Normalize(MEAN, STD)),
+        ]
+        for mode in ("reflect", "edge", "symmetric")
+    },
+    **{
+        f"a pad by {mode}, cropped": lambda t, mode=mode: [
+            *(t.Pad(30, padding_mode=mode), t.CenterCrop(40), t.PILToTensor()),
+        ]
+        for mode in ("reflect", "edge", "symmetric")
+    },
+    "a reflected pad of floats": lambda t: [*floats(t), t.Normalize(MEAN, STD), t.Pad(9, padding_mode="reflect")],
     "mirrored": lambda t: [t.CenterCrop(33), t.RandomHorizontalFlip(1.0), *floats(t)],
     "never mirrored": lambda t: [t.CenterCrop(33), t.RandomHorizontalFlip(0.0), *floats(t)],
     "smaller than the window": lambda t: [t.CenterCrop((71, 92)), *floats(t), t.Normalize(MEAN, STD)],
@@ -144,6 +158,9 @@ ON_TENSORS = {
     "a longest side": [v2.Resize(32, max_size=41), v2.RandomHorizontalFlip(1)],
     "lanczos": [v2.Resize((20, 91), interpolation=MODES.LANCZOS), v2.CenterCrop(19), v2.RandomHorizontalFlip(1)],
     "a pad": [v2.Resize((30, 40)), v2.Pad((1, 2), fill=[3, 4, 5]), v2.CenterCrop((31, 30))],
+    "a reflected pad": [v2.Resize((30, 40)), v2.Pad((1, 2, 9, 7), padding_mode="reflect"), v2.CenterCrop((31, 30))],
+    "a symmetric pad": [v2.Pad(12, padding_mode="symmetric"), v2.ToDtype(FLOAT, scale=True)],
+    "a pad of the edge": [v2.Resize((30, 40)), v2.Pad(50, padding_mode="edge"), v2.ToDtype(FLOAT, scale=True)],
     "older floats": [v2.Resize((30, 40)), older.ConvertImageDtype(FLOAT), older.Normalize(MEAN, STD)],
     "half": [v2.ToDtype(FLOAT, scale=True), v2.Normalize(MEAN, STD), v2.CenterCrop(9), v2.ToDtype(torch.float16)],
 }
@@ -174,6 +191,8 @@ RANDOM = {
         t.RandomHorizontalFlip(0.3),
         *floats(t),
     ],
+    "reflected": lambda t: [t.RandomCrop((30, 35), padding=9, padding_mode="reflect"), *floats(t)],
+    "continued": lambda t: [t.Resize((20, 21)), t.RandomCrop(9, padding=14, padding_mode="symmetric"), *floats(t)],
     "window": lambda t: [t.RandomCrop((30, 35)), *floats(t)],
     "only mirrored": lambda t: [t.Resize(40), t.CenterCrop(33), t.RandomHorizontalFlip(0.5), *floats(t)],
 }
@@ -201,8 +220,8 @@ def test_random_transforms_are_torchvisions_with_the_choices_of_the_step(name, t
                     image, top, left, bottom - top, right - left, transform.size, transform.interpolation
                 )
             elif kind == "RandomCrop":
-                pad = 4 if name == "padded" else 0
-                image = functional.pad(image, pad, fill=7)
+                pad = {"padded": 4, "reflected": 9, "continued": 14}.get(name, 0)
+                image = functional.pad(image, pad, fill=7, padding_mode=transform.padding_mode)
                 row, column, _, width = placed.place
                 if placed.flip:
                     column = placed.size[1] - width - column
@@ -219,8 +238,9 @@ def test_random_transforms_are_torchvisions_with_the_choices_of_the_step(name, t
     [
         [older.ToTensor(), older.Normalize(MEAN, STD), older.CenterCrop(50)],
         [older.Pad(2, fill=3), older.CenterCrop(50), older.ToTensor()],
+        [older.Pad(2, padding_mode="edge"), older.CenterCrop(50), older.ToTensor()],
     ],
-    ids=["behind Normalize", "beside another colour"],
+    ids=["behind Normalize", "beside another colour", "beside a border"],
 )
 def test_zeros_around_a_smaller_image_that_a_step_has_not_are_refused(transforms):
     step = sg.Preprocess.from_torchvision(transforms, device="cpu")
@@ -228,6 +248,12 @@ def test_zeros_around_a_smaller_image_that_a_step_has_not_are_refused(transforms
     check(older.Compose(transforms), step, [photo(rng, 60, 50)])
     with pytest.raises(sg.LayoutError, match="smaller than crop="):
         step([photo(rng, 40, 60)])
+
+
+def mode_of_none(transform):
+    """A transform with a mode of padding that torchvision has not."""
+    transform.padding_mode = "wrap"
+    return transform
 
 
 REFUSED = [
@@ -252,7 +278,11 @@ REFUSED = [
     ([older.ToTensor(), older.Resize((4, 4))], "pil", "Resize would compute with floats: put it before"),
     ([older.ToTensor(), older.Pad(2, fill=0.5)], "pil", "Pad fills with 0.5 beside floats"),
     ([older.ToTensor(), older.Normalize(MEAN, STD), older.Pad(2)], "pil", "Pad fills with 0 beside floats"),
-    ([older.Pad(2, padding_mode="reflect")], "pil", "padding_mode='reflect'.*a step pads with a constant"),
+    (
+        [mode_of_none(older.Pad(2))],
+        "pil",
+        r"Pad\(padding_mode='wrap'\) is unknown; constant and reflect",
+    ),
     ([v2.Pad(2, fill={Image.Image: 3})], "pil", "give one fill"),
     ([older.RandomCrop(3, pad_if_needed=True)], "pil", "pad_if_needed=True"),
     ([older.Normalize(MEAN, STD)], "pil", "Normalize takes float32, and here it is given a PIL image"),

@@ -394,6 +394,9 @@ BORDERED = {
     "letterbox": {"letterbox": 16},
     "the border of a stated maximum": {"letterbox": 16, "maximum": 127, "fill": (51, 102, 255)},
     "pad": {"pad": 3, "crop": 16, "fill": 7},
+    "a border that reflects": {"pad": (4, 3, 9, 5), "crop": 16, "seed": 2, "flip": 0.5, "fill": "reflect"},
+    "a border of smaller images": {"crop": 48, "smaller": "pad", "fill": "edge"},
+    "what surrounds smaller images": {"crop": 48, "smaller": "pad", "fill": (10, 20, 30)},
     "the middle of transformers": {"crop": 13, "center": "floor"},
     "grey that is repeated": {"crop": 14, "mode": "gray", "channels": (0, 0, 0), "normalize": "imagenet"},
 }
