@@ -352,7 +352,8 @@ _FAMILIES: Mapping[str, _Family] = {
     ),
     "halved": _Family(_every(_COMMON_RULES, (1, 2, 3, 4), ({}, {"dtype": "float16", "layout": "CHW"})), _halved),
     "frame window": _Family(
-        _every((*YUV, *DEEP), ("repeated", "linear"), ("uint8", "float32"), ((3, 4), (6, 7))), _frame_windows
+        _every(("nv12", "i420", "yuyv", "p010"), ("repeated", "linear"), ("uint8", "float32"), ((3, 4), (6, 7))),
+        _frame_windows,
     ),
     "frame resized": _Family(_every(("nv12", "yuyv", "p010"), ("repeated", "linear"), _COMMON_RULES), _resized_frames),
     "to a frame": _Family(_every(("nv12", "i420", "yuyv")), _encoded_frames),

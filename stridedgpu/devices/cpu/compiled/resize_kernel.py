@@ -178,10 +178,10 @@ class _Builder:
             read, written, geometry, first, last = (entries + number * (8 * ENTRY_FIELDS)).words(ENTRY_FIELDS)
             self._fields = dict(zip(GEOMETRY, geometry.pointer().words(len(GEOMETRY)), strict=True))
             scratch = self._address("allocate")(self._fields["scratch_bytes"], returns="ptr")
-            missing = scratch == "null"
-            with code.when(missing):
-                code.store(1, entries + -8, 8)
-            with code.when(~missing):
+            for is_missing in code.cases(scratch == "null"):
+                if is_missing:
+                    code.store(1, entries + -8, 8)
+                    continue
                 self._enter(code.source + read, code.target + written, scratch)
                 self._resize(first, last)
                 self._address("free")(scratch)
@@ -221,12 +221,11 @@ class _Builder:
                 pixels = address.load(vector_type(ROWS, "i8"))
                 code.store(divided_by_alpha(pixels, kernel.channels), address)
         whole, target = rows == BAND_ROWS, self._target.row(begin)
-        for kind, condition in (("whole", whole), ("rest", ~whole)):
-            with code.when(condition):
-                read = self._band.start + fields[f"{kind}_source"]
-                written = target + fields[f"{kind}_target"]
-                parameters, items = self._address(f"{kind}_parameters"), fields[f"{kind}_items"]
-                self._address(f"{kind}_kernel")(read, written, parameters, 0, items)
+        for is_whole in code.cases(whole):
+            kind = "whole" if is_whole else "rest"
+            read, written = self._band.start + fields[f"{kind}_source"], target + fields[f"{kind}_target"]
+            parameters, items = self._address(f"{kind}_parameters"), fields[f"{kind}_items"]
+            self._address(f"{kind}_kernel")(read, written, parameters, 0, items)
 
     # The three orders of both passes over rows `begin` to `end` of the result
 

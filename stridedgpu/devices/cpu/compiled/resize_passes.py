@@ -232,7 +232,7 @@ class PairPass(Pass):
             for lower_sum in lower:
                 total = (total << LOW_BITS) + lower_sum
             if self.narrow:
-                total = total << taps.unused.cast("trunc", "i32").splat(LANES)
+                total = total << taps.unused.cast("trunc", "i32")
             totals.append(total)
         return totals
 
