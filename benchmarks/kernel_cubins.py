@@ -11,6 +11,7 @@ NVRTC through cuda-bindings.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -45,8 +46,8 @@ RESULTS = (
 )
 """What images of bytes become: type, order and options."""
 
-IMAGE, SIZE = (375, 500), (224, 224)
-"""Height and width of images and of results; most other sizes have the same kernels."""
+SIZE, PHOTOS = (224, 224), ((240, 320), (375, 500), (480, 640), (1080, 1920), (2160, 3840))
+"""Heights and widths of results, and of images that are resized to them: how far images shrink chooses the kernel."""
 
 BATCHES = (1, 8, 64, 256)
 """Images of a batch; a small batch has other tiles than a large one."""
@@ -86,18 +87,15 @@ def common_problems() -> Iterator[Problem]:
     """Relayouts, resizes and crops that image pipelines begin with."""
     for count in BATCHES:
         yield from (plan.plan.problem for plan in common_plans("cuda", count))
-        pixels = images("uint8", "NHWC", count, IMAGE)
         for dtype, order, options in RESULTS:
-            target = images(dtype, order, count, SIZE)
-            plans = [
-                sg.plan_relayout(images("uint8", "NHWC", count, SIZE), target, **options, device="cuda"),
-                sg.plan_gather_crops(pixels, SIZE, out=target, **options, device="cuda"),
-                *(
-                    sg.plan_resize(pixels, target, interpolation=rule, passes="horizontal", **options, device="cuda")
-                    for rule in ("pillow-bilinear", "opencv-linear")
-                ),
-            ]
-            yield from (plan.plan.problem for plan in plans)
+            photos, target = images("uint8", "NHWC", count, SIZE), images(dtype, order, count, SIZE)
+            yield sg.plan_relayout(photos, target, **options, device="cuda").plan.problem
+            yield sg.plan_gather_crops(photos, SIZE, out=target, **options, device="cuda").plan.problem
+    for (dtype, order, options), size in itertools.product(RESULTS, PHOTOS):
+        photos, target = images("uint8", "NHWC", 8, size), images(dtype, order, 8, SIZE)
+        for rule in ("pillow-bilinear", "opencv-linear"):
+            values = {"interpolation": rule, "passes": "horizontal", **options}
+            yield sg.plan_resize(photos, target, **values, device="cuda").plan.problem
     for work in RESIZES.values():
         yield resize_model.problem_of(work)
 

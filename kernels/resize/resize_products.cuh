@@ -19,7 +19,7 @@
 
 namespace sg {
 
-constexpr int product_threads = 128;
+inline constexpr int product_threads = 128;
 
 struct ResizeProductsPolicy {
     bool pixels;      // the target is interleaved: a store takes adjacent elements of pixels
