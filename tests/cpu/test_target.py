@@ -87,7 +87,7 @@ def test_linux_says_no_less_than_cpuid():
 
 def test_a_variable_leaves_instruction_sets_out(monkeypatch):
     monkeypatch.setattr(targets, "architecture", lambda: "x86_64")
-    monkeypatch.setattr(targets, "_features_here", lambda: ALL)
+    monkeypatch.setattr(targets, "_machine", lambda: (ALL, (1 << 20, 1 << 25)))
     found = {}
     for said in (*LEVELS, "native", " ", "x86-64-v3 "):
         monkeypatch.setenv(VARIABLE, said)
@@ -99,7 +99,7 @@ def test_a_variable_leaves_instruction_sets_out(monkeypatch):
 
 def test_no_variable_adds_an_instruction_set(monkeypatch):
     monkeypatch.setattr(targets, "architecture", lambda: "x86_64")
-    monkeypatch.setattr(targets, "_features_here", lambda: LEVELS["x86-64-v2"])
+    monkeypatch.setattr(targets, "_machine", lambda: (LEVELS["x86-64-v2"], (1 << 20, 1 << 25)))
     monkeypatch.setenv(VARIABLE, "x86-64-v4")
     assert Target.here().features == LEVELS["x86-64-v2"]
 
@@ -209,4 +209,4 @@ def test_linux_says_how_large_the_caches_are(monkeypatch, tmp_path, files, expec
 def test_sizes_of_caches_that_nobody_says_are_assumed(monkeypatch, linux, posix, expected):
     monkeypatch.setattr(targets, "_sysfs_cache_bytes", lambda: linux)
     monkeypatch.setattr(targets, "_sysconf_cache_bytes", lambda: posix)
-    assert targets._cache_sizes.__wrapped__() == expected
+    assert targets._cache_sizes() == expected

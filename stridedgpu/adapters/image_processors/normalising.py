@@ -90,7 +90,6 @@ class Normalising:
         return conversion(_UINT8, _INT32, scale=1.0, bias=offsets, channels=order, source_channels=channels)
 
 
-@lru_cache(maxsize=256)
 def _table(how: Normalising, channels: int) -> NDArray[np.float32]:
     figures = {name: _of_channels(name, getattr(how, name), channels) for name in ("mean", "std", "again")}
     values = np.broadcast_to(_BYTES, (channels, 256)).astype(np.float32)

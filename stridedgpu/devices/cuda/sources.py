@@ -6,7 +6,6 @@ stale kernel in use. The joined text therefore includes no file.
 
 from __future__ import annotations
 
-import functools
 import importlib.resources
 import pathlib
 import re
@@ -19,7 +18,6 @@ _INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
 _PRAGMA_ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
 
 
-@functools.cache
 def joined_source(*names: str) -> str:
     """The text of the named sources, in this order, and of each header they include before its first use.
 
