@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 
 from .channel_blocks import ordered_layouts
+
+if TYPE_CHECKING:
+    from stridedgpu.typing import PerChannel, ResultKeywords
 
 __all__ = ["DEFAULT_ALIGNMENT", "NO_MEMORY_OPTIONS", "MemoryOptions", "allocate_operand", "result_options", "truth"]
 
@@ -97,7 +100,7 @@ NO_MEMORY_OPTIONS: Final = MemoryOptions()
 
 
 def result_options(
-    function: str, keywords: Mapping[str, Any], device: str | None = None
+    function: str, keywords: ResultKeywords, device: str | None = None
 ) -> tuple[ConversionOptions, MemoryOptions]:
     """The keyword arguments of a function of this name: how elements are converted, and where the result lies.
 
@@ -119,13 +122,13 @@ def bound_keywords(
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     dtype: object = None,
-    scale: Any = None,
-    bias: Any = None,
-    mean: Any = None,
-    std: Any = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
     normalize: object = None,
     arithmetic: object = "multiply",
-    channels: Any = None,
+    channels: Sequence[int] | None = None,
     matrix: object = None,
     rounding: object = "nearest",
 ) -> tuple[ConversionOptions, MemoryOptions]:
