@@ -24,7 +24,7 @@ from harness.plans import chosen_relayout
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import jit
-from stridedgpu.devices.cpu.compiled.python_function_ir import python_function_text
+from stridedgpu.devices.cpu.compiled.jit import python_function_text
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 from stridedgpu.devices.cpu.policy import Policy, policy, using

@@ -4,6 +4,14 @@ The cache key covers the whole text, the compiler's version and the target's ins
 determines the machine code, and nothing else. llvmlite is the compiler under Numba. Numba itself would cost half a
 second in every process before its first cached kernel runs. Where nothing can be compiled or loaded, `why_unavailable`
 says why, and NumPy does the work.
+
+Python calls loops as builtin functions of CPython, with the calling code of an extension module, which takes a fifth of
+the time of a call through `ctypes`. All that it uses is in CPython's stable ABI:
+
+    self         a `bytes` object with the addresses of that function, of CPython's own functions, and of None; then
+                 a word for each parameter of the function, and one for each further argument
+    arguments    integers, each converted by PyLong_AsVoidPtr, and added to a word
+    GIL          PyEval_SaveThread, the call, PyEval_RestoreThread
 """
 
 from __future__ import annotations
@@ -26,9 +34,8 @@ from stridedgpu.devices.settings import variable
 
 from . import kernel_cache
 from .compiler import Compiler, CompilerError, LoopError, library
-from .ir import needs_of
+from .ir import Code, Value, needs_of
 from .object_file import functions_of
-from .python_function_ir import PYTHON_FUNCTIONS, python_function_text
 
 __all__ = [
     "COMPILING",
@@ -41,6 +48,7 @@ __all__ = [
     "machine_functions",
     "moving_function",
     "python_function",
+    "python_function_text",
     "try_compiler",
     "why_unavailable",
 ]
@@ -244,6 +252,46 @@ def runs_alone() -> bool:
     return sys.implementation.name == "cpython" and is_locked()
 
 
+_PYTHON_FUNCTIONS: Final = ("PyLong_AsVoidPtr", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef")
+"""The functions of CPython whose addresses follow the called function's in `self`; then comes None."""
+
+
+def python_function_text(
+    offset: int, passed: tuple[int | None, ...], stored: int | None = None, *, keeps_lock: bool = False
+) -> str:
+    """The module with the function `kernel(self, arguments, count)`.
+
+    `offset` is the number of bytes from a `bytes` object to its contents. `passed` are the numbers of the arguments
+    that are added to the words of the function's parameters; None adds nothing. The argument `stored` goes, with the
+    word behind those, to the address that is the third parameter: it is the place of indices.
+    """
+    code = Code("ptr self", "ptr arguments", "i64 count", returns="ptr")
+
+    def of_self(place: int, type_: str) -> Value:
+        return (code.argument("self") + (offset + 8 * place)).load(type_)
+
+    names = ("function", *_PYTHON_FUNCTIONS, "none")
+    known = {name: of_self(place, "ptr") for place, name in enumerate(names)}
+
+    def word(place: int, argument: int | None) -> Value:
+        constant = of_self(len(names) + place, "i64")
+        if argument is None:
+            return constant.pointer()
+        number = (code.argument("arguments") + 8 * argument).load("ptr", 8)
+        return known["PyLong_AsVoidPtr"](number, returns="ptr") + constant
+
+    words = [word(place, argument) for place, argument in enumerate(passed)]
+    if stored is not None:
+        code.store(word(len(passed), stored), words[2], 8)
+    state = None if keeps_lock else known["PyEval_SaveThread"](returns="ptr")
+    known["function"](*words)
+    if state is not None:
+        known["PyEval_RestoreThread"](state)
+    known["Py_IncRef"](known["none"])
+    code.give(known["none"])
+    return code.text("kernel")
+
+
 class _Definition(ctypes.Structure):
     """CPython's `PyMethodDef`."""
 
@@ -277,7 +325,7 @@ _KEPT: Final[list[_Definition]] = []
 
 def _builtin(definition: _Definition, address: int, words: Sequence[int], owner: object = None) -> Callable[..., None]:
     """A builtin function that calls the function at an address, and keeps an `owner` alive as its module."""
-    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
+    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _PYTHON_FUNCTIONS]
     contents = pack(f"={len(functions) + 2}Q", address, *functions, id(None))
     contents += b"".join(pack("=Q", word % (1 << 64)) for word in words)
     make = ctypes.pythonapi.PyCFunction_NewEx
