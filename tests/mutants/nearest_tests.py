@@ -77,6 +77,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cuda/*", ("problems/test_cuda_plans.py", "problems/test_launches_stay.py", "problems/test_plan.py")),
     ("devices/cuda/relayout/*", ("problems/test_cuda_widths.py",)),
     ("devices/emulated/*", ("emulated/test_emulated_device.py",)),
+    ("devices/row_buffer.py", ("preprocess/test_pillow_memory.py",)),
     ("devices/*.py", ("operations/test_devices.py", "operations/test_verbose.py", "exchange/test_dlpack.py")),
     ("emulated.py", ("emulated/test_emulated_device.py",)),
     # exchange, pictures
