@@ -82,7 +82,7 @@ def declared(step: Preprocess[Any]) -> str:
     return json.dumps({name: value for name, value in options.items() if value != defaults[name]})
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)  # each has a worker, and the memory of its last results
 def _step(text: str, device: str) -> Preprocess[Any]:
     """The step that a text declares, for a device. Raises `LayoutError` for other texts."""
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
@@ -62,7 +62,7 @@ def move_elements(
         _transfer(source, target, conversion, channel_axis, stream)
 
 
-@cache
+@lru_cache(maxsize=32)
 def zero_bytes(device: str) -> Buffer:
     """One element of zeros on a device, large enough for any type."""
     zeros = bytes(_WIDEST_ELEMENT)
