@@ -138,6 +138,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("preprocess/annotations.py", ("preprocess/test_loader.py", "preprocess/test_torch_loader.py")),
     ("preprocess/images.py", ("preprocess/test_modes.py", "preprocess/test_decoding.py")),
     ("preprocess/images.py", ("preprocess/test_values_of_a_step.py", "preprocess/test_frames_of_a_step.py")),
+    ("preprocess/pillow_memory.py", ("preprocess/test_pillow_memory.py", "preprocess/test_decoding.py")),
     ("preprocess/decoding.py", ("preprocess/test_hostile_files.py", "preprocess/test_pixel_memory.py")),
     (
         "preprocess/load*.py",
