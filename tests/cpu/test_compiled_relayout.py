@@ -20,6 +20,7 @@ from harness.compiled_loops import (
     policy_with,
     run_items,
 )
+from harness.cpu_paths import picking_by
 from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
 from harness.plans import chosen_relayout
 from harness.profiles import examples
@@ -163,6 +164,25 @@ def short_axes(draw):
 def test_short_axes_in_any_order(variant, layouts, element, seed):
     with planned_as(variant):
         assert moved_kernel(*layouts, conversion(element, element), None, seed) is not None
+
+
+@pytest.mark.parametrize(
+    "sizes, source, target",
+    [
+        ((3, 20, 13), (1, 3, 64), (660, 33, 1)),
+        ((30, 13), (1, 39), (28, 1)),
+        ((57, 15, 15), (1, 860, 57), (34, 1, 1952)),
+        ((11, 13, 15), (1, 11, 150), (354, 26, 1)),
+    ],
+)
+def test_short_runs_of_bytes_with_gaps(sizes, source, target):
+    """Runs of 11, 13 and 15 bytes: their narrow stores have the bytes of shuffles of 64."""
+    array = np.random.default_rng(1).integers(0, 256, Layout(sizes, source).span, np.uint8)
+    expected = np.lib.stride_tricks.as_strided(array, sizes, source)
+    moved = np.lib.stride_tricks.as_strided(np.zeros(Layout(sizes, target).span, np.uint8), sizes, target)
+    with picking_by("compiled, 1 thread"):
+        sg.relayout(sg.asarray(expected), out=sg.asarray(moved))
+    np.testing.assert_array_equal(moved, expected)
 
 
 @settings(max_examples=examples(100))

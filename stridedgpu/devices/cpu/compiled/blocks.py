@@ -104,7 +104,7 @@ class Blocks:
                 for vector, store in zip(sorted_vectors, stores, strict=True):
                     value = vector.value
                     if len(store.words) < self.lanes:
-                        value = value.shuffle(range(len(store.words)))
+                        value = value.opaque().shuffle(range(len(store.words)))
                     code.store(value, target + store.offset)
         return code.text(name)
 

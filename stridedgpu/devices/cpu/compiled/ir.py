@@ -234,6 +234,16 @@ class Value:
         vectors = f"{self.type} {self.name}, {self.type} {'poison' if right is None else right.name}"
         return self.code.value(type_, f"shufflevector {vectors}, {mask_type} <{mask}>")
 
+    def opaque(self) -> Value:
+        """The same vector, of whose lanes LLVM knows nothing: shuffles before and after are not combined.
+
+        LLVM 22 narrows combined shuffles of 64 bytes for a store of 8, and some lanes then come from a wrong place.
+        Vectors of other lengths are returned as they are.
+        """
+        if self.nbytes != LINE_BYTES:
+            return self
+        return self.code.value(self.type, f'call {self.type} asm "", "=v,0"({self.type} {self.name})')
+
     def splat(self, lanes: int) -> Value:
         """A scalar in every lane."""
         return self.code.constant("poison", vector_type(lanes, self.type)).insert(self, 0).shuffle([0] * lanes)
