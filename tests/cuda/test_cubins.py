@@ -95,6 +95,16 @@ def test_a_file_with_another_byte_anywhere_has_the_code_or_none(file):
     assert 0 < found < len(whole) - 200, "bytes of the other entry do not matter, and no byte of this one may differ"
 
 
+def test_a_file_that_names_another_method_of_compression_has_no_code(file):
+    entry = entry_name(SOURCE, NAME, 90)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(entry, b"\0\0\5\0" + bytes([255]) * 200)  # properties that LZMA does not have
+    parts, name = bytearray(file.read_bytes()), entry.encode()
+    parts[parts.index(name) - 22] = parts[parts.rindex(name) - 36] = zipfile.ZIP_LZMA
+    file.write_bytes(parts)
+    assert stored_cubin(SOURCE, NAME, 90) is None
+
+
 def test_a_file_that_is_replaced_is_read_anew(file):
     assert stored_cubin(SOURCE, NAME, 90) is not None
     file.write_bytes(b"")
