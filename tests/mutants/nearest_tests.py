@@ -171,7 +171,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("commands/[deps]*.py", ("commands/test_show.py",)),
     ("commands/[!b]*.py", ("commands/test_command_line.py",)),
     ("commands/batch_job.py", ("commands/test_command_line.py",)),
-    ("commands/*arguments.py", ("preprocess/test_one_declaration.py",)),
+    ("commands/preprocess_options.py", ("preprocess/test_one_declaration.py",)),
     ("__main__.py", ("commands/test_command_line.py", "commands/test_show.py")),
     ("__init__.py", ("interface/test_import.py", "operations/test_devices.py")),
     ("typing.py", ("interface/test_typing.py",)),

@@ -541,15 +541,18 @@ NEVER = {
 }
 """What no source of the package has. Tar files, safetensors and zarr are written, and never read."""
 
+OF_THE_PACKAGE = {("devices/cuda/cubins.py", "archives are unpacked")}
+"""Sources that read a file of the installed package itself, which is trusted as its code is."""
+
 
 def test_no_source_lets_a_file_decide_more_than_values():
     for what, (pattern, example) in NEVER.items():
         assert re.search(pattern, example), what
     found = [
-        f"{path.relative_to(PACKAGE)}: {what}: {match[0]}"
+        (path.relative_to(PACKAGE).as_posix(), what)
         for path in PACKAGE.rglob("*.py")
         for text in [path.read_text(encoding="utf-8")]
         for what, (pattern, _) in NEVER.items()
-        if (match := re.search(pattern, text))
+        if re.search(pattern, text)
     ]
-    assert not found
+    assert {*found} == OF_THE_PACKAGE
