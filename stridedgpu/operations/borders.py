@@ -13,12 +13,11 @@ columns are filled beside the image first, and then whole rows above and below. 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Final, Literal, NamedTuple
-
-import numpy as np
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.conversion import conversion
@@ -123,23 +122,23 @@ def _runs(origin: int, extent: int, size: int, border: Border) -> tuple[_Run, ..
     >>> _runs(2, 4, 7, "reflect")
     (_Run(first=0, length=2, pixel=4, step=-1), _Run(first=6, length=1, pixel=4, step=-1))
     """
-    places = np.arange(size)
-    numbers = places - origin
-    if border == "edge" or extent == 1:
-        pixels = np.clip(numbers, 0, extent - 1)
-    else:
-        turn = extent - 1 if border == "reflect" else extent
-        pixels = numbers % (2 * turn)
-        pixels = np.where(pixels >= extent, 2 * extent - (2 if border == "reflect" else 1) - pixels, pixels)
-    outside = np.flatnonzero((numbers < 0) | (numbers >= extent)).tolist()
-    runs: list[_Run] = []
-    for place in outside:
-        pixel = int(pixels[place]) + origin
-        last = runs[-1] if runs else None
-        if last is not None and last.first + last.length == place:
-            step = pixel - (last.pixel + last.step * (last.length - 1))
-            if last.length == 1 or step == last.step:
-                runs[-1] = last._replace(length=last.length + 1, step=step)
-                continue
-        runs.append(_Run(place, 1, pixel, -1))
+    runs = []
+    for start, end in ((0, min(origin, size)), (max(origin + extent, 0), size)):
+        first = start
+        while first < end:
+            pixel, step, count = _continued(first - origin, extent, border)
+            length = min(count, end - first)
+            runs.append(_Run(first, length, pixel + origin, step))
+            first += length
     return tuple(runs)
+
+
+def _continued(number: int, extent: int, border: Border) -> tuple[int, int, int]:
+    """The pixel at a number outside of the image, the step to those of the next numbers, and how many go on by it."""
+    if border == "edge" or extent == 1:
+        return (0, 0, -number) if number < 0 else (extent - 1, 0, sys.maxsize)
+    turn = extent - 1 if border == "reflect" else extent
+    phase = number % (2 * turn)
+    if phase < extent:
+        return phase, 1, extent - phase
+    return 2 * turn - phase - (border == "symmetric"), -1, 2 * turn - phase

@@ -105,6 +105,13 @@ def test_pytorch_without_cuda_has_no_stream(torch, monkeypatch):
     assert stream_of_torch(0) == 0
 
 
+def test_memory_of_a_prefetched_batch_is_used_again_behind_the_work_of_pytorchs_stream(side_stream):
+    batches = [np.full((64, 1000), number, np.uint8) for number in range(12)]
+    copies = [batch.relayout() for batch in sg.prefetch(batches, device="cuda", depth=1)]
+    side_stream.synchronize()
+    assert [set(copy.numpy().ravel().tolist()) for copy in copies] == [{number} for number in range(12)]
+
+
 def test_prefetch_breaks_no_capture_of_another_thread(side_stream):
     """PyTorch captures in global mode, in which every thread's allocations and queries end the capture."""
     import cupy

@@ -7,6 +7,7 @@ What LLVM is worked around for:
 
     masked stores of vectors below 16 bytes compile for ever (LLVM 22)   `LEAST_MASKED_BYTES`
     parts of a wide vector are loaded and stored last to first           `load_in_order`, `store`
+    shuffles of 64 bytes before a store of 8 are combined wrongly        `opaque` (LLVM 22, AVX-512 VBMI)
     an intrinsic that the target lacks ends the process                  `needs_of`; LLVM has a process of its own
     `llvm.fptosi.sat` is taken apart into branches                       `conversion._words`
     on AArch64 FMAXNM keeps a signalling NaN that a comparison drops     `conversion._integer_of_float`
