@@ -18,8 +18,7 @@ from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.row_buffer import RowBuffer, RowOperand
 from stridedgpu.exchange.array_like import operand_of_array
-from stridedgpu.operations.move import move_elements
-from stridedgpu.values.conversion import conversion
+from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.layout import Layout
 
@@ -29,11 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["shared_operand", "shared_pixels"]
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
-
-_BAND_BYTES: Final = 4 << 20
-"""Of rows that are copied at once: they stay in the caches, and Pillow has blocks of 16 MiB."""
-
-_BYTES: Final = ELEMENT_TYPES["uint8"]
 
 _CHANNELS: Final = 3
 _PIXEL_BYTES: Final = 4
@@ -67,31 +61,25 @@ class _SharedPixels:
 
 
 def shared_pixels(image: PillowImage) -> Pixels:
-    """The pixels of a loaded image of mode RGB, axes HWC: read-only and shared if Pillow can, otherwise a copy.
+    """The pixels of a loaded image of mode RGB, axes HWC: read-only and shared if they lie in one block, else a copy.
 
-    Pillow stores RGB in 4 bytes a pixel. `numpy.asarray(image)` packs them through a chain of byte strings: a step of
-    loaded images of 500 x 375 pixels took 0.22 ms an image with it and 0.14 without (one core of Zen 5).
+    `numpy.asarray(image)` packs them through a chain of byte strings: a step of loaded images of 500 x 375 pixels took
+    0.22 ms an image with it and 0.14 without (one core of Zen 5).
     """
-    try:
-        shared = _exported(image)
-    except ValueError:  # the image lies in several blocks of memory
-        return _packed(image)
-    return np.asarray(image) if shared is None else shared
+    return array_of_operand(shared_operand(image))
 
 
 def shared_operand(image: PillowImage) -> Operand:
     """The pixels of a loaded image of mode RGB as an operand, axes H, W, C: shared if they can be, otherwise a copy."""
     try:
-        shared = _exported(image)
-        pixels = np.asarray(image) if shared is None else shared
+        pixels = _exported(image)
     except ValueError:  # the image lies in several blocks of memory
-        rows = _rows_of(image)
+        pixels, rows = None, _rows_of(image)
         if rows is not None:
             row_bytes = image.width * _PIXEL_BYTES
             layout = Layout((image.height, image.width, _CHANNELS), (row_bytes, _PIXEL_BYTES, 1))
-            return RowOperand(RowBuffer(rows, row_bytes, image.im), layout, _BYTES)
-        pixels = _packed(image)
-    return operand_of_array(pixels)
+            return RowOperand(RowBuffer(rows, row_bytes, image.im), layout, ELEMENT_TYPES["uint8"])
+    return operand_of_array(np.asarray(image) if pixels is None else pixels)
 
 
 def _exported(image: PillowImage) -> Pixels | None:
@@ -109,25 +97,6 @@ def _exported(image: PillowImage) -> Pixels | None:
     if pixels.length != image.height * image.width * 4 or pixels.n_buffers < 2 or array.offset or pixels.offset:
         return None
     return np.asarray(_SharedPixels(capsule, pixels.buffers[1], shape))[..., :3]
-
-
-def _packed(image: PillowImage) -> Pixels:
-    """A copy of an image in several blocks of memory, by way of bands of rows that Pillow copies and shares.
-
-    An image of 7.9 megapixels took 2 ms in this way, and 8 ms by `numpy.asarray`, or 29 ms into fresh memory.
-    """
-    pixels = np.empty((image.height, image.width, 3), np.uint8)
-    rows = max(1, _BAND_BYTES // (4 * image.width))
-    for top in range(0, image.height, rows):
-        bottom = min(top + rows, image.height)
-        try:
-            band = _exported(image.crop((0, top, image.width, bottom)))
-        except ValueError:  # the user has chosen smaller blocks
-            band = None
-        if band is None:
-            return np.asarray(image)
-        move_elements(operand_of_array(band), operand_of_array(pixels[top:bottom]), conversion(_BYTES, _BYTES), None)
-    return pixels
 
 
 # ---- rows in several blocks of memory
