@@ -28,7 +28,7 @@ from harness.emulator import machine_code
 
 import stridedgpu as sg
 from benchmarks.suite.resizes import RESIZES
-from stridedgpu.api.warmup import common_plans
+from stridedgpu.api.warmup import COMMON, common_plan
 from stridedgpu.devices.cuda import cubins
 from stridedgpu.devices.cuda.gpu import KNOWN_GPUS, GpuProperties
 from stridedgpu.devices.cuda.plan import GpuPlanner
@@ -86,7 +86,7 @@ def kernels_of(gpu: GpuProperties) -> Iterator[tuple[tuple[str, ...], str]]:
 def common_problems() -> Iterator[Problem]:
     """Relayouts, resizes and crops that image pipelines begin with."""
     for count in BATCHES:
-        yield from (plan.plan.problem for plan in common_plans("cuda", count))
+        yield from (common_plan(case, "cuda", count).plan.problem for case in COMMON)
         for dtype, order, options in RESULTS:
             photos, target = images("uint8", "NHWC", count, SIZE), images(dtype, order, count, SIZE)
             yield sg.plan_relayout(photos, target, **options, device="cuda").plan.problem

@@ -135,11 +135,16 @@ class Counts:
         self.integers += one.name in INTEGER_NAMES
         coming = self.coming[warp.first]
         if one.registers_read() & coming.registers:
-            coming.registers.clear()
-            coming.sectors.clear()
-            coming.waits += coming.is_new
-            coming.cached_waits += not coming.is_new
-            coming.is_new = False
+            self._come(coming)
+
+    @staticmethod
+    def _come(coming: Coming) -> None:
+        """All that is on its way."""
+        coming.registers.clear()
+        coming.sectors.clear()
+        coming.waits += coming.is_new
+        coming.cached_waits += not coming.is_new
+        coming.is_new = False
 
     def access(self, warp: Warp, one: Instruction, addresses: np.ndarray, nbytes: int) -> None:
         if one.name.startswith(("LDS", "STS")):
@@ -151,12 +156,21 @@ class Counts:
         if one.is_store:
             self.written |= sectors
             return
+        if one.name == "LDGSTS":  # a pass through shared memory, for each 128 bytes
+            passed = -(-addresses.size * nbytes // LINE_BYTES)
+            self.passes, self.least_passes = self.passes + passed, self.least_passes + passed
         coming = self.coming[warp.first]
         coming.is_new |= not sectors <= self.read
         self.read |= sectors
         coming.registers |= one.registers_written()
         coming.sectors |= sectors
         coming.most = max(coming.most, len(coming.sectors))
+
+    def wait_for_copies(self, warp: Warp) -> None:
+        """As a load's first use is, of all that the warp has on its way."""
+        coming = self.coming[warp.first]
+        if coming.sectors:
+            self._come(coming)
 
     def copy(self, _warp: Warp, _one: Instruction, barrier: int, addresses: np.ndarray) -> None:
         """A bulk copy, of 16 bytes at each address, passes through shared memory once, and through no line of L1."""

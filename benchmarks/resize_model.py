@@ -55,7 +55,7 @@ def problem_of(work: ResizeWork) -> ResizeProblem:
     surface = None if frame is None else frame.surface
     window = ResizeWindow(layout, (0.0, 0.0, *map(float, work.source)), (0, 0, *work.target), surface=surface)
     spec = TensorSpec(Layout(sizes, packed_strides(sizes, work.order)), target, 32)
-    rule = ResizeRule(interpolation_named(work.interpolation))
+    rule = ResizeRule(interpolation_named(work.interpolation), work.passes)
     fill = bytes(3 * source.itemsize)
     return ResizeProblem(spec, made, rule, 3, (1, 3), fill, window, reads_frames=frame is not None)
 
@@ -87,8 +87,8 @@ def computed(work: ResizeWork, machine: Machine = MACHINES["h200"]) -> dict[str,
     code = disassembled(joined_source(*launch.sources), [launch.name], machine.architecture)[launch.name]
     figures = model(launch, code, problem.bytes_moved, records=resize_records(samples, 1), machine=machine)
     tiles = choice.tiles
-    assert tiles is not None
-    return {"tile": f"{tiles.height}x{tiles.width}", "shared_bytes": launch.shared_bytes, **figures}
+    tile = "" if tiles is None else f"{tiles.height}x{tiles.width}"
+    return {"tile": tile, "shared_bytes": launch.shared_bytes, **figures}
 
 
 def main(words: list[str]) -> None:

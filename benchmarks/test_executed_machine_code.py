@@ -136,18 +136,26 @@ def test_every_byte_is_right(name):
 RESIZES = {
     "photographs to halves": ResizeCase("pillow-bilinear", "uint8", "float16", size=(20, 24), samples=1, largest=60),
     "part of a picture, to pixels": ResizeCase("pillow-lanczos", order="NHWC", size=(18, 40), largest=50, seed=3),
+    "rows first": ResizeCase(
+        "pillow-bicubic", "uint8", "float16", passes="vertical", size=(33, 24), samples=1, largest=60
+    ),
+    "part of a picture, to pixels, rows first": ResizeCase(
+        "pillow-lanczos", order="NHWC", passes="vertical", size=(18, 40), largest=50, seed=3
+    ),
+    "two taps, to halves": ResizeCase("opencv-linear", "uint8", "float16", size=(20, 24), largest=60),
+    "two taps, to pixels": ResizeCase("opencv-linear-exact", order="NHWC", size=(18, 40), largest=50, seed=3),
 }
-"""Images whose products are on tensor cores."""
+"""Images whose products are on tensor cores, and images of two taps along either axis."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name", RESIZES)
 @inspected
-def test_every_byte_of_a_resize_by_products_is_right(name, architecture):
+def test_every_byte_of_a_resize_is_right(name, architecture):
     one = RESIZES[name]
     (launch,), (sources, batch) = one.launches, one.memories
-    assert launch.sources == ("resize_products.cu",)
+    assert launch.sources in (("resize_products.cu",), ("resize_pairs.cu",))
     records = np.frombuffer(resize_records(one.groups[0], 1), np.uint8)
     tables = [np.frombuffer(content, np.uint8) for _, content in launch.tables]
     memory = Buffers(records, batch, np.concatenate(sources), *tables)

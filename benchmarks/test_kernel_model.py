@@ -160,6 +160,32 @@ def test_bulk_copies_that_are_on_their_way_come_with_the_one_that_is_waited_for(
     assert model(launch(blocks=132), code(32, text=again), 132 * 8192)["waits"] == 1
 
 
+COPIES = """
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   IMAD.SHL.U32 R1, R0, 0x4, RZ ;
+        /*0020*/                   ULDC.64 UR6, c[0x0][0x210] ;
+        /*0030*/                   IADD3 R2, P0, R1, UR6, RZ ;
+        /*0040*/                   IADD3.X R3, RZ, UR7, RZ, P0, !PT ;
+        /*0050*/                   LDGSTS.E [R1], desc[UR4][R2.64] ;
+        /*0060*/                   LDGSTS.E [R1+0x1000], desc[UR4][R2.64+0x1000] ;
+        /*0070*/                   LDGDEPBAR ;
+        /*0080*/                   DEPBAR.LE SB0, 0x0 ;
+        /*0090*/                   LDGSTS.E [R1], desc[UR4][R2.64] ;
+        /*00a0*/                   DEPBAR.LE SB0, 0x0 ;
+        /*00b0*/                   DEPBAR.LE SB0, 0x0 ;
+        /*00c0*/                   EXIT ;
+"""
+"""Every thread asks for two words, and again for the first of them."""
+
+
+def test_copies_that_threads_ask_for_come_together_when_they_are_waited_for():
+    figures = model(launch(blocks=132), code(32, text=COPIES), 132 * 2048)
+    threads = launch(blocks=132).block[0]
+    assert (figures["waits"], figures["cached_waits"]) == (1, 1)
+    assert figures["bytes_in_flight"] == 8 * threads
+    assert figures["shared_passes"] == figures["shared_passes_at_least"] == 3 * 4 * threads // 128
+
+
 def test_a_wave_that_gives_every_multiprocessor_as_many_blocks_has_no_idle_ones():
     even, odd = (model(launch(blocks=blocks), code(64), blocks * 16384) for blocks in (132 * 3, 132 * 3 - 1))
     assert (even["waves"], odd["waves"]) == (0.75, 0.75)

@@ -2,7 +2,9 @@
 //
 // A pass starts a sum, adds its taps in order, and finishes it. The constants of each rule are those of
 // values/interpolation.py, which gives their sources. Integer sums fit 32 bits for every supported filter. Float
-// sums round each product and each addition, so the order matters and no multiply-add is fused.
+// sums round each product and each addition, so the order matters and no multiply-add is fused, apart from torch's last
+// taps: `add` is told whether a tap is behind `rounded_taps`. OpenCV's INTER_LINEAR of bytes has no pass here, but the
+// steps of its own in resize_quads.cuh.
 #pragma once
 #include "conversion.cuh"
 
@@ -22,9 +24,10 @@ template <typename From_, typename To_, int Start, int Shift> struct IntegerPass
     using From = From_;
     using To = To_;
     static constexpr bool keeps_copies = false;  // a pass of copies is one of weights that change nothing
+    static constexpr bool fuses = false;
     static __device__ __forceinline__ Sum start() { return Start; }
     // Sums of uninitialised memory may wrap; their results are not used.
-    static __device__ __forceinline__ Sum add(Sum sum, Weight weight, int32 x) {
+    static __device__ __forceinline__ Sum add(Sum sum, Weight weight, int32 x, bool = false) {
         return int32(uint32(sum) + uint32(weight) * uint32(x));
     }
     // A sum is whole(sum), saturated.
@@ -42,12 +45,12 @@ template <typename From_, typename To_, typename Float> struct FloatPass {
     using Sum = Float;
     using From = From_;
     using To = To_;
-    static constexpr bool saturates = false;
+    static constexpr bool saturates = false, fuses = false;
     // A copy keeps negative zero and NaN.
     static constexpr bool keeps_copies = is_same<From, To> && is_floating<To>;
     // Pillow's sums start with zero, those of OpenCV and torch with their first product; -0.0 + product is the product.
     static __device__ __forceinline__ Sum start() { return is_same<Float, float64> ? Float(0) : -Float(0); }
-    static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x) {
+    static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x, bool = false) {
         return add_rn(sum, multiply_rn(weight, encode<Float, Rounding::nearest, Nan::ignore>(x)));
     }
     static __device__ __forceinline__ To finish(Sum sum, float32) {
@@ -66,12 +69,18 @@ struct PillowShortPass : FloatPass<uint16, uint16, float64> {
     }
 };
 
-// The second pass of OpenCV's INTER_LINEAR: each product is shifted right by 16 bits before the addition.
-struct OpencvLinearPass : IntegerPass<uint16, uint8, 2, 2> {
-    static __device__ __forceinline__ int32 add(int32 sum, int32 weight, uint16 x) {
-        return sum + (weight * int32(x) >> 16);
+// torch's loops for AVX2: the first product and whole groups of four are rounded, and the last taps fused.
+struct TorchPass : FloatPass<float32, float32, float32> {
+    static constexpr bool fuses = true;
+    static __device__ __forceinline__ float32 add(float32 sum, float32 weight, float32 x, bool fused) {
+        return fused ? fused_rn(weight, x, sum) : add_rn(sum, multiply_rn(weight, x));
     }
 };
+
+// How many of a sum's taps have rounded products.
+template <typename Pass> __device__ __forceinline__ int32 rounded_taps(int32 count) {
+    return Pass::fuses ? ((count - 1) & ~3) + 1 : count;
+}
 
 // The second pass of a mean over whole pixels: the sum times one float32.
 template <typename Element> struct OpencvMeanPass : IntegerPass<int32, Element, 0, 0> {
@@ -91,10 +100,6 @@ template <> struct ResizePasses<ResizeArithmetic::fixed_point, uint8> {
 template <typename Element> struct ResizePasses<ResizeArithmetic::pillow_double, Element> {
     using First = select<is_same<Element, uint16>, PillowShortPass, FloatPass<Element, Element, float64>>;
     using Second = First;
-};
-template <> struct ResizePasses<ResizeArithmetic::opencv_linear, uint8> {
-    using First = IntegerPass<uint8, uint16, 0, 4>;
-    using Second = OpencvLinearPass;
 };
 template <> struct ResizePasses<ResizeArithmetic::opencv_exact, uint8> {
     using First = IntegerPass<uint8, uint16, 0, 0>;
@@ -117,7 +122,7 @@ template <typename Element> struct ResizePasses<ResizeArithmetic::opencv_float, 
     using Second = FloatPass<float32, Element, float32>;
 };
 template <> struct ResizePasses<ResizeArithmetic::torch_float, float32> {
-    using First = FloatPass<float32, float32, float32>;
+    using First = TorchPass;
     using Second = First;
 };
 

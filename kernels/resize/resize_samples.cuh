@@ -30,6 +30,7 @@ struct alignas(16) ResizeSample {
     uint32 number;                                    // of the window in the target
     float32 factor;                                   // of a mean
     uint32 frame;                                     // bytes from the start of the records to its FrameRecord
+    uint16 row_zeros, column_zeros;                   // lowest bits of integer weights that are zeros in all of an axis
 };
 
 __device__ __forceinline__ int32 smaller(int32 a, int32 b) { return a < b ? a : b; }
@@ -49,6 +50,7 @@ struct TileAxis {
     int32 skipped;           // the tile's pixels before them
     int32 reach, reach_end;  // of the source, pixels beyond its edges included
 
+    TileAxis() = default;
     // The tile has `size` pixels of the window from `place` on, the image `extent` from `image` on.
     __device__ __forceinline__ TileAxis(const uint8* records, const ResizeAxis& axis, int32 place, int32 size,
                                         int32 image, int32 extent)

@@ -259,6 +259,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
 #pragma unroll
                 for (int c = 0; c < count; ++c) sums[i][c] = Pass::start();
             }
+            const Weight* const fused = weights + rounded_taps<Pass>(span.count) * int32(p.tile_width);
             // Taps are few: the remainder of an unrolled loop would cost more than unrolling saves.
 #pragma unroll 1
             for (const Weight* const end = weights + span.count * int32(p.tile_width); weights != end;
@@ -267,7 +268,9 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
 #pragma unroll
                 for (int i = 0; i < rows_at_once; ++i) {
 #pragma unroll
-                    for (int c = 0; c < count; ++c) sums[i][c] = Pass::add(sums[i][c], weight, from[i][c]);
+                    for (int c = 0; c < count; ++c) {
+                        sums[i][c] = Pass::add(sums[i][c], weight, from[i][c], weights >= fused);
+                    }
                     from[i] += count;
                 }
             }
@@ -326,6 +329,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         for (int32 y = warp; y < rows.count; y += warps) {
             const TapSpan span = at<TapSpan>(p.memory.row_spans)[y];
             const int32 begin = larger(row - span.first, 0), end = smaller(row_end - span.first, span.count);
+            const int32 fused = rounded_taps<Pass>(span.count);
             const Weight* weights = at<Weight>(p.memory.row_weights) + y * int32(p.memory.most_row_taps);
             for (int32 e = lane * N; e < elements; e += 32 * N) {
                 if constexpr (Pass::keeps_copies) {
@@ -344,7 +348,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
                     const Weight weight = weights[k];
                     const From elements = load<From>(from);
 #pragma unroll
-                    for (int i = 0; i < N; ++i) sums[i] = Pass::add(sums[i], weight, one_of(elements, i));
+                    for (int i = 0; i < N; ++i) sums[i] = Pass::add(sums[i], weight, one_of(elements, i), k >= fused);
                     // Rows between the passes have one pitch; source rows may begin inside a vector.
                     if constexpr (policy.columns_first) from = below(from);
                     else if (k + 1 < end) from = input(span.first + k + 1 - row) + e;

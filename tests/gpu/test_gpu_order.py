@@ -183,6 +183,26 @@ def test_threads_share_a_plan():
     assert all(same_bits(target.numpy(), source.numpy()) for target in targets)
 
 
+def test_threads_load_kernels_at_once():
+    from stridedgpu.devices.cuda.runtime import kernels
+
+    kernels._loaded.cache_clear()
+    source, dtypes = frames((2, 61, 7, 5)), ("float32", "float16", "int16", "int64")
+    there, made, ready = source.to_device("cuda"), {}, threading.Barrier(len(dtypes))
+
+    def load(dtype):
+        ready.wait()
+        made[dtype] = there.relayout(layout="NCHW", dtype=dtype)
+
+    threads = [threading.Thread(target=load, args=(dtype,)) for dtype in dtypes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for dtype in dtypes:
+        assert same_bits(made[dtype].numpy(), source.relayout(layout="NCHW", dtype=dtype).numpy())
+
+
 # Other libraries
 
 

@@ -34,7 +34,7 @@ CLASSES: Mapping[str, Target] = MappingProxyType(
         "AVX-512F alone": Target.stated("x86-64-v3", ["avx512f", "avx512cd"]),
         "AVX-512": Target.stated("x86-64-v4"),
         "AVX-512 VBMI": Target.stated(
-            "x86-64-v4", ["avx512bitalg", "avx512vbmi", "avx512vbmi2", "avx512vpopcntdq", "gfni"]
+            "x86-64-v4", ["avx512bitalg", "avx512vbmi", "avx512vbmi2", "avx512vnni", "avx512vpopcntdq", "gfni"]
         ),
         "AArch64": Target.stated("aarch64"),
     }
@@ -90,7 +90,7 @@ def forget_loops() -> None:
 
 
 def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:
-    """The CPU's policy with some thresholds replaced: `policy_with(gather={"streamed_bytes": 0})`."""
+    """The CPU's policy with some thresholds replaced: `policy_with(relayout={"streamed_bytes": 0})`."""
     current = policy()
     return using(current._replace(**{name: getattr(current, name)._replace(**new) for name, new in sections.items()}))
 

@@ -39,7 +39,7 @@ def dotted_names(source: str) -> set[str]:
 def main(folder: Path) -> None:
     import cupy
 
-    names = set().union(*(dotted_names(path.read_text(encoding="utf-8")) for path in folder.glob("cuda*.py")))
+    names = set().union(*(dotted_names(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")))
     assert len(names) > 25, sorted(names)
     missing = []
     for name in sorted(names):

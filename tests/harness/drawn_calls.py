@@ -207,6 +207,35 @@ def _moved(kind: Rng, shape: Rng) -> Filled:
     return filled
 
 
+def _short_runs(kind: Rng, shape: Rng) -> Filled:
+    """Runs of 10 to 16 bytes with gaps between them, from a source that is contiguous along another axis.
+
+    Such runs are permuted in vectors that are wider than they are, and are stored in parts.
+    """
+    dtype, rank = _choice(kind, ("uint8", "uint8", "uint16")), int(kind.integers(2, 4))
+    least, most = (nbytes // ELEMENT_TYPES[dtype].itemsize for nbytes in (10, 16))
+    sizes = (*shape.integers(2, 60, rank - 1).tolist(), int(shape.integers(least, most + 1)))
+    inner = int(kind.integers(rank - 1))
+    source = _ordered(sizes, (inner, *kind.permutation([axis for axis in range(rank) if axis != inner])), shape)
+    target = _ordered(sizes, (rank - 1, *kind.permutation(rank - 1)), shape)
+
+    def filled(placement: Rng, values: Rng) -> Call:
+        side = _side(source, dtype, placement, values)
+        out = _side(target, dtype, placement, values)
+        return _call("relayout into short runs", _relayout, (side,), out, side.words, placement)
+
+    return filled
+
+
+def _ordered(sizes: tuple[int, ...], order: Sequence[int], shape: Rng) -> Layout:
+    """Axes from the innermost to the outermost one, with a gap behind each."""
+    strides, step = [0] * len(sizes), 1
+    for axis in order:
+        strides[axis] = step
+        step = step * sizes[axis] + int(shape.integers(0, 40))
+    return Layout(sizes, strides)
+
+
 def _relayout(source: sg.StridedTensor, out: sg.StridedTensor | None) -> sg.StridedTensor:
     return sg.relayout(source, out=out)
 
@@ -401,6 +430,7 @@ def _window(image: Array, origin: Sequence[int], size: tuple[int, int]) -> Array
 
 _KINDS: tuple[Callable[[Rng, Rng], Filled], ...] = (
     _moved,
+    _short_runs,
     _converted,
     _gathered,
     _elements,

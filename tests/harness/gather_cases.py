@@ -6,8 +6,6 @@ import dataclasses
 import functools
 
 import numpy as np
-import pytest
-from harness.emulator import machine_code, runner
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 from harness.index_oracle import gather_nd_by_definition
 
@@ -25,12 +23,6 @@ from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
-
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
 
 SMALL_GPU = GpuProperties("one multiprocessor", 90, 1, 227 * 1024, 16)
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}

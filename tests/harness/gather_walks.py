@@ -17,17 +17,15 @@ from stridedgpu.values.tensor_spec import TensorSpec
 FEW = {"item_bytes": range(256, 257)}
 VARIANTS = {
     "cached": {},
-    "streaming": {"streamed_bytes": 0},
     "small items": {"item_bytes": range(64, 65)},
     "rows in registers": FEW | {"load_cost": 1e9},
     "single loads": FEW | {"row_registers": 0},
-    "blocks of columns": FEW | {"columns_bytes": 0},
 }
 
 
 @contextmanager
 def planned_as(variant):
-    """Kernels as for small results, for those written past the caches, in many items and prefetched, or row by row.
+    """Kernels as for small results, in many items and prefetched, or row by row.
 
     Or those of a processor with fewer instruction sets.
     """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +21,7 @@ __all__ = [
     "array_interface",
     "buffer_lies",
     "dlpack_lies",
+    "in_a_process_of_its_own",
     "interface_lies",
     "listen",
     "lying_buffer",
@@ -146,6 +149,22 @@ def what_becomes_of(producer: Any, take: Callable[..., sg.StridedTensor] = sg.as
     if not 0 <= start <= stop <= 2**64 or min(tensor.layout.sizes, default=0) < 0:
         raise ValueError(f"{tensor.layout} from {start:#x} to {stop:#x} cannot be true")
     return COULD_BE_TRUE
+
+
+def in_a_process_of_its_own(work: Callable[[], object]) -> None:
+    """Do the work in a fork; what it raises, or what ends it, fails here."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:  # noqa: BLE001 - the child ends here
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, f"the process ended with {os.waitstatus_to_exitcode(status)}"
 
 
 def listen() -> None:

@@ -41,7 +41,7 @@ from harness.spoiled_arguments import SABOTAGE, Spoiled, spoiled
 import stridedgpu as sg
 from stridedgpu.values.arithmetic import ARITHMETIC_RULES
 
-__all__ = ["BLOCK", "Outcome", "Scene", "drawn", "judged", "main"]
+__all__ = ["BLOCK", "OPERATIONS", "Outcome", "Scene", "drawn", "judged", "main"]
 
 BLOCK: Final = 256
 EXECUTIONS: Final = ("compiled, 2 threads", "NumPy")
@@ -718,7 +718,48 @@ def _setitem(scene: Scene) -> tuple[Function, Arguments]:
     return __setitem__, {"index": index, "value": scene.pick(3, scene.array((4,), "uint8"))}
 
 
-_OPERATIONS: Final[dict[str, Callable[[Scene], tuple[Function, Arguments]]]] = {
+def _image_processor(scene: Scene) -> tuple[Function, Arguments]:
+    """An image processor of transformers, of which each kind has options of its own, made and called."""
+    side = {"height": 8, "width": 6}
+    name, options = scene.pick(
+        ("CLIPImageProcessor", {"size": {"shortest_edge": 6}, "crop_size": 5, "do_center_crop": True}),
+        ("PoolFormerImageProcessor", {"size": side, "crop_pct": 0.9, "crop_size": 4, "resample": 3}),
+        ("ConvNextImageProcessor", {"size": {"shortest_edge": 6}, "crop_pct": 0.8}),
+        ("EfficientNetImageProcessor", {"size": side, "include_top": True, "rescale_offset": False}),
+        ("DPTImageProcessor", {"size": side, "ensure_multiple_of": 2, "keep_aspect_ratio": True, "size_divisor": 2}),
+        ("Mask2FormerImageProcessor", {"size": {"shortest_edge": 6, "longest_edge": 9}, "size_divisor": 4}),
+        ("SamImageProcessor", {"size": {"longest_edge": 6}, "pad_size": side, "do_pad": True}),
+        ("PixtralImageProcessor", {"size": {"longest_edge": 6}, "patch_size": {"height": 2, "width": 3}}),
+        ("Qwen2VLImageProcessor", {"min_pixels": 16, "max_pixels": 64, "patch_size": 2, "merge_size": 2}),
+        ("Glm4vImageProcessor", {"size": {"shortest_edge": 16, "longest_edge": 64}, "patch_size": 2}),
+        ("Siglip2ImageProcessor", {"patch_size": 2, "max_num_patches": 9}),
+        ("LlavaNextImageProcessor", {"size": side, "crop_size": 4, "image_grid_pinpoints": [[8, 4], [4, 8]]}),
+        ("GotOcr2ImageProcessor", {"size": side, "crop_to_patches": True, "min_patches": 1, "max_patches": 2}),
+        ("Idefics2ImageProcessor", {"size": {"shortest_edge": 4, "longest_edge": 9}, "do_image_splitting": True}),
+        (
+            "Gemma3ImageProcessor",
+            {"size": side, "do_pan_and_scan": True, "pan_and_scan_min_crop_size": 2, "pan_and_scan_max_num_crops": 2}
+            | {"pan_and_scan_min_ratio_to_activate": 1.2},
+        ),
+    )
+    figures: Arguments = {
+        "do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True, "rescale_factor": 1 / 255,
+        "image_mean": [0.5, 0.4, 0.3], "image_std": 0.25, "input_data_format": "channels_last",
+    }  # fmt: skip
+    if name == "EfficientNetImageProcessor":
+        figures["image_std"] = [0.2, 0.3, 0.4]
+    images = [scene.array((6, 8, 3), "uint8"), scene.array((5, 9, 3), "uint8")]
+    is_declared = scene.often()
+
+    def processed(images: Any, return_tensors: Any, backend: Any, **stated: Any) -> Any:
+        declared, further = (stated, {}) if is_declared else ({}, stated)
+        processor = sg.image_processor({"image_processor_type": name, **declared}, backend=backend)
+        return sorted(processor(images, return_tensors, **further))
+
+    return processed, {"images": images, "return_tensors": None, "backend": "pil", **figures, **options}
+
+
+OPERATIONS: Final[dict[str, Callable[[Scene], tuple[Function, Arguments]]]] = {
     "relayout": _relayout,
     "relayout into out": _relayout_out,
     "relayout with mean": _relayout_normalised,
@@ -755,6 +796,7 @@ _OPERATIONS: Final[dict[str, Callable[[Scene], tuple[Function, Arguments]]]] = {
     "a step's call into out": _step_out,
     "placements": _step_placements,
     "prefetch": _prefetch,
+    "image_processor": _image_processor,
     "plans": _plans,
     "plans of crops": _crop_plan,
     "methods of a tensor": _methods,
@@ -817,8 +859,8 @@ def drawn(number: int, seed: int = 0) -> Drawn:
     """The call of a number."""
     rng = np.random.default_rng((seed, number))
     scene = Scene(rng)
-    operation = scene.pick(*_OPERATIONS)
-    function, arguments = _OPERATIONS[operation](scene)
+    operation = scene.pick(*OPERATIONS)
+    function, arguments = OPERATIONS[operation](scene)
     names = sorted(arguments)
     chosen = rng.permutation(len(names))[: scene.pick(1, 1, 2)]
     changes = []
@@ -879,7 +921,7 @@ _OF_THE_OBJECT: Final = r"released memoryview|__\w+__(\(\))? should return|retur
 _SUBJECTS: Final = (
     "axis", "axes", "bytes of memory left", "channels", "DataType", "device", "DirectML has no element type",
     "__dlpack__", "dtype", "dims", "elements of", "is not array-like", "is text", "key", "layout", "list", "order",
-    "image", "out", "plan is for", "row", "scale", "sizes", "strides", "tensor",
+    "image", "no input", "no output", "out", "plan is for", "row", "scale", "sizes", "strides", "tensor",
 )  # fmt: skip
 """What an error may name in the place of an argument."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
@@ -20,12 +21,20 @@ from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import Passes, interpolation_named
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import packed_strides
+from stridedgpu.values.strides import packed_strides, round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
+from .emulator.runner import ORDERS, Buffer, EmulationError, Job, Pointer, Program, Record
 
-__all__ = ["NORMALISED", "LaunchedResize", "ResizeCase", "check_resizes", "launches_of", "program_each"]
+__all__ = [
+    "NORMALISED",
+    "LaunchedResize",
+    "ResizeCase",
+    "check_fault_is_caught",
+    "check_resizes",
+    "launches_of",
+    "program_each",
+]
 
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
 
@@ -74,7 +83,7 @@ class LaunchedResize:
             together.setdefault((taps.arithmetic, taps.columns_first), []).append(
                 ResizeSample(window, taps, at, number, self.problem.visible(window))
             )
-            at += -(-memory.size // itemsize) * itemsize
+            at += round_up(memory.size, self.source_alignment or itemsize)
         return list(together.values())
 
     @functools.cached_property
@@ -82,6 +91,11 @@ class LaunchedResize:
         """One for each group."""
         found = [taps_of(samples) for samples in self.groups]
         return [resize_launch(self.choice.for_taps(taps), taps) for taps in found]
+
+    @property
+    def launch(self) -> KernelLaunch:
+        """The first one."""
+        return self.launches[0]
 
     def job(self, number: int, order: Any) -> Job:
         """The launch with this number, for the emulator."""
@@ -106,7 +120,8 @@ class ResizeCase(LaunchedResize):
     """One batch of resized images with its memory, from a seed.
 
     The first image is taken whole and fills its window; of the others a part goes into a part. `fractions` has boxes
-    begin and end within pixels. Every other image runs from bottom to top, some are mirrored.
+    begin and end within pixels. With a `source_alignment`, rows begin at multiples of so many bytes. Every other image
+    runs from bottom to top, some are mirrored.
     """
 
     interpolation: str
@@ -123,6 +138,7 @@ class ResizeCase(LaunchedResize):
     samples: int = 2
     largest: int = 40
     fractions: bool = False
+    source_alignment: int = 0
     premultiplies: bool = False
     gpu: GpuProperties = REFERENCE_GPU
 
@@ -137,7 +153,7 @@ class ResizeCase(LaunchedResize):
         sizes = (self.channel_count, *extents)
         strides = list(packed_strides(sizes, self.source_order))
         if self.source_order == "HWC":
-            strides[1] += int(rng.integers(0, 5))
+            strides[1] = round_up(strides[1] + int(rng.integers(0, 5)), self.source_alignment or 1)
         layout = Layout(sizes, tuple(strides))
         if number % 2:
             layout = layout.sliced((slice(None), slice(None, None, -1), slice(None)))
@@ -243,3 +259,23 @@ def check_resizes(
                     f"{order}: {wrong.size} of {got.size} bytes wrong, from {wrong[:5]} on {got[wrong[:5]]} "
                     f"and not {want[wrong[:5]]}\n{case}\n{case.choice.describe()}\n{case.windows}"
                 )
+
+
+def check_fault_is_caught(kernel: str, fault: tuple[str, str], cases: Sequence[LaunchedResize]) -> None:
+    """Run the cases on a kernel with the second text in place of the first: bytes must be wrong, or the run stops.
+
+    Those of one instantiation run together, one instantiation after another until the fault is caught.
+    """
+    right, wrong = fault
+    text = joined_source(kernel)
+    assert text.count(right) == 1, f"the kernel no longer has {right!r}"
+    together: dict[frozenset[str], list[LaunchedResize]] = {}
+    for case in cases:
+        together.setdefault(frozenset(launch.name for launch in case.launches), []).append(case)
+    for some in together.values():
+        try:
+            check_resizes(some, source_of=lambda *_: text.replace(right, wrong))
+        except (AssertionError, EmulationError) as caught:
+            assert not str(caught).startswith("g++ refused"), caught
+            return
+    pytest.fail("no case shows the fault")

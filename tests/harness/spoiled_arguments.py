@@ -21,7 +21,7 @@ import stridedgpu as sg
 if TYPE_CHECKING:
     from harness.malformed_calls import Scene
 
-__all__ = ["SABOTAGE", "Spoiled", "spoiled"]
+__all__ = ["NONSENSE", "SABOTAGE", "Spoiled", "spoiled"]
 
 
 class SabotageError(Exception):
@@ -163,7 +163,7 @@ def _closed_view() -> memoryview:
     return view
 
 
-_NONSENSE: Final[dict[str, Callable[[], Any]]] = {
+NONSENSE: Final[dict[str, Callable[[], Any]]] = {
     **{repr(value): (lambda value=value: value) for value in (
         None, True, False, -1, 0, 1, 3, 2**31, 2**32, 2**62, -(2**63), 2**63, 2**64, 2**70, 10**30, 2.5, -0.0, 1e300,
         float("nan"), float("inf"), float("-inf"), 1 + 2j, "", "nonsense", "NCHW", "NNHW", "é", "\0", "a" * 300, b"1",
@@ -322,8 +322,8 @@ def spoiled(scene: Scene, name: str, good: Any) -> Spoiled:
     elif kind < 0.74:
         title, value = _lying(scene, good)
     else:
-        title = scene.pick(*_NONSENSE)
-        value = _NONSENSE[title]()
+        title = scene.pick(*NONSENSE)
+        value = NONSENSE[title]()
     return Spoiled(name, title, value)
 
 
@@ -407,7 +407,7 @@ def _floats(entries: list[Any]) -> Any:
 
 
 _ENTRIES: Final[tuple[tuple[str, Callable[[], Any]], ...]] = tuple(
-    (title, _NONSENSE[title])
+    (title, NONSENSE[title])
     for title in (
         "None", "True", "-1", "0", "2147483648", repr(2**62), repr(2**64), repr(2**70), "2.5", "nan", "inf", "(1+2j)",
         "'nonsense'", "()", "an object", "an int64", "a float32 NaN", "an array of two", "an empty array",

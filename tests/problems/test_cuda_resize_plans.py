@@ -22,6 +22,9 @@ FAMILIES = {
     "planes to pixels": (Case("pillow-box", source_order="CHW", order="NHWC"), ResizeFamily.ELEMENTS, 3),
     "planes of columns": (Case("pillow-box", source_order="CWH"), ResizeFamily.ELEMENTS, 3),
     "nearest": (Case("opencv-nearest"), ResizeFamily.NEAREST, 1),
+    "two taps": (Case("opencv-linear"), ResizeFamily.PAIRS, 3),
+    "two taps of five channels": (Case("opencv-linear-exact", channel_count=5), ResizeFamily.PAIRS, 4),
+    "two taps of planes": (Case("opencv-linear", source_order="CHW", channel_count=2), ResizeFamily.PAIRS, 2),
 }
 
 
@@ -54,9 +57,9 @@ def test_stores_are_as_wide_as_rows_allow(name):
 def test_a_plan_says_its_tile_and_its_memory():
     source = sg.empty((4, 3, 375, 500), "uint8", layout="NHWC", device="cpu")
     target = sg.empty((4, 3, 224, 224), "float16", device="cpu")
-    words = sg.plan_resize(source, target, interpolation="opencv-linear", device="cuda").explain()
+    words = sg.plan_resize(source, target, interpolation="opencv-cubic", device="cuda").explain()
     assert "resize_pixels_uint8x16B_float16x16B on cuda" in words
-    assert "a block of 256 threads makes 32 x 56 pixels of 3 channels, of up to " in words
+    assert "a block of 256 threads makes 16 x 56 pixels of 3 channels, of up to " in words
     assert "tensor cores" not in words
     assert "B of shared memory" in words
 

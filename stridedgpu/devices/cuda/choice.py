@@ -1,10 +1,10 @@
-"""`KernelChoice`: a kernel for a problem, with the bytes of one load and one store, and what bounds them."""
+"""`CudaPlan`: an operation planned for an NVIDIA GPU, as a value that holds its whole launch; and bounds of widths."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import gcd
 from typing import Final, Generic, Self
@@ -16,14 +16,18 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS, TensorSpec
 
-from .gpu import LONGEST_ROW
+from .gpu import LONGEST_ROW, KernelLaunch
 
 
 @dataclass(frozen=True, slots=True)
-class KernelChoice(ABC, Generic[P_co]):
+class CudaPlan(ABC, Generic[P_co]):
     """The kernel of a problem on a GPU: one load, one store, each with its limit, and the bits of offsets, 32 or 64.
 
-    `family` is its family of kernels, "empty" if there is no work.
+    `family` is its family of kernels, "empty" if there is no work. `device` is "cuda:N". `launch` names the
+    instantiation, the grid, the threads of a block, the shared memory, the tile and the parameters. It is None if there
+    is nothing to move, and for resizes whose windows come with every call: `windows_plan` completes their plan.
+
+    The module of an operation chooses a kernel and lays its launch out; `cuda_plan` puts both together.
     """
 
     problem: P_co
@@ -31,6 +35,8 @@ class KernelChoice(ABC, Generic[P_co]):
     store: Width
     index_bits: int
     family: str
+    device: str = field(default="", kw_only=True)
+    launch: KernelLaunch | None = field(default=None, kw_only=True, hash=False)
 
     @property
     @abstractmethod
@@ -49,12 +55,42 @@ class KernelChoice(ABC, Generic[P_co]):
         return [describe_access("loads", self.load) + "; " + describe_access("stores", self.store)]
 
     def describe(self) -> list[str]:
-        """The kernel in lines, as plans explain it."""
+        """The kernel in lines, as `explain` prints it."""
         return [self.summary, *self.problem.describe(), *self.accesses, f"{self.index_bits}-bit offsets"]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that decides the launch is known."""
+        return self.launch is not None or self.problem.is_empty
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The box of loops that a block, or a group of its lanes, moves at a time; () if there is none."""
+        return () if self.launch is None else self.launch.tile
+
+    @property
+    def shape(self) -> str:
+        """Grid, threads of a block, and shared memory."""
+        if self.launch is None:
+            return "no launch" if self.is_complete else "a block for each tile of the windows of a call"
+        sides = (self.launch.grid, self.launch.block)
+        blocks, threads = (" x ".join(str(size) for size in sizes if size > 1) or "1" for sizes in sides)
+        shared = f", {self.launch.shared_bytes} B of shared memory each" if self.launch.shared_bytes else ""
+        return f"grid of {blocks} blocks of {threads} threads{shared}"
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        return self.problem.bytes_moved
+
+    def explain(self) -> str:
+        """The plan in plain words: family, widths and their limits, padding, bytes, tile and grid."""
+        tile = [f"tile {' x '.join(map(str, self.tile))} along the loops"] if self.tile else []
+        return "\n  ".join([f"{self.kernel} on {self.device}", *self.describe(), *tile, self.shape])
 
 
 @dataclass(frozen=True, slots=True)
-class NamedChoice(KernelChoice[P_co]):
+class NamedChoice(CudaPlan[P_co]):
     """The kernel of an operation that has one: its `name`, and `words` for what a thread does."""
 
     name: str

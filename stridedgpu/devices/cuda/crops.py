@@ -17,9 +17,10 @@ from stridedgpu.problems.crop_windows import CropProblem, Crops, distinct_layout
 from stridedgpu.problems.device_plan import Width, describe_access, index_bits
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .choice import Bound, KernelChoice, KernelFamily, backwards_bound, check_windows, row_width
+from .choice import Bound, CudaPlan, KernelFamily, backwards_bound, check_windows, row_width
 from .gpu import THREADS, GpuProperties, KernelLaunch
 from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation, places_argument
 from .policy import policy
@@ -42,7 +43,7 @@ _ELEMENT_BY_ELEMENT: Final = {CropFamily.SPLIT: CropFamily.PLANES, CropFamily.PI
 
 
 @dataclass(frozen=True, slots=True)
-class CropChoice(KernelChoice[CropProblem]):
+class CropChoice(CudaPlan[CropProblem]):
     """The kernel that writes a problem's windows, and its access widths.
 
     `load` is the width of an aligned load. The columns of a window start anywhere, so each row checks its alignment
@@ -123,7 +124,7 @@ def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, wides
     run = (channels if pixels_run else 1) * width * itemsize
     limits = policy().crops
     longest = limits.pixels_bytes if family in (CropFamily.SPLIT, CropFamily.PIXELS) else limits.run_bytes
-    most = 1 << (longest // pixel_bytes).bit_length() - 1
+    most = power_of_two(longest // pixel_bytes)
     bounds = [Bound(most * itemsize, f"a thread holds up to {longest} B of a source"), *backwards_bound(target)]
     if run < policy().family.peeled_run_bytes and not target.owns_padding:
         bounds.append(
@@ -138,11 +139,8 @@ def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     Raises `LayoutError` for a plan without elements, which has no launch.
     """
     check_windows(plan.problem.target.layout)
-    if plan.family is CropFamily.PIXELS:
-        return _pixels(plan, gpu)
-    if plan.family is CropFamily.SPLIT or (plan.family is CropFamily.PLANES and plan.reads_runs):
-        return _planes(plan, gpu)
-    return _any(plan)
+    by_elements = plan.family is CropFamily.RUNS or (plan.family is CropFamily.PLANES and not plan.reads_runs)
+    return _any(plan) if by_elements else _in_rows(plan, gpu)
 
 
 def _any(plan: CropChoice) -> KernelLaunch:
@@ -170,30 +168,36 @@ def _any(plan: CropChoice) -> KernelLaunch:
     return block.launch("crops.cu", name, blocks)
 
 
-def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
-    """One thread for a vector of each plane (of one plane if the source is planar, too), in each of a few rows."""
-    layout = plan.problem.target.layout
+def _in_rows(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
+    """One thread for as many pixels as a vector has elements, in each of a few rows.
+
+    Its stores are whole pixels, or a vector of each plane; of one plane if the source is planar, too.
+    """
+    problem, layout = plan.problem, plan.problem.target.layout
     _, channels, _, width = layout.sizes
-    splits = plan.family is CropFamily.SPLIT
-    pitch, planes = (plan.problem.source_steps[1], 1) if splits else (1, channels)
+    pitch, planes = (1, channels) if plan.family is CropFamily.PLANES else (problem.source_steps[1], 1)
     rows, turns = _rows(plan, pitch, planes, gpu)
     block, affines, blocks = _common(plan, width, planes, rows * turns)
-    order = block.add_order(_places(plan, pitch) if splits else plan.problem.conversion, 1)
+    constants: dict[str, bool | int | str] = {
+        "load_bytes": plan.load.nbytes,
+        "store_bytes": plan.store.nbytes,
+        "rows": rows,
+        "turns": turns,
+        "exact": width % _length(plan) == 0,
+        "affines": affines,
+    }
+    if plan.family is CropFamily.PIXELS:
+        places = places_argument(problem.conversion.channels or range(channels))
+        constants = {"pitch": pitch, "count": channels, "places": places, **constants}
+        return block.launch(
+            "crops_pixels.cu", instantiation("crops_pixels", _types(plan), "CropsPixelsPolicy", **constants), blocks
+        )
+    splits = plan.family is CropFamily.SPLIT
+    order = block.add_order(_places(plan, pitch) if splits else problem.conversion, 1)
     block.add_divisors(planes)
     block.add_indices(layout.strides[1])
-    name = instantiation(
-        "crops_planes",
-        _types(plan),
-        "CropsPlanesPolicy",
-        pitch=pitch,
-        load_bytes=plan.load.nbytes,
-        store_bytes=plan.store.nbytes,
-        rows=rows,
-        turns=turns,
-        exact=width % _length(plan) == 0,
-        affines=affines,
-        order=order,
-    )
+    constants = {"pitch": pitch, **constants, "order": order}
+    name = instantiation("crops_planes", _types(plan), "CropsPlanesPolicy", **constants)
     return block.launch("crops_planes.cu", name, blocks)
 
 
@@ -205,31 +209,7 @@ def _places(plan: CropChoice, pitch: int) -> Conversion:
     return replace(plan.problem.conversion, channels=None if planes == tuple(range(count)) else planes)
 
 
-def _pixels(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
-    """One thread for as many pixels as a vector has elements, in each of a few rows."""
-    _, channels, _, width = plan.problem.target.layout.sizes
-    pitch = plan.problem.source_steps[1]
-    rows, turns = _rows(plan, pitch, 1, gpu)
-    block, affines, blocks = _common(plan, width, 1, rows * turns)
-    name = instantiation(
-        "crops_pixels",
-        _types(plan),
-        "CropsPixelsPolicy",
-        pitch=pitch,
-        count=channels,
-        places=places_argument(plan.problem.conversion.channels or range(channels)),
-        load_bytes=plan.load.nbytes,
-        store_bytes=plan.store.nbytes,
-        rows=rows,
-        turns=turns,
-        exact=width % _length(plan) == 0,
-        affines=affines,
-    )
-    return block.launch("crops_pixels.cu", name, blocks)
-
-
 def _length(plan: CropChoice) -> int:
-    """Elements of one store."""
     return plan.store.nbytes // plan.problem.target.element.itemsize
 
 
@@ -245,7 +225,7 @@ def _rows(plan: CropChoice, pitch: int, planes: int, gpu: GpuProperties) -> tupl
     vectors = samples * planes * height * -(-width // length)
     enough = vectors // (gpu.multiprocessors * THREADS)
     most = min(limits.most_rows, limits.in_flight_bytes // run, enough, height)
-    rows = 1 << max(most, 1).bit_length() - 1
+    rows = power_of_two(max(most, 1))
     turns = min(limits.most_turns, enough // (rows * limits.waves), -(-height // rows))
     return rows, 1 if plan.problem.conversion.target.itemsize == 1 else max(turns, 1)
 
@@ -267,7 +247,6 @@ def _common(plan: CropChoice, run: int, planes: int, rows: int) -> tuple[Paramet
 
 
 def _types(plan: CropChoice) -> tuple[str, str]:
-    """The C++ types of the conversion and of offsets."""
     return conversion_argument(plan.problem.conversion), index_argument(plan.index_bits)
 
 

@@ -82,5 +82,4 @@ def stored_cubin(source: str, name: str, capability: int) -> Cubin | None:
 
 
 def _archive() -> Traversable:
-    """The zip file beside this module."""
     return importlib.resources.files(__package__).joinpath(FILE_NAME)

@@ -24,7 +24,7 @@ from stridedgpu.values.errors import DeviceError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 
-from .choice import Bound, KernelChoice, NamedChoice, backwards_bound, row_width
+from .choice import Bound, CudaPlan, NamedChoice, backwards_bound, row_width
 from .gpu import LONGEST_ROW, THREADS, KernelLaunch
 from .parameters import (
     ParameterBlock,
@@ -93,7 +93,7 @@ def sample_strides(samples: PixelFormat, plane_strides: tuple[tuple[int, ...], .
 
 
 @dataclass(frozen=True, slots=True)
-class FrameChoice(KernelChoice[FrameProblem]):
+class FrameChoice(CudaPlan[FrameProblem]):
     """The kernel of a problem: `length` pixels a thread, stored as vectors of planes, as whole pixels, or singly.
 
     The family says what a thread stores: whole "pixels", or columns of "planes".
@@ -256,7 +256,6 @@ def frames_launch(choice: FrameChoice | FramePixelsChoice) -> KernelLaunch:
 
 
 def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
-    """Several pixels a thread."""
     problem, bits = choice.problem, choice.index_bits
     conversion, layout, samples = problem.conversion, problem.target.layout, problem.samples
     count, height, width = layout.sizes
@@ -299,7 +298,6 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
 
 
 def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
-    """The two pixels of a chroma sample a thread."""
     problem, bits = choice.problem, choice.index_bits
     conversion, layout = problem.conversion, problem.target.layout
     count, height, width = layout.sizes

@@ -17,9 +17,10 @@ from stridedgpu.problems.device_plan import Width, describe_access, index_bits
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .choice import Bound, KernelChoice, KernelFamily, alignment_bound, bounded_width, stride_bound
+from .choice import Bound, CudaPlan, KernelFamily, alignment_bound, bounded_width, stride_bound
 from .gpu import THREADS, WARP, GpuProperties, KernelLaunch
 from .parameters import ParameterBlock, index_argument, instantiation, word_argument
 from .policy import policy
@@ -50,7 +51,7 @@ class GatherFamily(KernelFamily):
 
 
 @dataclass(frozen=True, slots=True)
-class GatherChoice(KernelChoice[GatherProblem]):
+class GatherChoice(CudaPlan[GatherProblem]):
     """The family of kernels of a gather or scatter, and its access widths.
 
     `index` is the width of a load of indices. `index_bits` is the width of offset arithmetic, independent of the
@@ -150,8 +151,8 @@ def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
     length = max(1, most // tuples)
     bounds = [
         *_dense_bounds(problem, widest),
-        Bound(_power_of_two(length) * itemsize, f"a thread holds up to {most} numbers for each vector"),
-        Bound(_power_of_two(count) * itemsize, f"a row has {count} elements"),
+        Bound(power_of_two(length) * itemsize, f"a thread holds up to {most} numbers for each vector"),
+        Bound(power_of_two(count) * itemsize, f"a row has {count} elements"),
     ]
     return bounded_width(bounds, itemsize, widest)
 
@@ -229,11 +230,6 @@ def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> W
     return bounded_width(bounds, itemsize, WIDEST_INDICES)
 
 
-def _power_of_two(count: int) -> int:
-    """The largest power of two up to `count`."""
-    return 1 << (count.bit_length() - 1)
-
-
 LAUNCH_NUMBER_AT: Final = 32
 """The offset of the 32-bit launch number in a gather's parameters."""
 
@@ -256,11 +252,9 @@ class _LoopAxis:
 
     @property
     def strides(self) -> tuple[int, int, int, int]:
-        """The strides of all operands."""
         return self.dense, self.indexed, self.index, self.position
 
     def cut(self, length: int) -> _LoopAxis:
-        """The loop in steps of `length` elements."""
         return _LoopAxis(-(-self.size // length), *(length * stride for stride in self.strides))
 
 
@@ -310,65 +304,47 @@ def _mode(plan: GatherChoice) -> str:
 
 
 def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
-    """Groups of lanes sized to the run; long runs are cut into chunks."""
-    problem = plan.problem
-    *outer, run = _loops(problem)
-    steps, items, lanes = _shape(-(-run.size // plan.length), prod(loop.size for loop in outer), plan, gpu)
-    chunk = steps * lanes * plan.length
-    chunks = -(-run.size // chunk)
-    block, rank, count = _common(plan, [*outer, _LoopAxis(chunks, chunk, chunk)])
-    block.add_indices(run.size, run.size // plan.length * plan.length)
-    name = instantiation(
-        "gather_rows",
-        _types(plan),
-        "GatherRowsPolicy",
-        bytes=plan.dense.nbytes,
-        mode=_mode(plan),
-        scatters=problem.scatters,
-        lanes=lanes,
-        steps=steps,
-        items=items,
-        rank=rank,
-        components=len(problem.indexed_axes),
-        exact=run.size == chunks * chunk,
-    )
-    return block.launch("gather_rows.cu", name, -(-count // (THREADS // lanes * items)))
-
-
-def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The same for unaligned runs."""
-    problem = plan.problem
+    """Groups of lanes sized to the run; long runs are cut into chunks. Unaligned runs begin anywhere in a vector."""
+    problem, shifts = plan.problem, plan.family is GatherFamily.SHIFTED_ROWS
     *outer, run = _loops(problem)
     length = plan.store.nbytes // problem.dense.element.itemsize
-    places = run.size + length - 1
-    steps, items, lanes = _shifted_shape(-(-places // length), prod(loop.size for loop in outer), plan.index_bits, gpu)
+    places = run.size + length - 1 if shifts else run.size
+    steps, items, lanes = _shape(-(-places // length), prod(loop.size for loop in outer), plan, gpu)
     chunk = steps * lanes * length
-    block, rank, count = _common(plan, [*outer, _LoopAxis(-(-places // chunk), chunk, chunk)])
+    chunks = -(-places // chunk)
+    block, rank, count = _common(plan, [*outer, _LoopAxis(chunks, chunk, chunk)])
+    group: dict[str, bool | int | str] = {
+        "mode": _mode(plan),
+        "scatters": problem.scatters,
+        "lanes": lanes,
+        "steps": steps,
+        "items": items,
+        "rank": rank,
+        "components": len(problem.indexed_axes),
+    }
     block.add_indices(run.size)
-    source = problem.dense if problem.scatters else problem.indexed
-    block.add_indices(source.layout.span * source.element.itemsize + source.slack_bytes, bits=64)
-    name = instantiation(
-        "gather_shifted_rows",
-        _types(plan),
-        "GatherShiftedRowsPolicy",
-        mode=_mode(plan),
-        scatters=problem.scatters,
-        lanes=lanes,
-        steps=steps,
-        items=items,
-        rank=rank,
-        components=len(problem.indexed_axes),
-    )
-    return block.launch("gather_shifted_rows.cu", name, -(-count // (THREADS // lanes * items)))
+    if shifts:
+        source = problem.dense if problem.scatters else problem.indexed
+        block.add_indices(source.layout.span * source.element.itemsize + source.slack_bytes, bits=64)
+        kernel, constants = "gather_shifted_rows", group
+        name = instantiation(kernel, _types(plan), "GatherShiftedRowsPolicy", **constants)
+    else:
+        block.add_indices(run.size // length * length)
+        kernel, constants = "gather_rows", {"bytes": plan.dense.nbytes, **group, "exact": run.size == chunks * chunk}
+        name = instantiation(kernel, _types(plan), "GatherRowsPolicy", **constants)
+    return block.launch(f"{kernel}.cu", name, -(-count // (THREADS // lanes * items)))
 
 
 def _shape(vectors: int, rows: int, plan: GatherChoice, gpu: GpuProperties) -> tuple[int, int, int]:
     """Steps of a chunk, chunks of a thread, and lanes of a group for runs of `vectors` vectors.
 
-    The lanes of a group load a cache line or more at a time. An index costs as many instructions as some vectors, so
-    that a thread has few chunks of many steps, if enough of them remain for all multiprocessors.
+    The lanes of a group load a cache line or more at a time. An index, or the ends of an unaligned run, cost as many
+    instructions as some vectors: a thread has few chunks of many steps. Of aligned runs, enough chunks must remain for
+    all multiprocessors.
     """
-    limits, nbytes, bits = policy().gather, plan.dense.nbytes, plan.index_bits
+    limits, nbytes, bits = policy().gather, plan.store.nbytes, plan.index_bits
+    shifts = plan.family is GatherFamily.SHIFTED_ROWS
+    besides = limits.vectors_for_ends if shifts else limits.vectors_for_index
     most = min(limits.in_flight, max(1, limits.in_flight_bytes // nbytes))
     fewest = min(limits.group_bytes // nbytes, WARP, 1 << (vectors - 1).bit_length())
     shapes = [(steps, lanes) for lanes in _LANES if lanes >= fewest for steps in _STEPS if steps <= most]
@@ -378,9 +354,10 @@ def _shape(vectors: int, rows: int, plan: GatherChoice, gpu: GpuProperties) -> t
         return rows * -(-vectors // (steps * lanes)) * lanes
 
     def work(shape: tuple[int, int]) -> int:
-        return threads(shape) * (limits.vectors_for_index + shape[0])
+        return threads(shape) * (besides + shape[0])
 
-    enough = [shape for shape in shapes if shape[0] == 1 or threads(shape) >= gpu.multiprocessors * THREADS]
+    least = 0 if shifts else gpu.multiprocessors * THREADS
+    enough = [shape for shape in shapes if shape[0] == 1 or threads(shape) >= least]
     steps, lanes = min(enough, key=work)
     return steps, _items(steps, threads((steps, lanes)), bits, gpu, most), lanes
 
@@ -394,19 +371,6 @@ def _items(steps: int, threads: int, bits: int, gpu: GpuProperties, most: int) -
     is_short = bits == 32 and blocks < most * policy().gather.many_blocks
     together = most // 2 if is_short else most
     return max(1, together // steps) if blocks >= together else 1
-
-
-def _shifted_shape(vectors: int, rows: int, bits: int, gpu: GpuProperties) -> tuple[int, int, int]:
-    """The same for unaligned runs, whose ends take a thread more work than a vector: few lanes, several steps each."""
-    limits = policy().gather
-
-    def work(shape: tuple[int, int]) -> int:
-        steps, lanes = shape
-        return -(-vectors // (steps * lanes)) * lanes * (limits.vectors_for_ends + steps)
-
-    shapes = ((steps, lanes) for lanes in _LANES if lanes >= limits.fewest_lanes for steps in _STEPS)
-    steps, lanes = min(shapes, key=work)
-    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, bits, gpu, limits.in_flight), lanes
 
 
 def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
@@ -480,12 +444,11 @@ def _inner(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
 
 _LAUNCHES: Final = {
     GatherFamily.ROWS: _rows,
-    GatherFamily.SHIFTED_ROWS: _shifted_rows,
+    GatherFamily.SHIFTED_ROWS: _rows,
     GatherFamily.SHORT_ROWS: _short_rows,
     GatherFamily.INNER: _inner,
 }
 """By family; in the others each element has indices of its own."""
-
 
 CHECK_REPORT_AT: Final = 8
 """The offset of the report's address in a check's parameters, after the address of the indices."""

@@ -55,7 +55,6 @@ class ParameterBlock:
     """
 
     def __init__(self, index_bits: int) -> None:
-        """Start with the two addresses."""
         self._bits = index_bits
         self._bytes = bytearray(16)
         self.tables: list[tuple[int, bytes]] = []
@@ -261,7 +260,6 @@ def word_argument(element: ElementType) -> str:
 
 
 def _element(element: ElementType) -> str:
-    """The C++ name of an element type."""
     return "sg::boolean" if element.kind == "b" else f"sg::{element.name}"
 
 

@@ -256,8 +256,6 @@ class GatherPolicy:
     """Elements, or indices of tuples, in flight of a thread where each element has an index."""
     vectors_for_ends: int = 4
     """Vectors that cost as many instructions as the ends of an unaligned run."""
-    fewest_lanes: int = 8
-    """Least lanes of a group for an unaligned run: 8 vectors of 16 bytes are one cache line."""
     inner_elements: int = 16
     """Elements in flight of a thread of the inner-axis gather."""
     inner_rows: int = 8
@@ -320,15 +318,30 @@ class ResizeProductsPolicy:
     """Tiles of `resize_products.cu`."""
 
     tiles: tuple[tuple[int, int, int], ...] = (
-        *((32, 64, 4), (32, 32, 4), (32, 32, 3), (32, 32, 2)),
-        *((16, 16, 4), (16, 8, 4), (16, 16, 3), (16, 8, 3), (16, 16, 2), (16, 8, 2), (16, 16, 1), (16, 8, 1)),
+        *((32, 64, 5), (32, 64, 4), (32, 32, 4), (32, 32, 3), (32, 32, 2)),
+        *((16, 16, 4), (16, 16, 3), (16, 16, 2), (16, 8, 4), (16, 8, 3), (16, 8, 2), (16, 16, 1), (16, 8, 1)),
     )
     """Heights and widths to try, in pixels, and the blocks whose shared memory a multiprocessor must hold; the first
     that fits is used. Heights are 16 or 32, the rows of one or two products, and widths 8 times a power of two; of one
     channel twice as many."""
-    few: tuple[int, int] = (2, 8 * _KB)
+    few: tuple[int, int] = (2, 4 * _KB)
     """Where a multiprocessor holds only so many blocks, each must have so many bytes of the source at once: it waits
     for them while few others work. `resize_tiles.cu` is the kernel where they are less."""
+    most_turns: int = 8
+    """Most tiles that a block makes one after another, at most 32: a lane describes each. Down a column of tiles they
+    share the weights of the pass across, and the rows of one are copied while another is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizePairsPolicy:
+    """Pixels of a thread of `resize_pairs.cu`."""
+
+    pixels: int = 2
+    """Pixels of a row: their taps are in registers, and their loads on their way together. With four, frames spill."""
+    rows: int = 8
+    """Most rows, which share the taps of columns; a power of two."""
+    least_threads: int = 2048
+    """Threads for each multiprocessor that are left before a thread takes more rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +363,8 @@ class ResizePolicy:
     """Threads of a block."""
     products: ResizeProductsPolicy = field(default_factory=ResizeProductsPolicy)
     """The tiles of products of matrices."""
+    pairs: ResizePairsPolicy = field(default_factory=ResizePairsPolicy)
+    """The pixels of a thread where there are two taps along either axis."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

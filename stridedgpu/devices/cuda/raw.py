@@ -5,15 +5,7 @@ from __future__ import annotations
 from stridedgpu.problems.device_plan import Width, index_bits
 from stridedgpu.problems.raw_problem import RawProblem
 
-from .choice import (
-    Bound,
-    NamedChoice,
-    alignment_bound,
-    backwards_bound,
-    bounded_width,
-    check_alignment,
-    stride_bound,
-)
+from .choice import Bound, NamedChoice, alignment_bound, backwards_bound, bounded_width, check_alignment, stride_bound
 from .gpu import THREADS, KernelLaunch
 from .parameters import ParameterBlock, index_argument, instantiation
 

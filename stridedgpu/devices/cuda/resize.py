@@ -1,9 +1,10 @@
 """Resizes: the choice of a kernel and of its tile, its launch, and the records of the samples.
 
-A block makes one tile of a resized window (`resize_tiles.cu`), or a thread one vector (`resize_nearest.cu`). A tile is
-chosen for the taps of a batch: the source rows and columns of its pixels must fit shared memory, all rows at once or a
-chunk of them at a time. The parameters begin with two addresses: that of the records (`resize_records`), and that of
-the batch's lowest element. The device writes both; here they are 0.
+A block makes one tile of a resized window (`resize_tiles.cu`, `resize_products.cu`), or each thread fetches the pixels
+that its taps read (`resize_pairs.cu`, `resize_nearest.cu`). A tile is chosen for the taps of a batch: the source rows
+and columns of its pixels must fit shared memory, all rows at once or a chunk of them at a time. The parameters begin
+with two addresses: that of the records (`resize_records`), and that of the batch's lowest element. The device writes
+both; here they are 0.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import ResizeSums, arithmetic_of
 from stridedgpu.values.strides import round_up
 
-from .choice import Bound, KernelChoice, KernelFamily, backwards_bound, check_windows, row_width
+from .choice import Bound, CudaPlan, KernelFamily, backwards_bound, check_windows, row_width
 from .frames import colours_record, frame_record
 from .gpu import GpuProperties, KernelLaunch
 from .parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from .policy import ResizePolicy, policy
-from .resize_products import NEIGHBOURS, THREADS, ProductTiles, product_tiles, takes_products
+from .resize_products import NEIGHBOURS, THREADS, ProductTiles, product_tiles, takes_products, zero_bits
 
 _ALIGNMENT: Final = 16
 """Bytes of the widest access to shared memory."""
@@ -42,14 +43,7 @@ _SPAN_BYTES: Final = 8
 _START_BYTES: Final = 4
 """Bytes of the stored start of a row of a chunk."""
 
-_BETWEEN_BYTES: Final = {
-    ResizeSums.OPENCV_LINEAR: 2,
-    ResizeSums.OPENCV_EXACT: 2,
-    ResizeSums.OPENCV_CUBIC: 4,
-    ResizeSums.OPENCV_QUARTER: 4,
-    ResizeSums.OPENCV_MEAN: 4,
-    ResizeSums.OPENCV_FLOAT: 4,
-}
+_BETWEEN_BYTES: Final = {ResizeSums.OPENCV_CUBIC: 4, ResizeSums.OPENCV_MEAN: 4, ResizeSums.OPENCV_FLOAT: 4}
 """Bytes of an element between the passes, as in resize_rules.cuh; for other rules those of the source type."""
 
 
@@ -187,15 +181,22 @@ class ResizeFamily(KernelFamily):
     PLANES = "planes", "planes: rows of one channel are staged in shared memory as they lie, each by itself"
     ELEMENTS = "elements", "elements: rows are staged in shared memory element by element, up to 4 channels together"
     FRAMES = "frames", "frames: rows are converted from luma and chroma while they are staged in shared memory"
+    PAIRS = "pairs", "pairs: pixels are fetched one by one where the two taps along either axis read them"
     NEAREST = "nearest", "nearest: each element of a store is fetched from the pixel that it is a copy of"
 
 
 _WHOLE_PIXELS: Final = (ResizeFamily.PIXELS, ResizeFamily.FRAMES)
-"""The families that resize all channels of the source together."""
+"""The families that stage all channels of the source in shared memory together."""
+
+_FETCHED: Final = (ResizeFamily.PAIRS, ResizeFamily.NEAREST)
+"""The families without tiles: a thread fetches the pixels that its taps read."""
+
+_PAIRED: Final = (ResizeSums.OPENCV_LINEAR, ResizeSums.OPENCV_EXACT, ResizeSums.OPENCV_QUARTER)
+"""Sums that have two taps along either axis under any rule; "opencv-area" is one, where images grow."""
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeChoice(KernelChoice[ResizeProblem]):
+class ResizeChoice(CudaPlan[ResizeProblem]):
     """The kernel of a resize on one GPU, with its access widths and tiles.
 
     `load` is the width of a load from a run that is long enough, at any address; `store` is the width of a store. A
@@ -215,15 +216,28 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
     def kernel(self) -> str:
         """The kernel's name: family, then type and bytes of a load and of a store."""
         source, target = self.problem.conversion.source, self.problem.conversion.target
-        kind = "_frames" if self.problem.reads_frames and self.family is ResizeFamily.NEAREST else ""
+        kind = "_frames" if self.problem.reads_frames and self.family in _FETCHED else ""
         kind = "_products" if isinstance(self.tiles, ProductTiles) else kind
         return f"resize_{self.family}{kind}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
 
     @property
     def groups(self) -> int:
         """The number of blocks that share the channels of a tile."""
-        together = self.problem.target.layout.sizes[1] if self.family in _WHOLE_PIXELS else self.count
-        return -(-self.problem.target.layout.sizes[1] // together)
+        channels = self.problem.target.layout.sizes[1]
+        return 1 if self.reads_whole else -(-channels // self.count)
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether all channels of the source are read together, in its order."""
+        return self.family in _WHOLE_PIXELS or (
+            self.family is ResizeFamily.PAIRS and _is_whole(self.problem, self.limits.together)
+        )
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of a thread in a row of `resize_pairs.cu`; sums of 16-bit frames take two registers each."""
+        is_deep = self.problem.reads_frames and self.problem.conversion.source.itemsize > 1
+        return 1 if is_deep else self.limits.pairs.pixels
 
     def use(self, arithmetic: ResizeSums, *, columns_first: bool) -> TileUse:
         """The inputs of the choice of a tile."""
@@ -236,8 +250,10 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
 
         Raises `DeviceError` if the source pixels of one result pixel exceed shared memory.
         """
-        if self.family is ResizeFamily.NEAREST:
+        if self.family in _FETCHED:
             return self
+        if taps[0].arithmetic in _PAIRED:
+            return _pairs(self.problem, self.gpu)
         _, _, height, width = self.problem.target.layout.sizes
         use = self.use(taps[0].arithmetic, columns_first=taps[0].columns_first)
         tiles = self._product_tiles(taps) or resize_tiles(
@@ -263,6 +279,7 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
         return product_tiles(
             taps,
             self.count,
+            has_narrow_weights=self.problem.rule.interpolation.has_narrow_weights,
             interleaves=self.stores_pixels,
             gpu=self.gpu,
             limits=self.limits.products,
@@ -283,6 +300,9 @@ class ResizeChoice(KernelChoice[ResizeProblem]):
         """The lines about the tile and its shared memory."""
         if self.family is ResizeFamily.NEAREST:
             return []
+        if self.family is ResizeFamily.PAIRS:
+            pixels = "1 pixel" if self.pixels == 1 else f"{self.pixels} pixels"
+            return [f"a thread makes {pixels} of {self.count} channels in each of up to {self.limits.pairs.rows} rows"]
         by_products = isinstance(self.tiles, ProductTiles)
         threads = THREADS if by_products else self.limits.threads
         block = f"a block of {threads} threads makes"
@@ -308,6 +328,8 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
     Raises `DeviceError` for resizes that only the CPU does.
     """
     arithmetic = arithmetic_of(problem.rule.interpolation, problem.conversion.source)
+    if problem.rule.interpolation.sampling in ("linear", "linear-exact"):
+        return _pairs(problem, gpu)
     family, count = _family(problem, copies=arithmetic is ResizeSums.COPY)
     if problem.rule.premultiplies and family is not ResizeFamily.PIXELS:
         raise DeviceError(
@@ -325,23 +347,35 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
     return choice.for_taps([problem.taps(problem.window)])
 
 
+def _pairs(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
+    """The kernel of two taps along either axis. Neighbouring threads have neighbouring pixels: accesses coalesce."""
+    target, limits, element = problem.target, policy().resize, problem.conversion.source
+    count = problem.channels if _is_whole(problem, limits.together) else min(target.layout.sizes[1], limits.together)
+    load = Width(element.itemsize, "pixels of the source are fetched one by one")
+    store = Width(target.element.itemsize, "neighbouring threads have neighbouring pixels")
+    family, pixels = ResizeFamily.PAIRS, False
+    return ResizeChoice(problem, load, store, _OFFSET_BITS, family, gpu, count, pixels, limits, None)
+
+
+def _is_whole(problem: ResizeProblem, together: int) -> bool:
+    """Whether pixels are those of frames, or have up to `together` channels side by side and no gaps between."""
+    channel, column = problem.source_steps
+    return problem.reads_frames or (channel == 1 and 2 <= column == problem.channels <= together)
+
+
 def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]:
     """The family, and the number of channels resized together."""
-    layout, (channel, column) = problem.target.layout, problem.source_steps
-    channels = layout.sizes[1]
+    layout, channels, column = problem.target.layout, problem.target.layout.sizes[1], problem.source_steps[1]
     if copies:
         return ResizeFamily.NEAREST, 1
-    if problem.reads_frames:
-        return ResizeFamily.FRAMES, problem.channels
-    if channel == 1 and 2 <= column == problem.channels <= policy().resize.together:
-        return ResizeFamily.PIXELS, column
+    if _is_whole(problem, policy().resize.together):
+        return ResizeFamily.FRAMES if problem.reads_frames else ResizeFamily.PIXELS, problem.channels
     if column == 1 and (layout.strides[3] == 1 or channels == 1):
         return ResizeFamily.PLANES, 1
     return ResizeFamily.ELEMENTS, min(channels, policy().resize.together)
 
 
 def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:
-    """The width of a load from a row of the source."""
     if family in (ResizeFamily.PIXELS, ResizeFamily.PLANES):
         return Width(_VECTOR_BYTES)
     itemsize = problem.conversion.source.itemsize
@@ -369,7 +403,7 @@ _NARROWER: Final[Mapping[type, str]] = {
 }
 """Why a store is narrower than the target allows, by the tiles."""
 
-_SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 4x")
+_SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 2H")
 """`sg::ResizeSample`, aligned to 16 bytes; it begins with three addresses in the source."""
 
 SAMPLE_BYTES: Final = _SAMPLE.size
@@ -414,9 +448,11 @@ def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLau
     check_windows(choice.problem.target.layout, len(taps))
     if choice.family is ResizeFamily.NEAREST:
         return _nearest(choice, len(taps))
+    if choice.family is ResizeFamily.PAIRS:
+        return _by_pairs(choice, taps)
     assert choice.tiles is not None, "the choice is that for these taps"
     if isinstance(choice.tiles, ProductTiles):
-        return _by_products(choice, len(taps), choice.tiles)
+        return _by_products(choice, taps, choice.tiles)
     return _tiled(choice, taps, choice.tiles)
 
 
@@ -447,24 +483,30 @@ def _tiled(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ResizeTiles)
     )
 
 
-def _by_products(choice: ResizeChoice, samples: int, tiles: ProductTiles) -> KernelLaunch:
+def _by_products(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ProductTiles) -> KernelLaunch:
     """The same, by products of matrices."""
     problem = choice.problem
     _, channels, height, width = problem.target.layout.sizes
-    counts = (-(-width // tiles.width), -(-height // tiles.height), choice.groups)
+    counts = (-(-height // tiles.height), -(-width // tiles.width), choice.groups)
+    number = prod(counts) * len(taps)
+    turns = tiles.turns(number, choice.gpu.multiprocessors, choice.limits.products)
     block, affines, order = _common(choice)
     block.add_divisors(*counts, channels, bits=32)
+    block.add_indices(number, turns, bits=32)
     block.add_indices(height, width, tiles.height, tiles.width, *tiles.memory, bits=32)
     name = instantiation(
         "resize_products",
         (str(choice.count), conversion_argument(problem.conversion)),
         "ResizeProductsPolicy",
+        columns_first=taps[0].columns_first,
         pixels=choice.stores_pixels,
+        pieces=tiles.sums.pieces,
+        saturates=tiles.sums.saturates,
         store_bytes=choice.store.nbytes,
         affines=affines,
         order=order,
     )
-    blocks, threads, tile = prod(counts) * samples, THREADS, (tiles.height, tiles.width)
+    blocks, threads, tile = -(-number // turns), THREADS, (tiles.height, tiles.width)
     return block.launch("resize_products.cu", name, blocks, threads, shared_bytes=tiles.shared_bytes, tile=tile)
 
 
@@ -495,12 +537,49 @@ def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:
     return block.launch("resize_nearest.cu", name, -(-items // threads), threads)
 
 
+def _by_pairs(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLaunch:
+    """A thread for a few pixels of some rows; of fewer rows where threads are few."""
+    problem, conversion = choice.problem, choice.problem.conversion
+    _, channels, height, width = problem.target.layout.sizes
+    vectors = -(-width // choice.pixels)
+    threads, rows = choice.limits.threads, choice.limits.pairs.rows
+    columns = vectors * choice.groups * len(taps)
+    while rows > 1 and columns * -(-height // rows) < choice.gpu.multiprocessors * choice.limits.pairs.least_threads:
+        rows //= 2
+    items = columns * -(-height // rows)
+    bits = index_bits(items)
+    block, affines, order = _common(choice)
+    block.add_indices(items, bits=64)
+    block.add_divisors(vectors, -(-height // rows), choice.groups, bits=bits)
+    block.add_divisors(channels, bits=32)
+    block.add_indices(height, width, rows, bits=32)
+    name = instantiation(
+        "resize_pairs",
+        (_quad_reader(choice), conversion_argument(conversion), index_argument(bits)),
+        "ResizePairsPolicy",
+        arithmetic=f"sg::ResizeArithmetic::{taps[0].arithmetic.replace('-', '_')}",
+        length=choice.pixels,
+        affines=affines,
+        order=order,
+    )
+    return block.launch("resize_pairs.cu", name, -(-items // threads), threads)
+
+
+def _quad_reader(choice: ResizeChoice) -> str:
+    """The type that fetches the pixels of two taps along either axis."""
+    element, (_, column) = choice.problem.conversion.source, choice.problem.source_steps
+    if choice.problem.reads_frames:
+        return f"sg::FrameQuadReader<sg::{element}>"
+    step = column if choice.reads_whole or column == 1 else 0
+    return f"sg::QuadReader<sg::{element}, {choice.count}, {step}>"
+
+
 def _common(choice: ResizeChoice) -> tuple[ParameterBlock, str, str]:
     """The parameters of both kernels up to the target's strides, and the arguments of affines and order."""
     problem, layout = choice.problem, choice.problem.target.layout
     block = ParameterBlock(choice.index_bits)
     block.add(bytes(8), 8)
-    block.add_table(problem.fill)
+    block.add_table(problem.fill or bytes(problem.channels * problem.conversion.source.itemsize))
     affines = block.add_affines(problem.conversion)
     order = block.add_order(problem.conversion, 1, bits=32)
     block.add_indices(layout.offset, *layout.strides)
@@ -508,7 +587,6 @@ def _common(choice: ResizeChoice) -> tuple[ParameterBlock, str, str]:
 
 
 def _reader(choice: ResizeChoice, element: ElementType) -> str:
-    """The type that reads the source."""
     if choice.family is ResizeFamily.FRAMES:
         return f"sg::FrameReader<sg::{element}>"
     kind = "ElementReader" if choice.family is ResizeFamily.ELEMENTS else "RunReader"
@@ -540,40 +618,42 @@ def resize_samples(
 def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
     """The records of a launch's samples, and behind them their taps, each geometry's once, and their frames."""
     tables: list[bytes] = []
-    places: dict[int, tuple[int, int, int, int, int, bool]] = {}
+    places: dict[int, tuple[tuple[int, int, int, int, int, bool], int]] = {}
     end = len(samples) * _SAMPLE.size
 
-    def axis(taps: AxisTaps, arithmetic: ResizeSums) -> tuple[int, int, int, int, int, bool]:
+    def axis(taps: AxisTaps, arithmetic: ResizeSums) -> tuple[tuple[int, int, int, int, int, bool], int]:
         nonlocal end
         place = places.get(id(taps))
         if place is None:
-            spans, weights = _table(taps, arithmetic)
+            spans, weights, zeros = _table(taps, arithmetic)
             tables.extend((spans, weights))
             most = 1 if taps.copies else taps.most
-            place = places[id(taps)] = (end, end + len(spans), most, taps.first, taps.stop, taps.copies)
+            place = places[id(taps)] = (end, end + len(spans), most, taps.first, taps.stop, taps.copies), zeros
             end += len(spans) + len(weights)
         return place
 
     records = []
     for sample in samples:
         layout, taps = sample.window.layout, sample.taps
-        rows, columns = axis(taps.rows, taps.arithmetic), axis(taps.columns, taps.arithmetic)
+        (rows, row_zeros), (columns, column_zeros) = (axis(one, taps.arithmetic) for one in (taps.rows, taps.columns))
         place = (*sample.place, sample.number, taps.factor)
         if sample.frame:
-            records.append(_SAMPLE.pack(*(0,) * 6, *rows, *columns, *place, end))
+            records.append(_SAMPLE.pack(*(0,) * 6, *rows, *columns, *place, end, 0, 0))
             tables.append(sample.frame)
             end += len(sample.frame)
             continue
         low, high = sample.address, sample.address + layout.span * itemsize
         first = low + (layout.offset - layout.first_offset) * itemsize
-        records.append(_SAMPLE.pack(first, low, high, *layout.strides, *rows, *columns, *place, 0))
+        zeros = row_zeros, column_zeros
+        records.append(_SAMPLE.pack(first, low, high, *layout.strides, *rows, *columns, *place, 0, *zeros))
     return b"".join((*records, *tables))
 
 
 @lru_cache(maxsize=512)
-def _table(taps: AxisTaps, arithmetic: ResizeSums) -> tuple[bytes, bytes]:
-    """The spans and the weights of one axis, each whole multiples of 8 bytes."""
+def _table(taps: AxisTaps, arithmetic: ResizeSums) -> tuple[bytes, bytes, int]:
+    """The spans and the weights of one axis, each whole multiples of 8 bytes, and the zeros that all weights end in."""
     spans = np.stack([taps.starts, taps.counts], axis=1).astype("<i4").tobytes()
     weights = np.full((taps.count, 1), _COPIED[arithmetic]) if taps.copies else taps.weights
     packed = weights.astype(np.dtype(arithmetic.spec.weights).newbyteorder("<")).tobytes()
-    return spans, packed + bytes(-len(packed) % _SPAN_BYTES)
+    zeros = zero_bits(taps) if arithmetic is ResizeSums.FIXED_POINT else 0
+    return spans, packed + bytes(-len(packed) % _SPAN_BYTES), zeros

@@ -11,8 +11,6 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Final
 
-__all__ = ["INSTALL", "CudaStatus", "cuda_status"]
-
 INSTALL: Final = 'pip install "stridedgpu[cuda12]" or "stridedgpu[cuda13]", whichever your driver supports'
 """How to install CuPy together with the compiler and headers that it needs."""
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.plan import CpuPlan
+from stridedgpu.devices.cuda.choice import CudaPlan
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
-from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
+from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located, LocatedOperands
@@ -49,7 +50,7 @@ class EmulatedPlan:
     """
 
     loops: CpuPlan[Problem]
-    on_gpu: CudaPlan
+    on_gpu: CudaPlan[Problem]
 
     device = EMULATED
     problem = property(lambda plan: plan.on_gpu.problem)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.memory_left import LARGE_BYTES, check_memory_left
 from stridedgpu.devices.interface import EMULATED
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.strides import round_up
@@ -58,6 +59,8 @@ class Pages:
 
     def __init__(self, nbytes: int) -> None:
         """Map anonymous pages, of which a forked process gets a copy. Raises `DeviceError` if there are none left."""
+        if nbytes >= LARGE_BYTES:
+            check_memory_left(EMULATED, nbytes)
         self.nbytes = round_up(max(nbytes, 1), mmap.PAGESIZE)
         private = {} if sys.platform == "win32" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
         try:

@@ -86,7 +86,6 @@ class Stream:
             _streams[self.ptr] = self
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """Version 0 of the protocol, and the handle."""
         return 0, self.ptr
 
     def submit(self, work: Callable[[], None]) -> None:

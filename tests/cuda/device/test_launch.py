@@ -9,6 +9,7 @@ import sys
 import threading
 import types
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -40,7 +41,7 @@ def test_the_planners_parameters_reach_the_kernel_but_for_the_addresses(gpus, or
     source = sg.zeros((2, 40, 5, 6), "uint8", device="cpu")
     target = sg.zeros((2, 40, 5, 6), "float32", layout=order, row_pitch_bytes=1024, device="cpu")
     plan = sg.plan_relayout(source, target, scale=[channel / 40 for channel in range(40)], device="cuda").plan
-    launch = planner_cuda_launch(plan.choice, REFERENCE_GPU)
+    launch = planner_cuda_launch(plan, REFERENCE_GPU)
     device = selection.device_named("cuda:0")
     tables = tuple(device.allocate(len(contents), 16) for _, contents in launch.tables)
     prepared_kernel = importlib.import_module("stridedgpu.devices.cuda.runtime.kernels").PreparedKernel
@@ -114,6 +115,43 @@ def test_machine_code_of_the_wheel_is_loaded_and_what_the_driver_refuses_is_comp
     assert same_bits(made.numpy(), frames().relayout(layout="NCHW").numpy())
     assert (gpus.loaded, gpus.compiled) == (([code], []) if is_loaded else ([], [(name, 0)]))
     assert [*gpus.shared_bytes.values()] == [64 * 1024]
+
+
+@pytest.mark.usefixtures("gpus")
+def test_threads_compile_different_kernels_at_once_and_each_kernel_once(monkeypatch):
+    kernels = importlib.import_module("stridedgpu.devices.cuda.runtime.kernels")
+    together, compiled = threading.Barrier(2), []
+
+    def compile_(text, name, device):
+        together.wait(20)  # until another thread compiles another kernel
+        compiled.append(name)
+        return types.SimpleNamespace(kernel=name)
+
+    monkeypatch.setattr(kernels, "_compiled", compile_)
+    names = ["one", "another"] * 3
+    with ThreadPoolExecutor(len(names)) as threads:
+        assert [*threads.map(lambda name: kernels.compiled_kernel(("relayout",), name, 0, 0), names)] == names
+    assert sorted(compiled) == ["another", "one"]
+
+
+@pytest.mark.usefixtures("gpus")
+def test_a_kernel_may_be_loaded_in_the_middle_of_its_loading(monkeypatch):
+    kernels = importlib.import_module("stridedgpu.devices.cuda.runtime.kernels")
+    disturbances = [lambda: kernels.compiled_kernel(("relayout",), "disturbed", 0, 0)]
+
+    def compile_(text, name, device):
+        while disturbances:
+            assert disturbances.pop()() == name
+        return types.SimpleNamespace(kernel=name)
+
+    monkeypatch.setattr(kernels, "_compiled", compile_)
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.append(kernels.compiled_kernel(("relayout",), "disturbed", 0, 0)), daemon=True
+    )
+    thread.start()
+    thread.join(20)
+    assert found == ["disturbed"]
 
 
 def test_threads_have_their_own_parameters_and_a_context(gpus):

@@ -6,17 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from harness.emulator import machine_code, runner
-from harness.emulator.marks import every_architecture
+from harness.emulator import machine_code
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.runner import Buffer, Job, Program, Record
 
 from stridedgpu.devices.cuda.sources import joined_source
-
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
 
 KERNELS = r"""
 using namespace sg;
@@ -81,7 +75,8 @@ def program() -> Program:
     return Program.compile(joined_source("vectors.cuh", "register_shuffle.cuh", "indexing.cuh") + KERNELS, NAMES)
 
 
-@pytest.mark.parametrize("name, count", [pytest.param(*vector, marks=emulated) for vector in VECTORS])
+@emulated
+@pytest.mark.parametrize("name, count", VECTORS)
 def test_elements_of_vectors(program, name, count):
     size = ELEMENTS[name]
     source = np.random.default_rng(count).integers(0, 256, (64 * count, size), np.uint8)
@@ -91,7 +86,8 @@ def test_elements_of_vectors(program, name, count):
     assert result == source.reshape(64, count, size)[:, ::-1].tobytes()
 
 
-@pytest.mark.parametrize("size, channels", [pytest.param(*case, marks=emulated) for case in INTERLEAVED])
+@emulated
+@pytest.mark.parametrize("size, channels", INTERLEAVED)
 def test_interleaved_channels_split_and_join(program, size, channels):
     pixels = np.arange(channels * 4, dtype=np.uint8).reshape(4 // size, channels, size)
     planes = np.ascontiguousarray(pixels.transpose(1, 0, 2))
@@ -104,7 +100,8 @@ def test_interleaved_channels_split_and_join(program, size, channels):
     assert run("false", planes) == pixels.tobytes()
 
 
-@pytest.mark.parametrize("index", [pytest.param(name, marks=emulated) for name in INDEX])
+@emulated
+@pytest.mark.parametrize("index", INDEX)
 def test_division_is_exact(program, index):
     random = np.random.default_rng(1)
     limit = 1 << (31 if index == "uint32" else 63)
@@ -126,7 +123,8 @@ def test_division_is_exact(program, index):
 
 
 @pytest.mark.parametrize("rank", RANKS)
-@pytest.mark.parametrize("index", [pytest.param(name, marks=emulated) for name in INDEX])
+@emulated
+@pytest.mark.parametrize("index", INDEX)
 def test_blocks_unravel_to_offsets(program, index, rank):
     sizes = (5, 3, 2, 2, 1, 2, 3, 2)[:rank]
     large = 1 << (20 if index == "uint32" else 40)

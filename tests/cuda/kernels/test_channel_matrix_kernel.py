@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.emulator import machine_code
+from harness.emulator.launched import check_launches, check_widths
 from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
-from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
+from harness.emulator.runner import Buffer, Job, Pointer, Record
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels
 from stridedgpu.devices.cuda.channel_matrix import channel_matrix_launch, choose_channel_matrix
 from stridedgpu.devices.cuda.choice import NamedChoice
-from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.values.constants import matrix_rows
 from stridedgpu.values.conversion import conversion
@@ -108,25 +107,16 @@ CASES = {
 }
 
 
-def check_cases(cases):
-    """Run the cases in all thread orders; not a byte beside the target's elements is written."""
-    program = Program.compile(joined_source("channel_matrix.cu"), sorted({case.launch.name for case in cases}))
-    jobs = [(case, order) for case in cases for order in ORDERS]
-    results = program.run([case.job(order) for case, order in jobs])
-    for (case, _), written in zip(jobs, results, strict=True):
-        assert case.expected in written, case
-
-
 @emulated
 def test_grey_under_sanitizers_is_that_of_the_cpu():
-    check_cases(CASES["grey"])
+    check_launches(CASES["grey"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 @emulated
 def test_matrices_under_sanitizers_are_those_of_the_cpu(kind):
-    check_cases(CASES[kind])
+    check_launches(CASES[kind])
 
 
 @inspected
@@ -135,13 +125,7 @@ def test_the_kernels_compile_without_spills(architecture):
     cases = [case for kind in CASES for case in CASES[kind]]
     if architecture == DEFAULT_ARCHITECTURE:
         cases = CASES["grey"][:1]
-    names = sorted({case.launch.name for case in cases})
-    code = machine_code.compile_kernels(joined_source("channel_matrix.cu"), names, architecture)
-    for case in cases:
-        made = code[case.launch.name]
-        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
-        assert made.loads[8 * case.choice.load.nbytes], (case.launch.name, made.loads)
-        assert made.stores[8 * case.choice.store.nbytes], (case.launch.name, made.stores)
+    check_widths(cases, architecture)
 
 
 def test_a_plan_for_a_gpu_says_what_mixes_the_channels():

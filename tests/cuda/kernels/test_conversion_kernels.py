@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.emulator import machine_code, runner
+from harness.emulator import machine_code
 from harness.emulator.exact_conversion import (
     COMPONENTS,
     FLOATS,
@@ -20,16 +20,10 @@ from harness.emulator.exact_conversion import (
     itemsize,
     numpy_type,
 )
-from harness.emulator.marks import every_architecture
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.runner import Buffer, Job, Program, Record
 
 from stridedgpu.devices.cuda.sources import joined_source
-
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
 
 KERNEL = r"""
 template <typename Conversion>
@@ -88,7 +82,7 @@ KINDS = (
 
 def source_param(name: str):
     """A source whose conversions run in the emulator, in the default run or in CI's."""
-    return pytest.param(name, marks=emulated if name in QUICK else [*emulated, pytest.mark.slow])
+    return pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
 
 
 @functools.cache
@@ -117,6 +111,7 @@ def assert_same_bits(result: bytes, expected: np.ndarray, elements: np.ndarray, 
     assert not shown, f"{what}: {len(wrong)} of {len(expected)} wrong: {'; '.join(shown)}"
 
 
+@emulated
 @pytest.mark.parametrize("source", [source_param(name) for name in REALS])
 def test_casts(source):
     elements = edge_elements(source)
@@ -128,6 +123,7 @@ def test_casts(source):
         assert_same_bits(result, expected, elements, f"{source} to {target}, {rounding}")
 
 
+@emulated
 @pytest.mark.parametrize("source", [source_param(name) for name in REALS])
 def test_scale_and_bias(source):
     elements = edge_elements(source)[::3]
@@ -182,10 +178,9 @@ def vector_program(sources: tuple[str, ...]) -> Program:
     return Program.compile(joined_source("conversion.cuh") + VECTOR_KERNEL, names)
 
 
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "source", [pytest.param(name, marks=emulated) for name in (*VECTOR_SOURCES, *MORE_VECTOR_SOURCES)]
-)
+@pytest.mark.parametrize("source", [*VECTOR_SOURCES, *MORE_VECTOR_SOURCES])
 def test_vectors_are_converted_as_their_elements_are(source):
     elements = edge_elements(source)
     # NaN apart from each other, among numbers, and in every place of a vector.
@@ -247,11 +242,12 @@ def first_step(values: Any, arithmetic: str, unit: float | None) -> Any:
     return numbers / np.float32(unit) if arithmetic == "divide" else numbers * np.float32(unit)
 
 
+@emulated
 @pytest.mark.parametrize(
     "cases",
     [
-        pytest.param(STEPPED[:4], id="uint8 to float32", marks=emulated),
-        pytest.param(STEPPED[4:], id="the other types", marks=[*emulated, pytest.mark.slow]),
+        pytest.param(STEPPED[:4], id="uint8 to float32"),
+        pytest.param(STEPPED[4:], id="the other types", marks=pytest.mark.slow),
     ],
 )
 def test_every_small_number_takes_the_steps_of_its_arithmetic(cases):
@@ -288,6 +284,7 @@ def test_divisions_stay_in_registers_and_keep_subnormals(architecture):
         assert (code[name].local_accesses, code[name].stack_bytes, code[name].flushing) == (0, 0, []), name
 
 
+@emulated
 @pytest.mark.parametrize("target", COMPONENTS)
 @pytest.mark.parametrize("source", [source_param(name) for name in REALS])
 def test_real_to_complex(source, target):
@@ -298,6 +295,7 @@ def test_real_to_complex(source, target):
     assert_same_bits(result, expected, np.repeat(elements, 2), f"{source} to {target}")
 
 
+@emulated
 @pytest.mark.parametrize("target", COMPONENTS)
 @pytest.mark.parametrize("source", [source_param(name) for name in COMPONENTS])
 def test_complex_to_complex(source, target):
@@ -308,6 +306,7 @@ def test_complex_to_complex(source, target):
     assert_same_bits(result, expected, elements, f"{source} to {target}")
 
 
+@emulated
 @pytest.mark.parametrize("target", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("source", [source_param(name) for name in ("float16", "bfloat16")])
 def test_every_half_agrees_with_the_casts_of_ml_dtypes(source, target):

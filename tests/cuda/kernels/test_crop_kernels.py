@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.emulator import machine_code, runner
+from harness.emulator import machine_code
 from harness.emulator.chosen import few
 from harness.emulator.exact_conversion import REALS
-from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
+from harness.emulator.launched import check_launches, check_widths, unspilled
+from harness.emulator.marks import emulated, inspected
+from harness.emulator.runner import Buffer, Job, Pointer, Record
 from harness.gather_cases import SMALL_GPU, random_layout
 from harness.kernel_names import policy_of
 from harness.plans import chosen_crops
@@ -24,17 +26,10 @@ from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
 from stridedgpu.devices.cuda.crops import RECORD_BYTES, CropChoice, crop_records, crops_launch
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.policy import policy, using
-from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.crop_windows import Crop, Crops, source_steps
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
-
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
 
 # The emulator knows which bytes of an argument are addresses, not which bytes of a buffer are: the records travel as an
 # argument, where each image can be a buffer of its own with poison around it.
@@ -92,7 +87,7 @@ class Case:
         return crops
 
     @functools.cached_property
-    def plan(self) -> CropChoice:
+    def choice(self) -> CropChoice:
         rng = np.random.default_rng(self.seed + 1)
         source, target = element_type(self.source), element_type(self.target)
         made = conversion(source, target, channels=self.channels, source_channels=self.channel_count, **self.arithmetic)
@@ -106,8 +101,8 @@ class Case:
         if source.name.startswith("float"):
             fill = np.linspace(-2, 2, self.channel_count).astype(source.name).tobytes()
         side = TensorSpec(layout, target, 16)
-        plan = chosen_crops(side, source_steps([crop.layout for crop in self.crops]), made, fill)
-        return plan if self.index_bits is None else dataclasses.replace(plan, index_bits=self.index_bits)
+        choice = chosen_crops(side, source_steps([crop.layout for crop in self.crops]), made, fill)
+        return choice if self.index_bits is None else dataclasses.replace(choice, index_bits=self.index_bits)
 
     @functools.cached_property
     def memories(self):
@@ -122,7 +117,7 @@ class Case:
                 values = rng.integers(0, 256, crop.layout.span * element.itemsize, np.uint8)
             sources.append(values)
         batch = rng.integers(
-            0, 256, self.plan.problem.target.layout.span * self.plan.problem.target.element.itemsize, np.uint8
+            0, 256, self.choice.problem.target.layout.span * self.choice.problem.target.element.itemsize, np.uint8
         )
         return sources, batch
 
@@ -132,7 +127,7 @@ class Case:
         sources, batch = self.memories
         written = batch.copy()
         run_crops(
-            self.plan.problem,
+            self.choice.problem,
             self.crops,
             [(Bytes.of(source), 0) for source in sources],
             (Bytes.of(written), 0),
@@ -141,11 +136,11 @@ class Case:
 
     @functools.cached_property
     def launch(self):
-        return crops_launch(self.plan, self.gpu)
+        return crops_launch(self.choice, self.gpu)
 
     def job(self, order: str) -> Job:
         sources, batch = self.memories
-        itemsize = self.plan.problem.conversion.source.itemsize
+        itemsize = self.choice.problem.conversion.source.itemsize
         crops = Crops.of(*zip(*self.crops, strict=True))
         records = crop_records(crops, np.zeros(len(crops), np.int64), self.size, itemsize).reshape(-1, RECORD_BYTES)
         buffers = [Buffer(source, itemsize if n else 16) for n, source in enumerate(sources)]
@@ -166,12 +161,7 @@ class Case:
 
 def check_cases(cases: list[Case]) -> None:
     """Run the cases in all thread orders."""
-    for sources in {case.launch.sources for case in cases}:
-        together = [case for case in cases if case.launch.sources == sources]
-        program = Program.compile(joined_source(*sources) + WRAPPER, sorted({case.entry for case in together}))
-        jobs = [(case, order) for case in together for order in ORDERS]
-        for (case, _), (written, *_) in zip(jobs, program.run([case.job(order) for case, order in jobs]), strict=True):
-            assert written == case.expected, f"{case}\n{case.plan.describe()}"
+    check_launches(cases, WRAPPER)
 
 
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
@@ -217,13 +207,14 @@ def cases_of(kind: str) -> list[Case]:
     return cases
 
 
-@pytest.mark.parametrize("kernels", [pytest.param(3, marks=emulated)])
-def test_a_few_kernels_under_sanitizers_crop_as_the_cpu_does(kernels):
-    check_cases(few((case for kind in KINDS for case in cases_of(kind)), kernels))
+@emulated
+def test_a_few_kernels_under_sanitizers_crop_as_the_cpu_does():
+    check_cases(few((case for kind in KINDS for case in cases_of(kind)), 3))
 
 
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=emulated) for kind in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_crops_under_sanitizers_are_those_of_the_cpu(kind):
     check_cases(cases_of(kind))
 
@@ -235,8 +226,9 @@ PITCHED = {
 }
 
 
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=emulated) for kind in PITCHED])
+@pytest.mark.parametrize("kind", PITCHED)
 def test_rows_of_whole_vectors_have_windows_that_end_within_one(kind):
     cases = []
     for seed, width in enumerate((101, 75)):
@@ -247,9 +239,8 @@ def test_rows_of_whole_vectors_have_windows_that_end_within_one(kind):
     check_cases(cases)
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=emulated) for kind in ("photographs to half", "pixels normalised to half")]
-)
+@emulated
+@pytest.mark.parametrize("kind", ["photographs to half", "pixels normalised to half"])
 def test_no_word_behind_an_image_is_read_for_its_last_row(kind):
     """A thread's first row is words of the image, and its last one ends where the image does, within a word."""
     source, target, order, source_order, arithmetic, channels = KINDS[kind]
@@ -263,10 +254,8 @@ def test_no_word_behind_an_image_is_read_for_its_last_row(kind):
 TURNS = ("photographs to half", "pixels normalised to half", "planes normalised to half")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=emulated if kind == TURNS[0] else [*emulated, pytest.mark.slow]) for kind in TURNS],
-)
+@emulated
+@pytest.mark.parametrize("kind", [TURNS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in TURNS[1:])])
 def test_a_thread_takes_several_turns_of_its_rows(kind):
     """Of windows that have enough rows; the last turn has rows outside of the window."""
 
@@ -284,9 +273,9 @@ def test_a_thread_takes_several_turns_of_its_rows(kind):
     check_cases([case])
 
 
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param("many channels", marks=emulated)])
-def test_many_channels_under_sanitizers(kind):
+def test_many_channels_under_sanitizers():
     scale = tuple(float(c) for c in range(20))
     cases = [
         Case("uint8", "float32", order, "HWC", seed, {"scale": scale}, tuple(range(20))[::-1], 20)
@@ -296,20 +285,9 @@ def test_many_channels_under_sanitizers(kind):
 
 
 def test_windows_without_elements_are_not_launched():
-    plan = Case("uint8", "uint8", "NCHW", "HWC", 1, size=(0, 4)).plan
+    choice = Case("uint8", "uint8", "NCHW", "HWC", 1, size=(0, 4)).choice
     with pytest.raises(LayoutError, match="nothing to launch"):
-        crops_launch(plan, REFERENCE_GPU)
-
-
-def kernels_of(cases: list[Case], architecture: str) -> dict[str, machine_code.KernelCode]:
-    """The machine code of all launches, by name."""
-    named: dict[tuple[str, ...], set[str]] = {}
-    for case in cases:
-        named.setdefault(case.launch.sources, set()).add(case.launch.name)
-    code = {}
-    for sources, names in named.items():
-        code |= machine_code.compile_kernels(joined_source(*sources), sorted(names), architecture)
-    return code
+        crops_launch(choice, REFERENCE_GPU)
 
 
 def compiled_cases() -> list[Case]:
@@ -334,29 +312,19 @@ def test_rows_of_whole_vectors_are_not_looked_at_for_their_end(kind):
     source, target, order, source_order, arithmetic, channels = KINDS[kind]
     exact = Case(source, target, order, source_order, 1, arithmetic, channels, size=(224, 224), row_pitch_bytes=4096)
     cases = [exact, odd_width(kind)]
-    code = kernels_of(cases, "sm_90")
+    code = unspilled([case.launch for case in cases], "sm_90")
     whole, cut = (code[case.launch.name] for case in cases)
-    width = 8 * exact.plan.store.nbytes
+    width = 8 * exact.choice.store.nbytes
     assert set(whole.stores) == {width}
     assert set(cut.stores) > {width}
     assert whole.instructions < cut.instructions
-
-
-def check_machine_code(cases: list[Case], architecture: str) -> None:
-    """Nothing spilled, and the widths of the plans."""
-    code = kernels_of(cases, architecture)
-    for case in cases:
-        made = code[case.launch.name]
-        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
-        assert made.loads[8 * case.plan.load.nbytes], (case.launch.name, made.loads)
-        assert made.stores[8 * case.plan.store.nbytes], (case.launch.name, made.stores)
 
 
 @inspected
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
 def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
-    check_machine_code(compiled_cases(), architecture)
+    check_widths(compiled_cases(), architecture)
 
 
 ORDERS_OF_BOTH = (("NCHW", "HWC"), ("NHWC", "HWC"), ("NCHW", "CHW"), ("NHWC", "HWX"), ("NCHW", "HWX"))
@@ -374,7 +342,4 @@ def test_every_pair_of_types_compiles_without_spills(architecture):
         order, source_order = ORDERS_OF_BOTH[(number + turn) % 5]
         arithmetic = NORMALISED if number % 3 else {}
         cases.append(Case(source, target, order, source_order, 1, arithmetic, size=(224, 224), samples=64))
-    code = kernels_of(cases, architecture)
-    for case in cases:
-        made = code[case.launch.name]
-        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
+    unspilled([case.launch for case in cases], architecture)

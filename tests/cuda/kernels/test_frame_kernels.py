@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 import pytest
-from harness.emulator import machine_code
+from harness.emulator.launched import check_launches, check_widths
 from harness.emulator.marks import emulated, every_architecture, inspected
-from harness.emulator.runner import ORDERS, Program
 from harness.frame_encodes import FrameEncodeCase
 from harness.frame_launches import FrameCase
 from hypothesis import given, settings, strategies as st
@@ -19,23 +17,11 @@ from hypothesis import given, settings, strategies as st
 from stridedgpu import DeviceError, LayoutError
 from stridedgpu.devices.cuda.frames import choose_frame, frames_launch, window_place
 from stridedgpu.devices.cuda.parameters import product_argument
-from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.constants import matrix_rows
 from stridedgpu.values.dtypes import element_type
 
 MATRIX = matrix_rows([(0.25, 0.5, 0.25), (1.0, -1.0, 0.1), (0.0, 0.3, 0.7)])
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
-
-
-def check_cases(cases: Sequence[FrameCase | FrameEncodeCase]) -> None:
-    """Run the cases in all thread orders; not a byte beside the target's elements is written."""
-    for sources in sorted({case.launch.sources for case in cases}):
-        alike = [case for case in cases if case.launch.sources == sources]
-        program = Program.compile(joined_source(*sources), sorted({case.launch.name for case in alike}))
-        jobs = [(case, order) for case in alike for order in ORDERS]
-        results = program.run([case.job(order) for case, order in jobs])
-        for (case, _), written in zip(jobs, results, strict=True):
-            assert case.expected in written, case
 
 
 OVERFLOWING = {"matrix": matrix_rows([(3e38, -3e38, 1.0)]), "scale": 0.5, "bias": 1.0}
@@ -121,25 +107,25 @@ ENCODED = [
 
 @emulated
 def test_an_encoder_s_frame_under_sanitizers_is_that_of_the_cpu():
-    check_cases(ENCODED[:1])
+    check_launches(ENCODED[:1])
 
 
 @pytest.mark.slow
 @emulated
 def test_encoders_frames_under_sanitizers_are_those_of_the_cpu():
-    check_cases(ENCODED)
+    check_launches(ENCODED)
 
 
 @emulated
 def test_a_few_frames_under_sanitizers_are_those_of_the_cpu():
-    check_cases([*CASES["planes of half"], *CASES["pixels"], *CASES["linear chroma"][:2], GREY])
+    check_launches([*CASES["planes of half"], *CASES["pixels"], *CASES["linear chroma"][:2], GREY])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 @emulated
 def test_frames_under_sanitizers_are_those_of_the_cpu(kind):
-    check_cases(CASES[kind])
+    check_launches(CASES[kind])
 
 
 DRAWN = {
@@ -179,27 +165,14 @@ def drawn_windows(case: FrameCase, number: int) -> list[FrameCase]:
 def test_drawn_windows_under_sanitizers_are_those_of_the_cpu(kind):
     windows = drawn_windows(DRAWN[kind], 40)
     assert {case.choice.store.nbytes for case in windows} == DRAWN_STORES.get(kind, {16})
-    check_cases(windows)
-
-
-def check_code(cases: Sequence[FrameCase | FrameEncodeCase], architecture: str) -> None:
-    """Compile the cases' kernels: nothing is spilled or flushed, and accesses have the planned widths."""
-    code = {}
-    for sources in sorted({case.launch.sources for case in cases}):
-        names = sorted({case.launch.name for case in cases if case.launch.sources == sources})
-        code |= machine_code.compile_kernels(joined_source(*sources), names, architecture)
-    for case in cases:
-        made = code[case.launch.name]
-        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
-        assert made.loads[8 * case.choice.load.nbytes], (case.launch.name, made.loads)
-        assert made.stores[8 * case.choice.store.nbytes], (case.launch.name, made.stores)
+    check_launches(windows)
 
 
 @inspected
 @pytest.mark.slow
 @every_architecture
 def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
-    check_code([*(case for kind in CASES for case in CASES[kind]), *DRAWN.values(), *ENCODED], architecture)
+    check_widths([*(case for kind in CASES for case in CASES[kind]), *DRAWN.values(), *ENCODED], architecture)
 
 
 @inspected
@@ -213,7 +186,7 @@ def test_kernels_of_all_planes_targets_and_matrices_compile_without_spills(archi
         rows = (MATRIX[:1], MATRIX, OVERFLOWING["matrix"] * 3)
         mixed = ({"matrix": matrix, "scale": 0.5, "bias": 0.25} for matrix in rows)
         cases += [FrameCase(name, target, order, made, size=(4, 64), chroma=chroma) for made in (plain, *mixed)]
-    check_code(cases, architecture)
+    check_widths(cases, architecture)
 
 
 MATRICES = {

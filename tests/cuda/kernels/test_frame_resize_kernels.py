@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from harness.emulator import machine_code
+from harness.emulator.launched import check_widths
 from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
 from harness.frame_resizes import FrameResizeCase as Case
 from harness.resize_launches import NORMALISED, check_resizes
-
-from stridedgpu.devices.cuda.sources import joined_source
 
 FORMATS = (
     ("nv12", (24, 36), "repeated"),
@@ -33,17 +31,22 @@ ALIGNED = (
 DEEP = (("p010", (18, 44), "repeated"), ("i010", (20, 38), "repeated"), ("p016", (12, 22), "repeated"))
 CASES = {
     "aligned": [
-        Case(ALIGNED, "opencv-linear", source_alignment=16),
-        Case((("nv12", (2, 34), "repeated"), ("nv12", (24, 36), "repeated")), "opencv-linear", source_alignment=4),
+        Case(ALIGNED, "pillow-bilinear", source_alignment=16),
+        Case((("nv12", (2, 34), "repeated"), ("nv12", (24, 36), "repeated")), "pillow-bilinear", source_alignment=4),
         Case(ALIGNED[:6], "pillow-bilinear", source_alignment=8, size=(9, 70), order="NHWC"),
-        Case(DEEP, "opencv-linear", source_alignment=16),
-        Case(DEEP, "opencv-linear", "float16", arithmetic=NORMALISED, source_alignment=16, size=(16, 64)),
+        Case(DEEP, "pillow-bilinear", source_alignment=16),
         Case(DEEP, "pillow-bilinear", "float16", arithmetic=NORMALISED, source_alignment=16, size=(16, 64)),
         Case(ALIGNED, "pillow-bicubic", "float16", arithmetic=NORMALISED, source_alignment=16, size=(16, 64)),
-        Case(ALIGNED, "opencv-linear", "float16", arithmetic=NORMALISED, source_alignment=16, size=(16, 64)),
     ],
     "pillow": [Case(FORMATS, "pillow-bilinear", "float16", arithmetic=NORMALISED, channels=(2, 1, 0))],
-    "opencv": [Case(FORMATS, "opencv-linear"), Case(FORMATS[:2], "opencv-linear", order="NHWC", size=(40, 70))],
+    "opencv": [
+        Case(FORMATS, "opencv-linear"),
+        Case(FORMATS[:2], "opencv-linear", order="NHWC", size=(40, 70)),
+        Case(ALIGNED, "opencv-linear", "float16", arithmetic=NORMALISED, channels=(2, 1, 0), size=(16, 64)),
+        Case(ALIGNED[:4], "opencv-linear-exact", order="NHWC", channels=(1,)),
+        Case((("nv12", (22, 36), "repeated"), ("yuyv", (22, 36), "repeated")), "opencv-linear", size=(11, 18)),
+        Case(DEEP, "opencv-linear", "float16", arithmetic=NORMALISED, size=(16, 64)),
+    ],
     "area": [Case(FORMATS[:4], "opencv-area", "bfloat16", channels=(1,), size=(5, 6))],
     "nearest": [
         Case(FORMATS, "opencv-nearest", order="NHWC"),
@@ -79,20 +82,13 @@ def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architec
     cases = [case for kind in CASES for case in CASES[kind]]
     if architecture == DEFAULT_ARCHITECTURE:
         cases = CASES["opencv"][:1]
-    code = {}
-    for sources in sorted({case.launches[0].sources for case in cases}):
-        names = sorted({case.launches[0].name for case in cases if case.launches[0].sources == sources})
-        code |= machine_code.compile_kernels(joined_source(*sources), names, architecture)
-    for case in cases:
-        made = code[case.launches[0].name]
-        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launches[0].name
-        assert made.loads[8 * case.choice.load.nbytes], (case.launches[0].name, made.loads)
-        assert made.stores[8 * case.choice.store.nbytes], (case.launches[0].name, made.stores)
+    check_widths(cases, architecture)
 
 
 def test_a_plan_explains_that_rows_are_converted_as_they_are_staged():
-    words = "\n".join(CASES["opencv"][0].choice.describe())
+    words = "\n".join(CASES["pillow"][0].choice.describe())
     assert "frames: rows are converted from luma and chroma while they are staged" in words
     assert "frames, whose rows are converted as they are read" in words
-    assert CASES["opencv"][0].choice.kernel == "resize_frames_uint8x8B_uint8x1B"
+    assert CASES["pillow"][0].choice.kernel == "resize_frames_uint8x8B_float16x2B"
+    assert CASES["opencv"][0].choice.kernel == "resize_pairs_frames_uint8x1B_uint8x1B"
     assert CASES["nearest"][0].choice.kernel == "resize_nearest_frames_uint8x1B_uint8x1B"

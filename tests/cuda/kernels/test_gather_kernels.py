@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.emulator.chosen import few
-from harness.gather_cases import MODES, NUMBERS, SMALL_GPU, Case, check_cases, emulated, inner_case
+from harness.emulator.marks import emulated
+from harness.gather_cases import MODES, NUMBERS, SMALL_GPU, Case, check_cases, inner_case
 from harness.kernel_names import policy_of
 
 from stridedgpu.devices.cuda.gather import GatherFamily
@@ -232,18 +233,19 @@ WRITTEN_OUT = {
 TABLES = WRITTEN_OUT | {f"{name} of any layout": functools.partial(generated, name, 8, 6) for name in GENERATED}
 
 
-@pytest.mark.parametrize("kernels", [pytest.param(3, marks=emulated)])
-def test_a_few_kernels_of_each_source_under_sanitizers(kernels):
-    check_cases(few(itertools.chain.from_iterable(table() for table in WRITTEN_OUT.values()), kernels))
+@emulated
+def test_a_few_kernels_of_each_source_under_sanitizers():
+    check_cases(few(itertools.chain.from_iterable(table() for table in WRITTEN_OUT.values()), 3))
 
 
-@pytest.mark.parametrize("cases", [pytest.param(batched_row_cases, marks=emulated)], ids=["short rows"])
-def test_what_is_left_over_reads_no_further(cases):
-    check_cases(few(cases(), 1))
+@emulated
+def test_what_is_left_over_reads_no_further():
+    check_cases(few(batched_row_cases(), 1))
 
 
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("table", [pytest.param(table, marks=emulated) for table in TABLES])
+@pytest.mark.parametrize("table", TABLES)
 def test_every_kernel_under_sanitizers(table):
     check_cases(TABLES[table]())
 

@@ -10,9 +10,10 @@ import struct
 import numpy as np
 import pytest
 from harness.emulator import machine_code
-from harness.emulator.marks import every_architecture
+from harness.emulator.launched import unspilled
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
-from harness.gather_cases import emulated, inner_case, inspected, random_layout
+from harness.gather_cases import inner_case, random_layout
 
 from stridedgpu import Layout, packed_strides
 from stridedgpu.devices.cuda.gather import (
@@ -65,6 +66,7 @@ def check_index_cases():
             yield memory.copy(), layout, IndexRule(TensorSpec(layout, element_type(number), 8), axes, tuples), first
 
 
+@emulated
 def test_the_first_wrong_index_is_found_under_sanitizers():
     cases = list(check_index_cases())
     names = sorted({check_launch(rule).name for _, _, rule, _ in cases})
@@ -76,11 +78,6 @@ def test_the_first_wrong_index_is_found_under_sanitizers():
         assert (found and (found.number, found.value)) == first
 
 
-test_the_first_wrong_index_is_found_under_sanitizers = functools.reduce(
-    lambda test, mark: mark(test), emulated, test_the_first_wrong_index_is_found_under_sanitizers
-)
-
-
 @functools.cache
 def everywhere_wrong() -> tuple[np.ndarray, IndexRule]:
     """More wrong indices than a block has threads, each with a value of its own."""
@@ -88,17 +85,13 @@ def everywhere_wrong() -> tuple[np.ndarray, IndexRule]:
     return values, IndexRule(TensorSpec(Layout((5000,)), element_type("int64"), 8), ((0, 10),))
 
 
+@emulated
 def test_the_first_of_many_wrong_indices_is_found_under_sanitizers():
     values, rule = everywhere_wrong()
     program = Program.compile(joined_source("check_indices.cu"), [check_launch(rule).name])
     jobs = [check_job(values, rule, order) for order in ORDERS]
     for _, report in program.run(jobs):
         assert wrong_index(report) == WrongIndex(0, 0, 5009)
-
-
-test_the_first_of_many_wrong_indices_is_found_under_sanitizers = functools.reduce(
-    lambda test, mark: mark(test), emulated, test_the_first_of_many_wrong_indices_is_found_under_sanitizers
-)
 
 
 @inspected
@@ -113,6 +106,7 @@ def test_no_thread_waits_for_another_to_report(kernel):
     assert all(".MAX." in atomic for atomic in atomics), atomics
 
 
+@emulated
 def test_a_report_is_taken_and_left_empty_under_sanitizers():
     launch = take_launch()
     words = struct.pack("<10Q", *range(1, 11))
@@ -121,11 +115,6 @@ def test_a_report_is_taken_and_left_empty_under_sanitizers():
     job = Job(launch.name, launch.grid, launch.block, (Record(launch.parameters, pointers),), 0, "forward", 1)
     [[report, taken]] = program.run([job])
     assert (report, taken) == (bytes(REPORT.size), words)
-
-
-test_a_report_is_taken_and_left_empty_under_sanitizers = functools.reduce(
-    lambda test, mark: mark(test), emulated, test_a_report_is_taken_and_left_empty_under_sanitizers
-)
 
 
 def test_a_report_taken_in_parts_is_an_error_without_details():
@@ -185,6 +174,7 @@ def distinct_cases():
             yield memory.copy(), rule, True
 
 
+@emulated
 def test_elements_named_twice_are_found_under_sanitizers():
     cases = list(distinct_cases())
     program = Program.compile(
@@ -204,11 +194,6 @@ def test_elements_named_twice_are_found_under_sanitizers():
         assert marks == count or (twice and marks < count)
 
 
-test_elements_named_twice_are_found_under_sanitizers = functools.reduce(
-    lambda test, mark: mark(test), emulated, test_elements_named_twice_are_found_under_sanitizers
-)
-
-
 def test_a_slice_named_whole_has_one_mark():
     side = TensorSpec(Layout((9, 1)), element_type("int64"), 8)
     rule = IndexRule(side, ((0, 1000),), True, (), (4096,))
@@ -219,6 +204,4 @@ def test_a_slice_named_whole_has_one_mark():
 @every_architecture
 def test_checks_compile_without_spills(architecture):
     rule = IndexRule(TensorSpec(Layout((5, 7)), element_type("int64"), 8), ((0, 3),), False, (0, 1), (7,))
-    for launch in (check_launch(rule), distinct_launch(rule)):
-        made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], architecture)[launch.name]
-        assert (made.local_accesses, made.stack_bytes) == (0, 0)
+    unspilled([check_launch(rule), distinct_launch(rule)], architecture)

@@ -10,32 +10,25 @@ import dataclasses
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler, run_items
-from harness.emulator import machine_code, runner
+from harness.emulator.cases import SMALL, collected
 from harness.emulator.chosen import few
-from harness.emulator.marks import every_architecture
+from harness.emulator.launched import unspilled
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.planned import Case, check_cases
 from harness.profiles import examples
-from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.parameters import rank_of
 from stridedgpu.devices.cuda.plan import cuda_plan
 from stridedgpu.devices.cuda.relayout.choice import Family
-from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.drawing.subject import PlanMap
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.tensor_spec import TensorSpec
 
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
-
-SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)
 ranks = st.integers(9, 12)
 
 
@@ -87,22 +80,6 @@ def relayouts(draw: st.DrawFn) -> Case:
     return Case(*sides, made, axis, SMALL)
 
 
-def drawn(count: int) -> list[Case]:
-    """All are drawn before the first is run: they share programs."""
-    found: list[Case] = []
-
-    @seed(1)
-    @settings(
-        max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=HealthCheck
-    )
-    @given(relayouts())
-    def collect(one: Case) -> None:
-        found.append(one)
-
-    collect()
-    return found
-
-
 @settings(max_examples=examples(60))
 @given(relayouts())
 def test_every_plan_has_a_launch_and_a_picture(one):
@@ -111,18 +88,18 @@ def test_every_plan_has_a_launch_and_a_picture(one):
     assert PlanMap(cuda_plan(one.plan.problem, "cuda:0", REFERENCE_GPU)).read
 
 
-@pytest.mark.parametrize("count", [pytest.param(40, marks=emulated)])
-def test_kernels_move_every_axis(count):
-    cases = drawn(count)
+@emulated
+def test_kernels_move_every_axis():
+    cases = collected(relayouts(), 40, 1)
     deep = {one.plan.family for one in cases if len(one.plan.problem.sizes) > 8}
     assert {Family.ROWS, Family.GENERIC, Family.PACKED_TILE} <= deep
     check_cases(few(cases, 4), orders=("forward",))
 
 
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [pytest.param(40, marks=emulated)])
-def test_every_kernel_moves_every_axis(count):
-    check_cases(drawn(count), orders=("forward",))
+def test_every_kernel_moves_every_axis():
+    check_cases(collected(relayouts(), 40, 1), orders=("forward",))
 
 
 @needs_compiler
@@ -139,14 +116,12 @@ def test_compiled_loops_move_every_axis(one):
 @every_architecture
 def test_sixteen_axes_fit_into_registers(architecture):
     chosen = {}
-    for one in drawn(40):
+    for one in collected(relayouts(), 40, 1):
         there = dataclasses.replace(one, gpu=dataclasses.replace(SMALL, compute_capability=int(architecture[3:])))
         if there.plan.family in (Family.ROWS, Family.GENERIC) and len(there.plan.problem.sizes) > 8:
-            chosen.setdefault(there.launch.sources, there.launch.name)
+            chosen.setdefault(there.launch.sources, there.launch)
     assert len(chosen) == 2
-    for sources, name in chosen.items():
-        (code,) = machine_code.compile_kernels(joined_source(*sources), [name], architecture).values()
-        assert (code.local_accesses, code.stack_bytes) == (0, 0), name
+    unspilled(chosen.values(), architecture)
 
 
 @settings(max_examples=examples(20))

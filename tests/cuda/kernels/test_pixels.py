@@ -7,8 +7,8 @@ import itertools
 from typing import ClassVar
 
 import pytest
-from harness.emulator import machine_code
 from harness.emulator.cases import LARGE, WIDE, WORDS, case, flipped, in_order, ramp
+from harness.emulator.launched import instructions_per_byte
 from harness.emulator.marks import inspected
 from harness.emulator.planned import Case
 from harness.emulator.tiled_tests import Fault, TiledTests
@@ -16,7 +16,6 @@ from harness.emulator.tiled_tests import Fault, TiledTests
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.cuda.relayout.pixels import whole_pixels_of
-from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
 
 OWNED = {"owned": True, "slack": (0, 32)}
@@ -118,9 +117,7 @@ def test_few_instructions_for_each_byte(types, pitch):
     sizes = {"sizes": (64, 512)}
     options = {"scale": 1 / 255} if ">" in types else {}
     one = filled(case(frames(3, 512, **sizes), frames(3, 512, pitch, **sizes), types, gpu=REFERENCE_GPU, **options))
-    code = machine_code.compile_kernels(joined_source("pixels.cu"), [one.launch.name], "sm_90")[one.launch.name]
-    moved = one.plan.problem.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
-    assert code.instructions / moved < 7
+    assert instructions_per_byte(one) < 7
 
 
 class TestPixels(TiledTests):

@@ -62,7 +62,7 @@ def launches() -> dict[str, KernelLaunch]:
         crops = sg.plan_gather_crops([image] * 4, (224, 224), layout=layout, device="cuda")
         found.append(crops.plan.launch)
 
-    for interpolation in ("pillow-bilinear", "opencv-nearest"):
+    for interpolation in ("pillow-bilinear", "opencv-linear", "opencv-nearest"):
         for gpu in ("t4", "h200"):  # without products of matrices, and with them
             found += ResizeCase(interpolation, gpu=KNOWN_GPUS[gpu]).launches
 

@@ -7,9 +7,9 @@ import functools
 
 import numpy as np
 import pytest
-from harness.emulator import machine_code
+from harness.emulator.launched import check_launches, check_widths
 from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
-from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
+from harness.emulator.runner import Buffer, Job, Pointer, Record
 
 import stridedgpu as sg
 from stridedgpu.devices.buffer import Buffer as Memory
@@ -17,7 +17,6 @@ from stridedgpu.devices.cpu.numpy_loops.raw import unpack_samples
 from stridedgpu.devices.cuda.choice import NamedChoice
 from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.cuda.raw import choose_raw, raw_launch
-from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RAW_FORMATS
 
@@ -85,37 +84,22 @@ CASES = [
 ]
 
 
-def check_cases(cases):
-    """Run the cases in all thread orders; not a byte beside the target's elements is written."""
-    program = Program.compile(joined_source("raw.cu"), sorted({case.launch.name for case in cases}))
-    jobs = [(case, order) for case in cases for order in ORDERS]
-    results = program.run([case.job(order) for case, order in jobs])
-    for (case, _), written in zip(jobs, results, strict=True):
-        assert case.expected in written, case
-
-
 @emulated
 def test_a_few_samples_under_sanitizers_are_those_of_the_cpu():
-    check_cases(FEW)
+    check_launches(FEW)
 
 
 @pytest.mark.slow
 @emulated
 def test_samples_of_every_format_under_sanitizers_are_those_of_the_cpu():
-    check_cases(CASES)
+    check_launches(CASES)
 
 
 @inspected
 @every_architecture
 def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
     cases = FEW[:1] if architecture == DEFAULT_ARCHITECTURE else CASES
-    names = sorted({case.launch.name for case in cases})
-    code = machine_code.compile_kernels(joined_source("raw.cu"), names, architecture)
-    for case in cases:
-        made = code[case.launch.name]
-        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
-        assert made.loads[8], (case.launch.name, made.loads)
-        assert made.stores[8 * case.choice.store.nbytes], (case.launch.name, made.stores)
+    check_widths(cases, architecture)
 
 
 def test_a_plan_for_a_gpu_says_how_samples_are_unpacked():

@@ -33,6 +33,7 @@ from numpy.lib.stride_tricks import as_strided
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.resize import choose_resize, window_launch
 from stridedgpu.problems.crop_windows import source_steps
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
@@ -352,3 +353,16 @@ def test_further_draws_have_one_result(interpolation, block):
 @by_the_library
 def test_the_same_further_draws_have_the_result_of_the_library(interpolation, block):
     check_library(of_few_kinds(interpolation, block), least=1)
+
+
+def test_an_empty_fill_is_one_of_zeros():
+    element = element_type("uint16")
+    window = ResizeWindow(Layout((3, 50, 60), (1, 180, 3)), (0.0, 0.0, 50.0, 60.0), (2, 3, 20, 30))
+    target, rule = TensorSpec(Layout((1, 3, 30, 40)), element, 64), ResizeRule(interpolation_named("pillow-bilinear"))
+    zeros = ResizeProblem(target, conversion(element, element), rule, 3, (1, 3), bytes(6), window)
+    launches = []
+    for fill in (bytes(6), b""):
+        launch = window_launch(choose_resize(dataclasses.replace(zeros, fill=fill), REFERENCE_GPU))
+        assert launch is not None
+        launches.append((launch.parameters, [bytes(table) for _, table in launch.tables]))
+    assert launches[0] == launches[1]

@@ -6,19 +6,18 @@ import dataclasses
 
 import pytest
 from harness.emulator import machine_code
-from harness.emulator.cases import LARGE, WIDE, case, flipped, ramp
+from harness.emulator.cases import LARGE, WIDE, case, collected, flipped, ramp
 from harness.emulator.chosen import few
+from harness.emulator.launched import instructions_per_byte
 from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, inspected
 from harness.emulator.pixel_cases import both_ways, nchw, nhwc
 from harness.emulator.planned import Case, check_cases
-from harness.emulator.runner import EmulationError
 from harness.emulator.tiled_cases import check_machine_code
 from harness.emulator.tiled_tests import Fault
-from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+from hypothesis import strategies as st
 
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.relayout.choice import Family
-from stridedgpu.devices.cuda.sources import joined_source
 
 TYPES = ("uint8", "uint8>float16", "uint8>float32", "float16", "float32", "float32>uint8")
 
@@ -75,18 +74,8 @@ def odd_images(draw: st.DrawFn) -> Case:
 
 
 def drawn(count: int, number: int) -> list[Case]:
-    """Cases whose vectors are shifted. All are drawn before the first is run: they share programs."""
-    found: list[Case] = []
-
-    @seed(number)
-    @settings(
-        max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=HealthCheck
-    )
-    @given(odd_images())
-    def collect(one: Case) -> None:
-        found.append(one)
-
-    collect()
+    """Cases whose vectors are shifted."""
+    found = collected(odd_images(), count, number)
     assert {one.plan.family for one in found if one.plan.shifts} >= {Family.CHANNELS, Family.PIXELS}
     return [one for one in found if one.launch.sources == ("shifted_channels.cu",)]
 
@@ -139,8 +128,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_kernel_is_caught(name):
     cases = [*both_ways(nhwc(3, 317), nchw(3, 317)), *repacked("uint8")]
-    with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer|before a buffer"):
-        check_cases(cases, source_of=FAULTS[name].joined_source)
+    FAULTS[name].check_is_caught(cases)
 
 
 def test_the_plan_says_what_is_shifted():
@@ -188,6 +176,4 @@ def test_few_instructions_for_each_byte():
     """Of all rows' ends and of both paths, one row and several: one of them alone is below 7 a byte."""
     sizes = {"sizes": (64, 223)}
     one = case(nhwc(3, 317, **sizes), nchw(3, 317, **sizes), gpu=REFERENCE_GPU)
-    code = machine_code.compile_kernels(joined_source(*one.launch.sources), [one.launch.name], "sm_90")
-    moved = one.plan.problem.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
-    assert code[one.launch.name].instructions / moved < 10
+    assert instructions_per_byte(one) < 10

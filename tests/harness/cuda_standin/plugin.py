@@ -70,11 +70,8 @@ def install(status: str = "stridedgpu.devices.cuda.status") -> StandIn:
             self._module = raw_module(code=code, name_expressions=name_expressions, **options)
 
         def get_function(self, name: str) -> Any:
-            standin.compiling = self._expression
-            try:
+            with standin.compiling(*self._expression):
                 return self._module.get_function(name)
-            finally:
-                standin.compiling = None
 
     def stored_cubin(source: str, name: str, capability: int) -> Any:
         """The package's machine code; the stand-in compiles the same text when it is launched."""

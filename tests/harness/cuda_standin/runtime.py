@@ -10,8 +10,8 @@ import ctypes
 import inspect
 import itertools
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from .kernels import Launchable
@@ -76,7 +76,6 @@ class StandIn:
         self._modules: dict[int, list[tuple[str, str]]] = {}
         self._kernels: dict[int, Launchable] = {}
         self._function_attributes: dict[tuple[int, int], int] = {}
-        self.compiling: tuple[str, str] | None = None
         self.images: dict[bytes, tuple[str, str]] = {}
         """Source and name of kernels whose machine code the package brings."""
         self.launches = 0
@@ -84,9 +83,8 @@ class StandIn:
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """What replaces CuPy's functions: the methods that have no underscore in front, one at a time."""
-        names = [name for name, kind in vars(type(self)).items() if inspect.isfunction(kind) and name[0] != "_"]
-        names.remove("functions")
-        return {name: self._locked(getattr(self, name)) for name in names}
+        names = {name for name, kind in vars(type(self)).items() if inspect.isfunction(kind) and name[0] != "_"}
+        return {name: self._locked(getattr(self, name)) for name in names - {"functions", "compiling"}}
 
     def _locked(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any) -> Any:
@@ -94,6 +92,15 @@ class StandIn:
                 return function(*given)
 
         return call
+
+    @contextmanager
+    def compiling(self, source: str, name: str) -> Iterator[None]:
+        """Take the modules that this thread loads for a kernel; other threads may compile others meanwhile."""
+        self._of_thread.compiling = source, name
+        try:
+            yield
+        finally:
+            self._of_thread.compiling = None
 
     @property
     def kernels_run(self) -> int:
@@ -399,7 +406,7 @@ class StandIn:
         if not image.startswith(b"\x7fELF"):
             raise self._driver_error("CUDA_ERROR_INVALID_IMAGE")
         handle = next(self._numbers)
-        kernel = self.compiling or self.images.get(image)
+        kernel = getattr(self._of_thread, "compiling", None) or self.images.get(image)
         self._modules[handle] = [kernel] if kernel else []
         return handle
 

@@ -129,22 +129,30 @@ void block_barrier() {
 
 namespace {
 
-// The current lane waits in a function. Whether it is the last lane of the mask to call it.
+void check_agreement(const Thread& one, const Thread& other) {
+    const bool agree = one.function == other.function || !std::strcmp(one.function, other.function);
+    if (one.mask != other.mask || !agree) fail("lanes of a warp disagree on a function");
+}
+
+// The current lane waits in a function. Whether it is the last lane of the mask to call it, which makes all ready.
 bool arrives_last(const char* function, unsigned mask, uint64_t value) {
     Thread& self = *current;
+    unsigned& waiting = self.warp->waiting;
     if (!(mask >> self.lane & 1)) fail("the calling lane is not in its own mask");
     self.state = State::at_warp_barrier;
     self.mask = mask;
     self.function = function;
     self.given = value;
-    bool complete = true;
-    for (unsigned lane = 0; lane < self.warp_lanes; ++lane) {
-        const Thread& other = self.warp[lane];
-        if (!(mask >> lane & 1)) continue;
-        if (other.state != State::at_warp_barrier) { complete = false; continue; }
-        if (other.mask != mask || std::strcmp(other.function, function)) fail("lanes of a warp disagree on a function");
+    waiting |= 1u << self.lane;
+    check_agreement(self, self.warp[__builtin_ctz(waiting & mask)]);
+    if (mask & ~waiting) return false;
+    for (unsigned lanes = mask; lanes; lanes &= lanes - 1) {
+        Thread& other = self.warp[__builtin_ctz(lanes)];
+        check_agreement(self, other);
+        other.state = State::ready;
     }
-    return complete;
+    waiting &= ~mask;
+    return true;
 }
 
 }  // namespace
@@ -153,12 +161,10 @@ const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t valu
     Thread& self = *current;
     if (self.warp_lanes < 32) mask &= (1u << self.warp_lanes) - 1;
     if (arrives_last(function, mask, value)) {
-        for (unsigned lane = 0; lane < self.warp_lanes; ++lane) {
-            if (!(mask >> lane & 1)) continue;
-            self.warp[lane].state = State::ready;
-            for (unsigned from = 0; from < self.warp_lanes; ++from) {
-                self.warp[lane].received[from] = self.warp[from].given;
-            }
+        uint64_t given[32] = {};
+        for (unsigned lane = 0; lane < self.warp_lanes; ++lane) given[lane] = self.warp[lane].given;
+        for (unsigned lanes = mask; lanes; lanes &= lanes - 1) {
+            std::memcpy(self.warp[__builtin_ctz(lanes)].received, given, sizeof(given));
         }
     }
     suspend_current();
@@ -170,10 +176,7 @@ void warp_together(const char* function, void* operands, void (*work)(void* cons
     if (self.warp_lanes < 32) fail("a function of whole warps, in a warp of fewer than 32 lanes");
     if (arrives_last(function, ~0u, reinterpret_cast<uint64_t>(operands))) {
         void* lanes[32];
-        for (unsigned lane = 0; lane < 32; ++lane) {
-            lanes[lane] = reinterpret_cast<void*>(self.warp[lane].given);
-            self.warp[lane].state = State::ready;
-        }
+        for (unsigned lane = 0; lane < 32; ++lane) lanes[lane] = reinterpret_cast<void*>(self.warp[lane].given);
         work(lanes);
     }
     suspend_current();
@@ -181,16 +184,33 @@ void warp_together(const char* function, void* operands, void (*work)(void* cons
 
 namespace {
 
-struct BulkCopy { void* to; const void* from; unsigned bytes; };
+struct AsyncCopy { void* to; const void* from; unsigned bytes; };
+
+void make(std::vector<AsyncCopy>& copies) {
+    for (const AsyncCopy& copy : copies) {
+        __asan_unpoison_memory_region(copy.to, copy.bytes);
+        std::memcpy(copy.to, copy.from, copy.bytes);
+    }
+    copies.clear();
+}
+
+// Poison at the target is a copy that has not come, or memory that is not there.
+void check_copy(const AsyncCopy& copy) {
+    if (__asan_region_is_poisoned(copy.to, copy.bytes)) fail("a copy to memory that it may not write");
+    if (__asan_region_is_poisoned(const_cast<void*>(copy.from), copy.bytes)) {
+        fail("a copy of memory that it may not read");
+    }
+}
 
 // A phase ends when its one arrival has said how many bytes it expects, and as many are copied.
 struct CopyBarrier {
     unsigned phase = 0;
     bool arrived = false;
     uint64_t expected = 0, asked = 0;
-    std::vector<BulkCopy> copies;
+    std::vector<AsyncCopy> copies;
 };
 std::map<void*, CopyBarrier> copy_barriers;  // of the block, by address
+std::vector<std::vector<AsyncCopy>> copies;  // that each thread of the block has asked for
 
 CopyBarrier& barrier_at(void* address) {
     const auto found = copy_barriers.find(address);
@@ -202,10 +222,7 @@ CopyBarrier& barrier_at(void* address) {
 void end_phase(CopyBarrier& barrier) {
     if (!barrier.arrived || barrier.asked < barrier.expected) return;
     if (barrier.asked > barrier.expected) fail("bulk copies of more bytes than their barrier expects");
-    for (const BulkCopy& copy : barrier.copies) {
-        ASAN_UNPOISON_MEMORY_REGION(copy.to, copy.bytes);
-        std::memcpy(copy.to, copy.from, copy.bytes);
-    }
+    make(barrier.copies);
     const unsigned next = barrier.phase + 1;
     barrier = {};
     barrier.phase = next;
@@ -235,13 +252,11 @@ void expect_bytes(void* address, unsigned bytes) {
 
 void bulk_copy(void* shared, const void* global, unsigned bytes, void* address) {
     if ((uintptr_t(shared) | uintptr_t(global) | bytes) % 16) fail("a bulk copy that is not of whole 16 bytes");
-    // Poison at the target is a copy that has not come, or memory that is not there.
-    if (__asan_region_is_poisoned(shared, bytes)) fail("a bulk copy to memory that it may not write");
-    if (__asan_region_is_poisoned(const_cast<void*>(global), bytes)) fail("a bulk copy of memory that it may not read");
+    check_copy({shared, global, bytes});
     CopyBarrier& barrier = barrier_at(address);
     barrier.copies.push_back({shared, global, bytes});
     barrier.asked += bytes;
-    ASAN_POISON_MEMORY_REGION(shared, bytes);
+    __asan_poison_memory_region(shared, bytes);
     wake_waiting();
 }
 
@@ -256,9 +271,19 @@ void wait_for_phase(void* address, unsigned parity) {
     }
 }
 
+void copy_async(void* shared, const void* global, unsigned bytes) {
+    if ((uintptr_t(shared) | uintptr_t(global)) % bytes) fail("a copy that is not aligned to its bytes");
+    check_copy({shared, global, bytes});
+    copies[current - threads.data()].push_back({shared, global, bytes});
+    std::memset(shared, 0xA5, bytes);
+    __asan_poison_memory_region(shared, bytes);
+}
+
+void wait_for_copies() { make(copies[current - threads.data()]); }
+
 // The bounds of a section are named by the linker; it is absent when no kernel has static shared memory.
 extern "C" __attribute__((weak)) char __start_shared_memory[], __stop_shared_memory[];
-__attribute__((no_sanitize("address"), noinline)) void fill_static_shared_memory() {
+void fill_static_shared_memory() {
     for (volatile char* byte = __start_shared_memory; byte != __stop_shared_memory; ++byte) *byte = char(0xA5);
 }
 
@@ -280,6 +305,7 @@ void run_block(Order order, Random& random) {
         thread.lane = lane;
         thread.warp = &threads[first];
         thread.warp_lanes = std::min(32u, unsigned(threads.size()) - first);
+        thread.waiting = 0;
     }
     arrived = 0;
     copy_barriers.clear();
@@ -308,6 +334,9 @@ void run_block(Order order, Random& random) {
     for (const auto& [address, barrier] : copy_barriers) {
         if (!barrier.copies.empty()) fail("a block ends before its bulk copies");
     }
+    for (const auto& asked : copies) {
+        if (!asked.empty()) fail("a thread ends before its copies");
+    }
 }
 
 }  // namespace
@@ -325,6 +354,7 @@ void launch(const std::function<void()>& body, dim3 grid, dim3 block, unsigned s
     dynamic_shared_bytes = shared_bytes;
     kernel = &body;
     threads.resize(threads_per_block);
+    copies.resize(threads_per_block);
     while (fibers.size() < threads.size()) fibers.push_back(std::make_unique<Fiber>());
     Random random(seed);
     const uint64_t blocks = uint64_t(grid.x) * grid.y * grid.z;

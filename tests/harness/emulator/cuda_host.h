@@ -38,6 +38,7 @@ struct Thread {
     unsigned lane;
     Thread* warp;           // lane 0 of this thread's warp
     unsigned warp_lanes;    // how many lanes the warp has: the last warp of a block may be short
+    unsigned waiting;       // of lane 0: the lanes of its warp that wait in a warp-wide function
     unsigned mask;          // of the warp-wide function that it waits in, and that function's name
     const char* function;
     uint64_t given;         // its value for that function (of a whole warp: the address of its operands), and the
@@ -75,6 +76,10 @@ void init_barrier(void* barrier);
 void expect_bytes(void* barrier, unsigned bytes);
 void bulk_copy(void* shared, const void* global, unsigned bytes, void* barrier);
 void wait_for_phase(void* barrier, unsigned parity);
+// Copies of 4, 8 or 16 bytes to shared memory, which a thread makes when it waits for them. From when they are asked for,
+// their bytes are poisoned, as far as poison has the width, and have other contents.
+void copy_async(void* shared, const void* global, unsigned bytes);
+void wait_for_copies();
 
 template <typename T> T shuffle(const char* function, unsigned mask, T value, int from, bool inside) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "warp shuffles move 4 or 8 bytes");

@@ -33,7 +33,7 @@ OPTIONS = ("-std=c++20", "-default-device", "-ftz=true")
 _KERNELS_PER_PROGRAM = 64
 """A program has a tenth of a second of its own, and text of which each kernel has 100 kB."""
 
-_ACCESS = re.compile(r"\b(LDG|STG|LD|ST)\.([A-Z0-9_.]+)")
+_ACCESS = re.compile(r"\b(LDGSTS|LDG|STG|LD|ST)\.([A-Z0-9_.]+)")
 _RESOURCES = re.compile(r"Function (\S+):\s*\n\s*(.*)")
 _FUNCTION = re.compile(r"^\.text\.(\S+):\n(.*?)(?=^\.text\.|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"\.entry (\w+)\((.*?)^}", re.MULTILINE | re.DOTALL)
@@ -59,8 +59,9 @@ class KernelCode:
 
     `instructions` counts them, addresses and all, up to the last EXIT; what follows is filling. `local_accesses` are
     loads and stores of local memory: spilled registers, or arrays that are not in registers. `flushing` are the PTX
-    instructions that take subnormals for zero. `bulk_copies` are those to shared memory. `load_bits` and `store_bits`
-    are the widths of the instructions that go to global memory, in their order.
+    instructions that take subnormals for zero. `bulk_copies` are those to shared memory. `load_bits`, `store_bits` and
+    `copy_bits` are the widths of the instructions that go to global memory, in their order; the last ones are copies to
+    shared memory that a thread asks for.
     """
 
     registers: int
@@ -72,6 +73,7 @@ class KernelCode:
     flushing: list[str]
     load_bits: list[int]
     store_bits: list[int]
+    copy_bits: list[int]
 
     @property
     def loads(self) -> Counter[int]:
@@ -82,6 +84,11 @@ class KernelCode:
     def stores(self) -> Counter[int]:
         """How many stores of each width, in bits, there are."""
         return Counter(self.store_bits)
+
+    @property
+    def copies(self) -> Counter[int]:
+        """How many copies to shared memory of each width, in bits, a thread asks for."""
+        return Counter(self.copy_bits)
 
     @classmethod
     def read(cls, ptx: str, code: Disassembly) -> KernelCode:
@@ -96,6 +103,7 @@ class KernelCode:
             flushing=[line.strip() for line in ptx.splitlines() if ".ftz" in line],
             load_bits=_widths(code.text, "LDG", "LD"),
             store_bits=_widths(code.text, "STG", "ST"),
+            copy_bits=_widths(code.text, "LDGSTS"),
         )
 
     @classmethod

@@ -25,6 +25,7 @@ void load_warp(void* const (&lanes)[32]) {
         for (unsigned matrix = 0; matrix < to.count; ++matrix) {
             const auto row = [&](unsigned number) { return static_cast<Load*>(lanes[8 * matrix + number])->row; };
             const unsigned group = lane / 4, place = lane % 4;
+            if (lane < 8 && !is_readable_shared_memory(row(lane), 16)) fail("a row of a matrix that is not there yet");
             unsigned char bytes[4];
             if (to.transposed) {
                 std::memcpy(bytes, row(2 * place) + 2 * group, 2);
@@ -37,14 +38,13 @@ void load_warp(void* const (&lanes)[32]) {
     }
 }
 
-int byte_of(uint32_t word, int place, bool is_signed) {
+int16_t byte_of(uint32_t word, int place, bool is_signed) {
     const uint8_t byte = uint8_t(word >> 8 * place);
-    return is_signed ? int(int8_t(byte)) : int(byte);
+    return is_signed ? int16_t(int8_t(byte)) : int16_t(byte);
 }
 
-// Its memory is its own, and checks would take most of its time.
-__attribute__((no_sanitize("address", "undefined"))) void multiply_warp(void* const (&lanes)[32]) {
-    int a[16][32], b[8][32];  // b by columns
+void multiply_warp(void* const (&lanes)[32]) {
+    int16_t a[16][32] = {}, b[8][32] = {};  // b by columns; zeros behind k
     const int k = static_cast<Product*>(lanes[0])->k;
     for (int lane = 0; lane < 32; ++lane) {
         const Product& one = *static_cast<Product*>(lanes[lane]);
@@ -63,7 +63,7 @@ __attribute__((no_sanitize("address", "undefined"))) void multiply_warp(void* co
         for (int place = 0; place < 4; ++place) {
             const int row = lane / 4 + place / 2 * 8, column = lane % 4 * 2 + place % 2;
             int product = 0;  // below 2^21
-            for (int i = 0; i < k; ++i) product += a[row][i] * b[column][i];
+            for (int i = 0; i < 32; ++i) product += a[row][i] * b[column][i];
             sums[place] = int32_t(uint32_t(sums[place]) + uint32_t(product));
         }
     }

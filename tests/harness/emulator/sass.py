@@ -112,7 +112,8 @@ class Instruction:
 
         Of a wide product, and of a product's upper half, these are the addend's; its factors have 32.
         """
-        read = (self.address,) if self.is_load else self.operands if self.is_store else self.operands[1:]
+        names_all = self.is_store or self.name == "LDGSTS"
+        read = (self.address,) if self.is_load else self.operands if names_all else self.operands[1:]
         adds_pair = self.name == "IMAD" and self.modifiers[:1] in {("WIDE",), ("HI",)}
         found = set()
         for operand in read:

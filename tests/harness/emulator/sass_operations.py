@@ -237,6 +237,17 @@ def _pack_saturated(warp: Any, one: Instruction, lanes: Lanes) -> None:
     warp.set(result, first | second << np.uint64(8) | warp.value(above) << np.uint64(16), lanes)
 
 
+def _multiply_pairs(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """A number plus both halves of one register times two bytes of another: the lower two, or the upper two."""
+    result, pair, four, added = one.operands
+    assert one.modifiers[:3] in (("2A", "LO", "U16"), ("2A", "HI", "U16")), one.text
+    two = warp.value(four) >> np.uint64(16 if "HI" in one.modifiers else 0)
+    half, byte = np.uint64(0xFFFF), np.uint64(0xFF)
+    low = (warp.value(pair) & half) * (two & byte)
+    high = (warp.value(pair) >> np.uint64(16)) * (two >> np.uint64(8) & byte)
+    warp.set(result, low + high + warp.value(added), lanes)
+
+
 def _multiply_matrices(warp: Any, one: Instruction, lanes: Lanes) -> None:
     """Sums (16 x 8) of products of bytes, by the layouts of the PTX ISA for mma.m16n8k32."""
     assert one.modifiers[0] == "16832", one.text
@@ -268,6 +279,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "IADD3": _add,
     "VIADD": _add,
     "IMAD": _multiply_add,
+    "IDP": _multiply_pairs,
     "IMMA": _multiply_matrices,
     "LEA": _shift_add,
     "SHF": _funnel_shift,

@@ -35,15 +35,23 @@ def _real_operation(combine: Callable[..., Lanes]) -> Operation:
     return operate
 
 
-def _fused(one: Lanes, other: Lanes, added: Lanes) -> Lanes:
-    """One product and sum, rounded once where the exact sum fits float64, as those of conversions do."""
-    return one.astype(np.float64) * other.astype(np.float64) + added.astype(np.float64)
+def _fused(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """One product and sum, rounded once where the exact sum fits float64, as all that kernels fuse do."""
+    result, *numbers = one.operands
+    with np.errstate(all="ignore"):
+        first, second, added = (warp.real(number).astype(np.float64) for number in numbers)
+        exact = first * second + added
+        value = exact.astype(np.float32)
+        if "RZ" in one.modifiers:
+            value = np.where(np.abs(value) > np.abs(exact), np.nextafter(value, np.float32(0)), value)
+    warp.set(result, value.astype(np.float32).view(np.uint32), lanes)
 
 
 def _from_integer(warp: Any, one: Instruction, lanes: Lanes) -> None:
     result, number = one.operands
     bits = 8 if "U8" in one.modifiers else 16 if "U16" in one.modifiers else 32
-    value = warp.signed(number) if "S32" in one.modifiers else warp.value(number) & np.uint64(2**bits - 1)
+    is_unsigned = {"U8", "U16", "U32"} & set(one.modifiers)  # sm_80 names no type where it is S32
+    value = warp.value(number) & np.uint64(2**bits - 1) if is_unsigned else warp.signed(number)
     real = value.astype(np.float32)
     if "RP" in one.modifiers:
         real = np.where(real.astype(np.float64) < value, np.nextafter(real, np.float32(np.inf)), real)
@@ -115,7 +123,7 @@ def _half_constants(warp: Any, one: Instruction, lanes: Lanes) -> None:
 
 
 REAL_OPERATIONS: Final[Mapping[str, Operation]] = {
-    "FFMA": _real_operation(_fused),
+    "FFMA": _fused,
     "FADD": _real_operation(np.add),
     "FMUL": _real_operation(np.multiply),
     "MUFU": _real_operation(lambda x: np.float32(1) / x),

@@ -10,10 +10,8 @@ from typing import Any
 from harness.kernel_names import policy_of
 from hypothesis import strategies as st
 
-from stridedgpu.devices.cuda.sources import joined_source
-
-from . import machine_code
 from .cases import LARGE, SMALL, WIDE, case, flipped, in_order, ramp
+from .launched import unspilled
 from .planned import Case
 
 
@@ -63,20 +61,17 @@ def check_machine_code(cases: Iterable[Case], architecture: str) -> None:
     What bulk copies bring, no thread loads.
     """
     capability = int(architecture.removeprefix("sm_"))
-    found: dict[tuple[str, ...], dict[str, Case]] = {}
+    found: dict[str, Case] = {}
     for one in cases:
         there = dataclasses.replace(one, gpu=dataclasses.replace(one.gpu, compute_capability=capability))
-        found.setdefault(there.launch.sources, {}).setdefault(there.launch.name, there)
-    for sources, by_name in found.items():
-        code = machine_code.compile_kernels(joined_source(*sources), list(by_name), architecture)
-        for name, one in by_name.items():
-            kernel, plan = code[name], one.plan
-            assert (kernel.local_accesses, kernel.stack_bytes, kernel.flushing) == (0, 0, []), name
-            if policy_of(name).get("stages", "0") == "0":
-                assert kernel.loads[8 * plan.load.nbytes], (name, kernel.loads)
-            else:
-                assert (kernel.bulk_copies > 0, kernel.load_bits) == (True, []), (name, kernel.loads)
-            assert kernel.stores[8 * plan.store.nbytes], (name, kernel.stores)
+        found.setdefault(there.launch.name, there)
+    for name, kernel in unspilled([one.launch for one in found.values()], architecture).items():
+        plan = found[name].plan
+        if policy_of(name).get("stages", "0") == "0":
+            assert kernel.loads[8 * plan.load.nbytes], (name, kernel.loads)
+        else:
+            assert (kernel.bulk_copies > 0, kernel.load_bits) == (True, []), (name, kernel.loads)
+        assert kernel.stores[8 * plan.store.nbytes], (name, kernel.stores)
 
 
 def wavefronts(addresses: Sequence[int], nbytes: int) -> int:

@@ -27,7 +27,7 @@ Lanes = np.ndarray[Any, Any]
 _LANES: Final = 32
 _WORD: Final = np.uint64(2**32)
 _WITHOUT_EFFECT: Final = {
-    *("NOP", "BSSY", "BSYNC", "BREAK", "BMOV", "YIELD", "WARPSYNC", "ENDCOLLECTIVE"),
+    *("NOP", "LDGDEPBAR", "BSSY", "BSYNC", "BREAK", "BMOV", "YIELD", "WARPSYNC", "ENDCOLLECTIVE"),
     *("FENCE", "MEMBAR"),  # of memory that has one order here
 }
 
@@ -63,6 +63,9 @@ class Watch(Protocol):
 
     def wait(self, warp: Warp, barrier: int) -> None:
         """A wait at a barrier of bulk copies."""
+
+    def wait_for_copies(self, warp: Warp) -> None:
+        """A wait for all that the warp has asked for with LDGSTS, each of which is an access as a load is."""
 
 
 class SharedMemory:
@@ -166,6 +169,11 @@ class Warp:
             self._load_constant(one, lanes)
         elif name == "UBLKCP":
             self._copy(one)
+        elif name == "LDGSTS":
+            self._copy_async(one, lanes)
+        elif name == "DEPBAR":
+            if self._watch is not None:
+                self._watch.wait_for_copies(self)
         elif name == "SYNCS":
             self._barrier(one, lanes)
         elif name == "VOTEU":
@@ -302,18 +310,30 @@ class Warp:
     def _load_matrices(self, one: Instruction) -> None:
         """Matrices of 8 rows of 16 bytes from shared memory, a register each; lane l names row l % 8 of matrix l / 8.
 
-        Lane l receives bytes 4 (l % 4) to 4 (l % 4) + 3 of row l / 4.
+        Lane l receives bytes 4 (l % 4) to 4 (l % 4) + 3 of row l / 4; transposed, 16 bits each of column l / 4 of rows
+        2 (l % 4) and 2 (l % 4) + 1.
         """
         register, memory = one.operands
-        assert "MT88" not in one.modifiers, f"{one.text}: transposed"
         count = int(one.modifiers[-1])
         addresses = self._address(memory)[: 8 * count]
         assert not (addresses % np.uint64(16)).any(), f"{one.text}: misaligned"
         if self._watch is not None:
             self._watch.access(self, one, addresses, 16)
-        words = self._shared.read(addresses, 16).view(np.uint32).reshape(count, _LANES)
+        matrices = self._shared.read(addresses, 16).view(np.uint16).reshape(count, 8, 8)
+        if "MT88" in one.modifiers:
+            matrices = matrices.transpose(0, 2, 1)
+        words = np.ascontiguousarray(matrices).view(np.uint32).reshape(count, _LANES)
         for step, word in enumerate(words):
             self.set(register, word, np.ones(_LANES, bool), step)
+
+    def _copy_async(self, one: Instruction, lanes: Lanes) -> None:
+        """Each lane's bytes from global to shared memory, which are there at once."""
+        to, source = one.operands
+        places, addresses = self._address(to)[lanes], self._address(source)[lanes]
+        assert not ((places | addresses) % np.uint64(one.nbytes)).any(), f"{one.text}: misaligned"
+        if self._watch is not None:
+            self._watch.access(self, one, addresses, one.nbytes)
+        self._shared.write(places, self._memory.read(addresses, one.nbytes))
 
     def _copy(self, one: Instruction) -> None:
         """A bulk copy to shared memory: its place there and the barrier's, the source, and how many 16 bytes."""

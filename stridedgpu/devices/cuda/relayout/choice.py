@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from stridedgpu.devices.cuda.choice import KernelChoice, KernelFamily
+from stridedgpu.devices.cuda.choice import CudaPlan, KernelFamily
 from stridedgpu.devices.cuda.parameters import ParameterBlock
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.problems.relayout_problem import RelayoutProblem
@@ -53,7 +53,7 @@ def itemsizes_of(problem: RelayoutProblem) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class RelayoutChoice(KernelChoice[RelayoutProblem]):
+class RelayoutChoice(CudaPlan[RelayoutProblem]):
     """The loops, the family of kernels that walks them, and the access widths.
 
     With `shifts`, rows may begin inside a word, and words are funnel-shifted into place.

@@ -17,6 +17,7 @@ from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.problems.device_plan import Width, index_bits
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.strides import power_of_two
 
 from .choice import Family, RelayoutChoice, itemsizes_of, owns_gaps, pixel_axes, unit_axis
 from .packed_tile import packed_tile_launch, packed_tiles
@@ -186,7 +187,7 @@ def _packed_bounds(problem: RelayoutProblem, side: str, widest: int) -> Iterator
 
 def _length_bound(side: str, run_bytes: int) -> Bound:
     """The bound of a run shorter than a vector: no byte past its end is read or written."""
-    return Bound(1 << (run_bytes.bit_length() - 1), f"a run of the {side} is {run_bytes} B long")
+    return Bound(power_of_two(run_bytes), f"a run of the {side} is {run_bytes} B long")
 
 
 def _whole_run(nbytes: int) -> Bound:

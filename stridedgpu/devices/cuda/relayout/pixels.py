@@ -15,7 +15,7 @@ from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argume
 from stridedgpu.devices.cuda.policy import BulkCopyPolicy, policy
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.strides import round_up
+from stridedgpu.values.strides import power_of_two, round_up
 
 from .choice import (
     NO_LOOP,
@@ -129,7 +129,7 @@ class Pixels:
         if not self.splits:
             room = policy().pixels.joined_bytes[self.conversion.compute.itemsize]
             length = min(length, max(1, room // (pixel_bytes + self.small.size * self.planar_itemsize)))
-        return (1 << (length.bit_length() - 1)) * self.planar_itemsize
+        return power_of_two(length) * self.planar_itemsize
 
     @property
     def groups(self) -> tuple[PixelGroup, PixelGroup]:
@@ -137,7 +137,7 @@ class Pixels:
         limits, sides = policy().pixels, list(zip(self.pitches, self.itemsizes, strict=True))
         whole = max(1, limits.whole_bytes // sum(map(prod, sides)))
         most = min(limits.whole_pixels, limits.plane_bytes // max(self.itemsizes), whole)
-        length = 1 << (most.bit_length() - 1)
+        length = power_of_two(most)
         if self.pixels.source_stride < 0 or self.pixels.target_stride < 0:
             # Pixels are reversed in whole groups.
             length = min(length, self.pixels.size & -self.pixels.size)
@@ -332,8 +332,8 @@ class _PixelLoops:
 
     def parameters(
         self, tiles: _Tiles, vectors: tuple[int, int], bits: int
-    ) -> tuple[ParameterBlock, tuple[int, str, str]]:
-        """The kernels' `sg::PixelsParameters`, and template arguments: rank, and the kinds of per-channel constants.
+    ) -> tuple[ParameterBlock, int, dict[str, str]]:
+        """The kernels' `sg::PixelsParameters`, its loops, and the last members of the policies.
 
         `vectors` is the number of vectors of a tile's row on each side.
         """
@@ -351,7 +351,7 @@ class _PixelLoops:
         rank = add_loops(block, self.batch)
         stride = small.source_stride if small.is_channel else self.channel.source_stride
         order = block.add_order(shape.conversion, stride)
-        return block, (rank, block.add_affines(shape.conversion), order)
+        return block, rank, {"axis": self.axis, "affines": block.add_affines(shape.conversion), "order": order}
 
 
 def _loops(problem: RelayoutProblem, shape: Pixels) -> _PixelLoops:
@@ -391,7 +391,7 @@ def channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     # A group of planes is one vector of each plane.
     row_vectors = tiles.groups * group.nbytes // pixel_bytes
     vectors = (row_vectors, tiles.groups) if shape.splits else (tiles.groups, row_vectors)
-    block, (rank, affines, order) = loops.parameters(tiles, vectors, bits)
+    block, rank, channel_constants = loops.parameters(tiles, vectors, bits)
     name = instantiation(
         "channels",
         (conversion_argument(loops.shape.conversion), index_argument(bits)),
@@ -408,9 +408,7 @@ def channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         threads=tiles.threads,
         stages=tiles.stages,
         resident=tiles.resident,
-        axis=loops.axis,
-        affines=affines,
-        order=order,
+        **channel_constants,
     )
     return tiles.launch(block, "channels.cu", name, plan.problem, shape, length)
 
@@ -426,7 +424,7 @@ def pixels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         whole = max(1, *(width // (length * group.itemsize) for width, group in zip(widths, groups, strict=True)))
         tiles = _tiles(loops, length, (source.shared_bytes, target.shared_bytes), whole, gpu)
     read, written = (tiles.groups * group.nbytes // width for width, group in zip(widths, groups, strict=True))
-    block, (rank, affines, order) = loops.parameters(tiles, (read, written), bits)
+    block, rank, channel_constants = loops.parameters(tiles, (read, written), bits)
     name = instantiation(
         "pixels",
         (conversion_argument(shape.conversion), index_argument(bits)),
@@ -444,9 +442,7 @@ def pixels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         threads=tiles.threads,
         stages=tiles.stages,
         resident=tiles.resident,
-        axis=loops.axis,
-        affines=affines,
-        order=order,
+        **channel_constants,
     )
     return tiles.launch(block, "pixels.cu", name, plan.problem, shape, length)
 
@@ -483,7 +479,7 @@ def shifted_channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelL
         for (pitch, _), vectors, nbytes in zip(sides, (read, written), group_bytes, strict=True)
     )
     tiles = replace(tiles, shared_bytes=tiles.rows * row_bytes)
-    block, (rank, affines, order) = loops.parameters(tiles, (read, written), bits)
+    block, rank, channel_constants = loops.parameters(tiles, (read, written), bits)
     name = instantiation(
         "shifted_channels",
         (conversion_argument(loops.shape.conversion), index_argument(bits)),
@@ -496,8 +492,6 @@ def shifted_channels_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelL
         backwards=loops.backwards,
         length=length,
         threads=tiles.threads,
-        axis=loops.axis,
-        affines=affines,
-        order=order,
+        **channel_constants,
     )
     return tiles.launch(block, "shifted_channels.cu", name, problem, shape, length)

@@ -10,8 +10,9 @@ from typing import Any, Final
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.choice import CudaPlan
 from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch, bytes_in_flight
-from stridedgpu.devices.cuda.plan import CudaPlan, cuda_plan
+from stridedgpu.devices.cuda.plan import cuda_plan
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
 from stridedgpu.devices.launch_cache import CachedLaunches
 from stridedgpu.devices.verbose import is_verbose, with_verbose_line
@@ -114,14 +115,20 @@ class CudaDevice(CachedLaunches):
             )
         return Buffer.trusted(address + start, nbytes, memory, alignment, self.name, False, True)  # noqa: FBT003 - quicker
 
-    def plan(self, problem: Problem) -> CudaPlan:
+    def plan(self, problem: Problem) -> CudaPlan[Problem]:
         """The kernel and launch for a problem."""
         return cuda_plan(problem, self.name, self.properties)
 
     def prepare(self, plan: DevicePlan) -> Launch:
         """A plan with its kernel compiled and its parameters packed."""
         assert isinstance(plan, CudaPlan), "made by a device like this"
-        launch = self._launch_of(plan)
+        if not plan.problem.is_empty or checks_indices(plan.problem):
+            launch = launches_of(plan, self)
+        else:  # without elements only the stream is checked
+
+            def launch(*arguments: object) -> None:
+                stream_handle(arguments[-1], self._number)
+
         # The windows of a resize that come with every call are planned by the launch, which tells of each.
         tells = is_verbose() and plan.is_complete
         return with_verbose_line(plan, launch, lambda: (plan.kernel, plan)) if tells else launch
@@ -184,15 +191,6 @@ class CudaDevice(CachedLaunches):
         """Raise `IndexError` for the first of them."""
         if self._index_errors is not None:
             self._index_errors.check()
-
-    def _launch_of(self, plan: CudaPlan) -> Launch:
-        """Compile the kernel and pack its parameters."""
-        runs = not plan.problem.is_empty or checks_indices(plan.problem)
-        return launches_of(plan, self) if runs else self._run_nothing
-
-    def _run_nothing(self, *arguments: object) -> None:
-        """Launch a plan without elements: check the stream only."""
-        stream_handle(arguments[-1], self._number)
 
     def _compiled(self, launch: KernelLaunch) -> PreparedKernel:
         function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)

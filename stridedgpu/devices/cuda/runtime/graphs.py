@@ -28,8 +28,6 @@ from .kernels import PreparedKernel
 from .streams import check_not_capturing, current_on, relaxed_capture, wait_for_stream
 from .transfer import Records, device_number
 
-__all__ = ["RecordedGraph"]
-
 _ROOM: Final = 2
 """How many times its records a kernel has memory for: other windows of a resize may have more taps."""
 

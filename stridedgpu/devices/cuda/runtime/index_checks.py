@@ -8,10 +8,9 @@ from __future__ import annotations
 import itertools
 import struct
 import threading
-from collections.abc import Callable
 from ctypes import c_char
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import cupy
 import numpy as np
@@ -29,13 +28,15 @@ from stridedgpu.devices.cuda.gather import (
     take_launch,
     wrong_index,
 )
-from stridedgpu.devices.cuda.gpu import KernelLaunch
 from stridedgpu.devices.interface import GatherLaunch, Located
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.pitched_copy import Runs
 
-from .kernels import KernelDevice, PreparedKernel, compiled_kernel
+from .kernels import PreparedKernel, compiled_kernel
 from .streams import check_not_capturing, current_on, stream_handle
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
 
 INDICES: Final = struct.Struct("<QQI")
 """The parameters after the source and target addresses: the addresses of indices and report, and a number."""
@@ -48,15 +49,16 @@ _NO_REPORT: Final = bytes(REPORT.size)
 
 
 class IndexReport:
-    """One `sg::IndexReport` in device memory, all zero until a kernel reports a wrong index.
+    """One `sg::IndexReport` in device memory, all zero until a kernel reports a wrong index; and its page-locked copy.
 
     Scratch memory of a kernel, if any, follows the report.
     """
 
     def __init__(self, memory: Buffer, device: int, stream: object = None) -> None:
-        """Take over new memory, and clear it in stream order."""
         self.memory = memory
         self._device = device
+        self._pinned = cupy.cuda.alloc_pinned_memory(REPORT.size)
+        self._copy: Any = (c_char * REPORT.size).from_address(self._pinned.ptr)
         with current_on(device, stream) as handle:
             cupy.cuda.runtime.memsetAsync(memory.address, 0, memory.nbytes, handle)
 
@@ -65,52 +67,29 @@ class IndexReport:
 
         `start` is the offset of another report in the memory.
         """
-        report = np.empty(REPORT.size, np.uint8)
         with current_on(self._device, stream) as handle:
-            runtime = cupy.cuda.runtime
-            source = self.memory.address + start
-            runtime.memcpyAsync(report.ctypes.data, source, REPORT.size, runtime.memcpyDeviceToHost, handle)
-            runtime.streamSynchronize(handle)
-        return report.tobytes()
-
-
-class ThreadReport(IndexReport):
-    """A report for the checks of one thread, and its copy in page-locked memory; both all zero between calls.
-
-    Entered by `with`: after a failure inside, what the report contains is not known.
-    """
-
-    def __init__(self, memory: Buffer, device: int) -> None:
-        """Take over new memory, and clear it."""
-        super().__init__(memory, device)
-        self.read(None)  # from now on kernels of any stream may report
-        self.is_unknown = False
-        self._pinned = cupy.cuda.alloc_pinned_memory(REPORT.size)
-        self._copy: Any = (c_char * REPORT.size).from_address(self._pinned.ptr)
-        self._copy.raw = _NO_REPORT
-
-    def __enter__(self) -> None:
-        """Nothing changes."""
-
-    def __exit__(self, failure: object, *_: object) -> None:
-        """Note a failure."""
-        if failure is not None:
-            self.is_unknown = True
+            return self._read(handle, start)
 
     def wrong_index(self, handle: int) -> WrongIndex | None:
-        """What kernels of the stream reported; the host waits for them, once if there is no report."""
+        """What kernels of the stream reported, and then cleared; the host waits for them, once without a report."""
         runtime = cupy.cuda.runtime
         if runtime.getDevice() != self._device:
             with cupy.cuda.Device(self._device):
                 return self.wrong_index(handle)
-        runtime.memcpyAsync(self._pinned.ptr, self.memory.address, REPORT.size, runtime.memcpyDeviceToHost, handle)
-        runtime.streamSynchronize(handle)
-        copied = self._copy.raw
+        copied = self._read(handle, 0)
         if copied == _NO_REPORT:
             return None
         runtime.memsetAsync(self.memory.address, 0, REPORT.size, handle)
         runtime.streamSynchronize(handle)
         return wrong_index(copied)
+
+    def _read(self, handle: int, start: int) -> bytes:
+        runtime = cupy.cuda.runtime
+        source = self.memory.address + start
+        runtime.memcpyAsync(self._pinned.ptr, source, REPORT.size, runtime.memcpyDeviceToHost, handle)
+        runtime.streamSynchronize(handle)
+        copied: bytes = self._copy.raw
+        return copied
 
 
 class IndexChecks:
@@ -120,12 +99,12 @@ class IndexChecks:
     of the next call come after it on any stream.
     """
 
-    def __init__(self, gpu: KernelDevice, number: int) -> None:
+    def __init__(self, gpu: CudaDevice, number: int) -> None:
         """Store the device; nothing is compiled or allocated yet."""
         self._gpu = gpu
         self._number = number
         self._threads = threading.local()
-        self._kernel = lru_cache(maxsize=1024)(self._prepared)
+        self._kernel = lru_cache(maxsize=1024)(lambda launch_of, rule: gpu.kernel(launch_of(rule)))
 
     def gather(self, rule: IndexRule, gather: PreparedKernel | None) -> GatherLaunch:
         """A gather that checks its indices, or only the check if there is nothing to move.
@@ -147,12 +126,15 @@ class IndexChecks:
             handle = stream_handle(stream, self._number)
             check_not_capturing(handle, _CHECKED)
             report = self._report()
-            with report:
+            try:
                 check(indices, indices_start, report.memory, 0, handle)
                 if gather is not None:
                     gather.set_parameters(INDICES.pack(indices.address + indices_start, report.memory.address, 0))
                     gather(indexed, indexed_start, dense, dense_start, handle)
                 wrong = report.wrong_index(handle)
+            except BaseException:
+                del self._threads.report  # what it contains is not known
+                raise
             if wrong is not None:
                 raise IndexError(_described(rule, wrong))
 
@@ -161,33 +143,32 @@ class IndexChecks:
     def check(self, rule: IndexRule, indices: Located, stream: object) -> None:
         """Raise `IndexError` for the first index that breaks the rule."""
         self.gather(rule, None)(*indices, *indices, *indices, stream)
-        if rule.axis_pitches and self._has_doubles(rule, indices, stream):
-            self._raise_for_doubles(rule, indices, stream)
+        if rule.axis_pitches:
+            self._check_distinct(rule, indices, stream)
 
-    def _report(self) -> ThreadReport:
+    def _report(self) -> IndexReport:
         """This thread's report, or a new one after a failure."""
-        report: ThreadReport | None = getattr(self._threads, "report", None)
-        if report is None or report.is_unknown:
-            memory = self._gpu.allocate(REPORT.size, _ALIGNMENT)
-            report = self._threads.report = ThreadReport(memory, self._number)
+        report: IndexReport | None = getattr(self._threads, "report", None)
+        if report is None:
+            report = IndexReport(self._gpu.allocate(REPORT.size, _ALIGNMENT), self._number)
+            report.read(None)  # from now on kernels of any stream may report
+            self._threads.report = report
         return report
 
-    def _has_doubles(self, rule: IndexRule, indices: Located, stream: object) -> bool:
-        """True if two indices select one element; the bits that they set follow the report."""
+    def _check_distinct(self, rule: IndexRule, indices: Located, stream: object) -> None:
+        """Raise `IndexError` if two indices select one element; the bits that they set follow the report.
+
+        The host finds the two, as on the CPU.
+        """
         memory = self._gpu.allocate(distinct_report_bytes(rule), _ALIGNMENT, stream)
         report = IndexReport(memory, self._number, stream)
         self._kernel(distinct_launch, rule)(*indices, memory, 0, stream)
-        return wrong_index(report.read(stream)) is not None
-
-    def _raise_for_doubles(self, rule: IndexRule, indices: Located, stream: object) -> None:
-        """Find the two indices that select one element on the host, as on the CPU, and raise `IndexError`."""
+        if wrong_index(report.read(stream)) is None:
+            return
         nbytes = rule.index.layout.span * rule.index.element.itemsize
         copied = Buffer.of(np.empty(nbytes, np.uint8))
         self._gpu.copy(*indices, copied, 0, Runs(nbytes), stream)
         check_indices(rule, copied.bytes)
-
-    def _prepared(self, launch_of: Callable[[IndexRule], KernelLaunch], rule: IndexRule) -> PreparedKernel:
-        return self._gpu.kernel(launch_of(rule))
 
 
 class DeferredIndexErrors:
@@ -240,7 +221,6 @@ class DeferredIndexErrors:
         raise IndexError(_undescribed(wrong) if rule is None else _described(rule, wrong))
 
     def _taken(self) -> bytes:
-        """Read and clear the report."""
         launch = take_launch()
         function = compiled_kernel(launch.sources, launch.name, self._device, launch.shared_bytes)
         memory = self._report.memory
@@ -253,7 +233,6 @@ _NO_RULE: Final = 0
 
 
 def _described(rule: IndexRule, wrong: WrongIndex) -> str:
-    """The error message of a reported index."""
     sizes = rule.index.layout.sizes
     position = [int(place) for place in np.unravel_index(wrong.number, sizes)] if sizes else []
     assert wrong.value is not None

@@ -21,7 +21,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import cupy
 
@@ -31,7 +31,6 @@ from stridedgpu.devices.cuda.gpu import KernelLaunch
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.devices.cuda.status import INSTALL
-from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .streams import context_of_thread, stream_handle, stream_of_torch
@@ -46,22 +45,11 @@ _FIRST_NVRTC: Final = {0: (12, 0), 100: (12, 8), 103: (12, 9), 110: (13, 0), 120
 """The first NVRTC that compiles for a compute capability, from each one on. Source: CUDA's release notes."""
 
 
-class KernelDevice(Protocol):
-    """What launches use of their device."""
+_loading: Final[defaultdict[tuple[tuple[str, ...], str, int], threading.RLock]] = defaultdict(threading.RLock)
+"""A lock for each kernel: threads load different ones at once, and wait for the thread that loads the same one.
 
-    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
-        """New bytes for work on `stream`."""
-
-    def kernel(self, launch: KernelLaunch) -> PreparedKernel:
-        """A launch with its kernel compiled and its constants uploaded."""
-
-    def copy(
-        self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
-    ) -> None:
-        """Copy runs between this device and the CPU."""
-
-
-_compiling: Final = threading.Lock()
+A handler of a signal, or the end of an object, may launch the kernel that its thread is loading, and does not wait.
+"""
 
 
 def compiled_kernel(sources: tuple[str, ...], name: str, device: int, shared_bytes: int) -> Any:
@@ -74,7 +62,7 @@ def compiled_kernel(sources: tuple[str, ...], name: str, device: int, shared_byt
     the kernel, with the compiler's log as a note.
     """
     driver = cupy.cuda.driver
-    with _compiling, cupy.cuda.Device(device):
+    with _loading[sources, name, device], cupy.cuda.Device(device):
         function = _loaded(sources, name, device)
         attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         if shared_bytes > _DEFAULT_SHARED_BYTES and driver.funcGetAttribute(attribute, function.ptr) < shared_bytes:
@@ -84,7 +72,6 @@ def compiled_kernel(sources: tuple[str, ...], name: str, device: int, shared_byt
 
 @cache
 def _loaded(sources: tuple[str, ...], name: str, device: int) -> Any:
-    """A `cupy.cuda.Function` on the current device."""
     text = joined_source(*sources)
     cubin = stored_cubin(text, name, _capability(device))
     if cubin is not None:
@@ -124,7 +111,6 @@ def _compiled(text: str, name: str, device: int) -> Any:
 
 
 def _capability(device: int) -> int:
-    """The device's compute capability, 90 for sm_90."""
     properties = cupy.cuda.runtime.getDeviceProperties(device)
     return int(properties["major"]) * 10 + int(properties["minor"])
 
@@ -144,7 +130,6 @@ def _too_old(device: int) -> str:
 
 
 def _reason(log: str) -> str:
-    """The first error of a compiler's log."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line), lines[0] if lines else "it gave no reason").rstrip(".")
 
@@ -194,7 +179,6 @@ class PreparedKernel:
     """
 
     def __init__(self, launch: KernelLaunch, function: Any, device: int, tables: tuple[Buffer, ...]) -> None:
-        """Pack the parameters."""
         self.launch = launch
         self._name = launch.name
         self._device = device

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.choice import CudaPlan
 from stridedgpu.devices.cuda.crops import RECORD_BYTES, crop_records
 from stridedgpu.devices.cuda.frames import PLACES, FrameChoice, FramePixelsChoice, sample_addresses, window_place
-from stridedgpu.devices.cuda.plan import CudaPlan, windows_plan
+from stridedgpu.devices.cuda.plan import windows_plan
 from stridedgpu.devices.cuda.resize import SAMPLE_BYTES, ResizeSample, resize_records, resize_samples
 from stridedgpu.devices.interface import (
     CropsLaunch,
@@ -29,29 +30,21 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.verbose import is_verbose, with_verbose_line
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.problems.crop_windows import CropProblem, Crops
+from stridedgpu.problems.device_plan import Problem
 from stridedgpu.problems.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 
-from .index_checks import INDICES, DeferredIndexErrors, IndexChecks
-from .kernels import KernelDevice, PreparedKernel
-from .transfer import Records
+from .index_checks import INDICES
+from .kernels import PreparedKernel
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
 
 
-class _Gpu(KernelDevice, Protocol):
-    """The part of `CudaDevice` that launches use."""
-
-    @property
-    def index_errors(self) -> DeferredIndexErrors: ...
-    @property
-    def checks(self) -> IndexChecks: ...
-    @property
-    def records(self) -> Records: ...
-
-
-def launches_of(plan: CudaPlan, gpu: _Gpu) -> Launch:
+def launches_of(plan: CudaPlan[Problem], gpu: CudaDevice) -> Launch:
     """A plan's kernel, compiled, as a launch with the arguments of its problem's type."""
     return _LAUNCHES[type(plan.problem)](plan, plan.problem, gpu)
 
@@ -63,18 +56,17 @@ def checks_indices(problem: object) -> bool:
     return problem.mode == "raise" and problem.index.layout.span != 0
 
 
-def _kernel(plan: CudaPlan, gpu: _Gpu) -> PreparedKernel:
-    """The prepared kernel of a plan with one launch."""
+def _kernel(plan: CudaPlan[Problem], gpu: CudaDevice) -> PreparedKernel:
     assert plan.launch is not None, "there is something to move"
     return gpu.kernel(plan.launch)
 
 
-def _relayout(plan: CudaPlan, problem: object, gpu: _Gpu) -> Launch:  # noqa: ARG001 - as the others
+def _relayout(plan: CudaPlan[Problem], problem: object, gpu: CudaDevice) -> Launch:  # noqa: ARG001 - as the others
     """A launch with source and target: the prepared kernel itself."""
     return _kernel(plan, gpu)
 
 
-def _gather(plan: CudaPlan, problem: GatherProblem, gpu: _Gpu) -> GatherLaunch:
+def _gather(plan: CudaPlan[Problem], problem: GatherProblem, gpu: CudaDevice) -> GatherLaunch:
     """A launch with both sides and the indices; a wrong index is reported (mode "deferred") or raised ("raise")."""
     rule = problem.rule
     if checks_indices(problem):
@@ -102,7 +94,7 @@ def _gather(plan: CudaPlan, problem: GatherProblem, gpu: _Gpu) -> GatherLaunch:
     return launch
 
 
-def _crops(plan: CudaPlan, problem: CropProblem, gpu: _Gpu) -> CropsLaunch:
+def _crops(plan: CudaPlan[Problem], problem: CropProblem, gpu: CudaDevice) -> CropsLaunch:
     """A launch that uploads the samples' records and writes all windows with one kernel."""
     kernel, itemsize = _kernel(plan, gpu), problem.conversion.source.itemsize
     _, _, height, width = problem.target.layout.sizes
@@ -114,13 +106,13 @@ def _crops(plan: CudaPlan, problem: CropProblem, gpu: _Gpu) -> CropsLaunch:
     return launch
 
 
-def _frames(plan: CudaPlan, problem: FrameProblem, gpu: _Gpu) -> FrameLaunch:  # noqa: ARG001 - as the others
+def _frames(plan: CudaPlan[Problem], problem: FrameProblem, gpu: CudaDevice) -> FrameLaunch:  # noqa: ARG001 - as the others
     """A launch that writes one window from the planes of a frame."""
-    kernel, choice = _kernel(plan, gpu), plan.choice
-    assert isinstance(choice, (FrameChoice, FramePixelsChoice)), "the choice of a frame's problem"
+    kernel = _kernel(plan, gpu)
+    assert isinstance(plan, (FrameChoice, FramePixelsChoice)), "the plan of a frame's problem"
 
     def launch(planes: Sequence[Operand], origin: tuple[int, int], target: Operand, stream: object) -> None:
-        luma, place = window_place(choice, [plane.address for plane in planes], origin)
+        luma, place = window_place(plan, [plane.address for plane in planes], origin)
         kernel.set_parameters(place)
         buffer = planes[0].buffer
         kernel(buffer, luma - buffer.address, target.buffer, target.start_bytes, stream)
@@ -128,7 +120,7 @@ def _frames(plan: CudaPlan, problem: FrameProblem, gpu: _Gpu) -> FrameLaunch:  #
     return launch
 
 
-def _samples(plan: CudaPlan, problem: SamplesProblem, gpu: _Gpu) -> SamplesLaunch:
+def _samples(plan: CudaPlan[Problem], problem: SamplesProblem, gpu: CudaDevice) -> SamplesLaunch:
     """A launch that writes the planes of a frame from its colours."""
     kernel = _kernel(plan, gpu)
 
@@ -142,14 +134,14 @@ def _samples(plan: CudaPlan, problem: SamplesProblem, gpu: _Gpu) -> SamplesLaunc
     return launch
 
 
-def _resize(plan: CudaPlan, problem: ResizeProblem, gpu: _Gpu) -> ResizeLaunch:
+def _resize(plan: CudaPlan[Problem], problem: ResizeProblem, gpu: CudaDevice) -> ResizeLaunch:
     """A launch that uploads records and taps, and runs one kernel for all windows of one arithmetic.
 
     Where windows come with every call, each of its kernels has a plan, and tells a verbose line of its own.
     """
     itemsize = problem.conversion.source.itemsize
 
-    def run(planned: CudaPlan, samples: Sequence[ResizeSample], target: Located, stream: object) -> None:
+    def run(planned: CudaPlan[Problem], samples: Sequence[ResizeSample], target: Located, stream: object) -> None:
         records = resize_records(samples, itemsize)
         gpu.records.launch(_kernel(planned, gpu), np.frombuffer(records, np.uint8), SAMPLE_BYTES, target, stream)
 
@@ -158,19 +150,15 @@ def _resize(plan: CudaPlan, problem: ResizeProblem, gpu: _Gpu) -> ResizeLaunch:
     ) -> None:
         for samples in resize_samples(problem, windows, sources):
             planned = windows_plan(plan, [sample.taps for sample in samples])
-            tells = is_verbose() and not plan.is_complete
-            running = with_verbose_line(planned, run, partial(_itself, planned)) if tells else run
+            running: Callable[..., None] = run
+            if is_verbose() and not plan.is_complete:
+                running = with_verbose_line(planned, run, partial(lambda one: (one.kernel, one), planned))
             running(planned, samples, target, stream)
 
     return launch
 
 
-def _itself(plan: CudaPlan) -> tuple[str, CudaPlan]:
-    """What runs of a plan with one kernel, for the verbose line."""
-    return plan.kernel, plan
-
-
-_LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, Any, _Gpu], Launch]]] = MappingProxyType(
+_LAUNCHES: Final[Mapping[type, Callable[[CudaPlan[Problem], Any, CudaDevice], Launch]]] = MappingProxyType(
     {
         RelayoutProblem: _relayout,
         ChannelMatrixProblem: _relayout,

@@ -17,18 +17,6 @@ import cupy
 
 from stridedgpu.values.errors import DeviceError
 
-__all__ = [
-    "LEGACY_STREAM",
-    "check_not_capturing",
-    "context_of_thread",
-    "current_on",
-    "keep_for_stream",
-    "relaxed_capture",
-    "stream_handle",
-    "stream_of_torch",
-    "wait_for_stream",
-]
-
 LEGACY_STREAM: Final = 1
 """The default stream's handle in DLPack and the CUDA Array Interface, where 0 is ambiguous."""
 
@@ -97,7 +85,6 @@ class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
     __slots__ = ("_device", "_entered", "_stream")
 
     def __init__(self, device: int, stream: object) -> None:
-        """`stream` is what `stream_handle` takes."""
         self._device = device
         self._stream = stream
         self._entered: ExitStack | None = None
@@ -117,7 +104,6 @@ class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
         return handle
 
     def __exit__(self, *failure: object) -> None:
-        """Restore the previous device and stream."""
         if self._entered is not None:
             self._entered.close()
 
@@ -207,5 +193,4 @@ class _Handle:
         self._handle = handle
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """Version 0 of the protocol, and the handle."""
         return 0, self._handle

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from ctypes import memmove
 from itertools import accumulate, product
 from time import perf_counter_ns
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import cupy
 import numpy as np
@@ -29,7 +29,7 @@ from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.devices.interface import Launch, Located
 from stridedgpu.devices.launch_cache import cached_launches, settings
-from stridedgpu.devices.verbose import copy_line, is_verbose
+from stridedgpu.devices.verbose import is_verbose, upload_line
 from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.problems.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import conversion
@@ -38,8 +38,11 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .kernels import KernelDevice, PreparedKernel
+from .kernels import PreparedKernel
 from .streams import check_not_capturing, current_on, relaxed_capture, stream_handle, wait_for_stream
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
 
 _ALIGNMENT: Final = 256
 """Bytes: CuPy's pool of page-locked memory cuts blocks of 512."""
@@ -234,7 +237,6 @@ def cuda_failures(source: str, target: str) -> Iterator[None]:
 _captured: Final[list[tuple[Any, Any]]] = []
 """Memory that graphs copy from, and to, for the life of the process."""
 
-
 Recorder = Callable[[PreparedKernel, NDArray[np.uint8], int, Located, object], None]
 """What receives the arguments of `Records.launch`, in the place of the launch."""
 
@@ -242,7 +244,7 @@ Recorder = Callable[[PreparedKernel, NDArray[np.uint8], int, Located, object], N
 class Records:
     """The ring of one device."""
 
-    def __init__(self, gpu: KernelDevice, number: int) -> None:
+    def __init__(self, gpu: CudaDevice, number: int) -> None:
         """Nothing is allocated before the first send."""
         self._gpu = gpu
         self._number = number
@@ -337,7 +339,7 @@ class Uploads:
         if is_verbose():
             spent = perf_counter_ns() - start
             nbytes = runs.width * runs.height * runs.copies
-            sys.stderr.write(copy_line(self._name, "upload", way, nbytes, spent / 1000) + "\n")
+            sys.stderr.write(upload_line(self._name, way, nbytes, spent / 1000) + "\n")
 
     @contextmanager
     def staging(self, nbytes: int) -> Iterator[Buffer]:
@@ -423,7 +425,6 @@ def _groups(runs: Runs, most: int) -> Iterator[list[_Rectangle]]:
 
 
 def _rectangles(runs: Runs, most: int) -> Iterator[_Rectangle]:
-    """The runs as rectangles of up to `most` bytes."""
     width, height, pitches = runs.width, runs.height, (runs.source_pitch, runs.target_pitch)
     if width <= most:
         rows = min(height, most // width)
