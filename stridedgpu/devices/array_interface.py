@@ -21,8 +21,6 @@ from stridedgpu.values.strides import integers
 from .buffer import Buffer, check_range
 from .interface import EMULATED
 
-__all__ = ["DescribedArray", "array_interface", "described_array", "exchange_of"]
-
 
 def exchange_of(device: str) -> ModuleType:
     """The module that exchanges and orders the memory of a CUDA device, or of the emulated one, with other code.

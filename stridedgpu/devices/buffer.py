@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 
 from stridedgpu.values.errors import BindingError, LayoutError
 
-__all__ = ["ADDRESS_SPACE_BYTES", "LARGEST_ALIGNMENT", "Buffer", "address_of", "alignment_of", "check_range"]
-
 ADDRESS_SPACE_BYTES: Final = 2**64
 _PROCESS_BYTES: Final = 2**63
 """The half of the address space that processes have; the other is the system's."""
-
 
 _LARGEST_RANGE_BYTES: Final = 2**57
 """No process has more memory: x86-64 translates 57 bits of an address, and Arm 56.
@@ -28,19 +25,16 @@ Sources: Intel's 5-Level Paging and 5-Level EPT, section 1; Arm's Architecture R
 LARGEST_ALIGNMENT: Final = 4096
 """The largest alignment, in bytes, that is detected in a borrowed address: one page."""
 
-
 _IDS_ARE_ADDRESSES: Final = sys.implementation.name == "cpython"
 
 _POWERS: Final = frozenset(1 << power for power in range(64))
 """Every power of two that fits 64 bits: the valid alignments."""
-
 
 _POINTER_AT: Final = object.__basicsize__
 """Bytes from the start of an array's object to its data pointer, the first of its fields in NumPy's C ABI.
 
 Source: `PyArrayObject`, https://numpy.org/doc/stable/reference/c-api/types-and-structures.html#c.PyArrayObject.
 """
-
 
 _word_at: Final = c_size_t.from_address
 

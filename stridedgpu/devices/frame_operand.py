@@ -13,8 +13,6 @@ from stridedgpu.values.pixel_formats import PixelFormat
 
 from .operand import Operand
 
-__all__ = ["CHANNELS", "FrameOperand"]
-
 CHANNELS: Final = 3
 """The channels of a frame as operations see it: red, green and blue."""
 

@@ -40,32 +40,6 @@ if TYPE_CHECKING:
     from .frame_operand import FrameOperand
     from .operand import Operand
 
-__all__ = [
-    "EMULATED",
-    "CropsLaunch",
-    "Device",
-    "DeviceInfo",
-    "DirectCheck",
-    "DirectCrops",
-    "DirectLaunch",
-    "EvenlyLocated",
-    "FrameLaunch",
-    "GatherLaunch",
-    "IndexCheck",
-    "IndexedLaunch",
-    "Launch",
-    "Located",
-    "LocatedOperands",
-    "MoveLaunch",
-    "Planner",
-    "RelayoutLaunch",
-    "RemoteDevice",
-    "ResizeLaunch",
-    "ResizeSource",
-    "SamplesLaunch",
-    "addresses_of",
-]
-
 EMULATED: Final = "cuda-emulated"
 """The name of the emulated device: a CUDA device's streams, pointers and errors, carried out by the CPU."""
 
@@ -82,14 +56,12 @@ class EvenlyLocated(Sequence[Located]):
     __slots__ = ("buffer", "number", "start", "step")
 
     def __init__(self, buffer: Buffer, start: int, step: int, number: int) -> None:
-        """Store the operands' places."""
         self.buffer = buffer
         self.start = start
         self.step = step
         self.number = number
 
     def __len__(self) -> int:
-        """The number of operands."""
         return self.number
 
     def __iter__(self) -> Iterator[Located]:
@@ -98,7 +70,6 @@ class EvenlyLocated(Sequence[Located]):
         return zip(repeat(self.buffer), map(add, repeat(self.start), steps), strict=False)
 
     def __getitem__(self, place: Any) -> Any:
-        """One of them, or several."""
         if isinstance(place, slice):
             return [self[number] for number in range(*place.indices(self.number))]
         return self.buffer, self.start + range(self.number)[place] * self.step
@@ -116,7 +87,6 @@ class LocatedOperands(Sequence[Located]):
         return [operand.reach[0] for operand in self.operands]
 
     def __len__(self) -> int:
-        """The number of operands."""
         return len(self.operands)
 
     def __iter__(self) -> Iterator[Located]:
@@ -124,7 +94,6 @@ class LocatedOperands(Sequence[Located]):
         return zip(map(_BUFFER, self.operands), map(_START, self.operands), strict=True)
 
     def __getitem__(self, place: Any) -> Any:
-        """One of them, or several."""
         if isinstance(place, slice):
             return LocatedOperands(self.operands[place])
         operand = self.operands[place]

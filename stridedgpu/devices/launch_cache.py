@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from .interface import Device
     from .operand import Operand
 
-__all__ = ["CachedLaunches", "cached_launches", "forget_launches", "settings"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

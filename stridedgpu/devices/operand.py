@@ -15,8 +15,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .buffer import Buffer, checked_alignment
 
-__all__ = ["AllocationSpec", "Memory", "Operand", "share_memory"]
-
 
 class Operand:
     """Elements in a buffer, as an immutable value.
@@ -61,11 +59,7 @@ class Operand:
 
     @staticmethod
     def trusted(
-        buffer: Buffer,
-        layout: Layout,
-        element: ElementType,
-        owns_padding: bool = False,
-        spec: TensorSpec | None = None,
+        buffer: Buffer, layout: Layout, element: ElementType, owns_padding: bool = False, spec: TensorSpec | None = None
     ) -> Operand:
         """An operand whose layout is known to lie in the buffer: the buffer was made for it, or it is a view."""
         below, span = layout.extent

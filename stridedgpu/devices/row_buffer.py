@@ -13,8 +13,6 @@ from stridedgpu.values.layout import Layout
 from .buffer import Buffer, address_of
 from .operand import Operand
 
-__all__ = ["RowBuffer", "RowOperand"]
-
 
 class RowBuffer(Buffer):
     """Read-only bytes of the CPU that begin with one row and go on with the next, wherever it lies.
@@ -57,7 +55,6 @@ class RowOperand(Operand):
     __slots__ = ()
 
     def __init__(self, buffer: RowBuffer, layout: Layout, element: ElementType) -> None:
-        """Store a layout that lies in the buffer."""
         self.buffer = buffer
         self.layout = layout
         self.element = element

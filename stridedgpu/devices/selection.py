@@ -21,19 +21,6 @@ from stridedgpu.values.errors import DeviceError
 from .interface import EMULATED, Device, DeviceInfo, Planner, RemoteDevice
 from .settings import variable
 
-__all__ = [
-    "CPU",
-    "chosen_device",
-    "cuda_device_of_memory",
-    "default_device",
-    "device_name",
-    "device_named",
-    "devices",
-    "devices_in_use",
-    "planner_named",
-    "remote_device_named",
-]
-
 VARIABLE: Final = "STRIDEDGPU_DEVICE"
 """The environment variable that names the device of new tensors."""
 
@@ -41,7 +28,6 @@ _preferred: Final = variable(VARIABLE)
 
 _FORCE: Final = "force:"
 """The variable's prefix that overrides named devices."""
-
 
 CPU: Final = CpuDevice()
 """The one CPU device."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .cpu.policy import Policy as CpuPolicy
     from .cuda.policy import Policy as CudaPolicy
 
-__all__ = ["POLICIES", "SETTINGS", "VERBOSE_VARIABLE", "Policies", "using_policies", "variable"]
-
 VERBOSE_VARIABLE: Final = "STRIDEDGPU_VERBOSE"
 """The environment variable that turns verbose lines on with "1"."""
 

@@ -15,34 +15,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Final, Protocol
+from typing import Final
 
-from stridedgpu.problems.device_plan import DevicePlan, Width
+from stridedgpu.problems.device_plan import DevicePlan, KernelAccess
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .settings import SETTINGS
 
-__all__ = ["Ran", "copy_line", "is_verbose", "set_verbose", "verbose_line", "with_verbose_line"]
-
 _SIDES: Final = ("source", "indexed", "dense", "index", "target")
 """The attributes of problems that are tensors."""
-
-
-class Ran(Protocol):
-    """The kernel that ran: a plan, or one of a plan's kernels."""
-
-    @property
-    def load(self) -> Width:
-        """The width of one load."""
-
-    @property
-    def store(self) -> Width:
-        """The width of one store."""
-
-    @property
-    def tile(self) -> tuple[int, ...]:
-        """The box of loops that is moved at a time."""
 
 
 def is_verbose() -> bool:
@@ -70,7 +52,7 @@ def set_verbose(on: bool = True) -> None:
 
 
 def with_verbose_line(
-    plan: DevicePlan, launch: Callable[..., object], ran: Callable[[], tuple[str, Ran]], processor: str = ""
+    plan: DevicePlan, launch: Callable[..., object], ran: Callable[[], tuple[str, KernelAccess]], processor: str = ""
 ) -> Callable[..., None]:
     """Wrap a launch to print its verbose line after it returns; `ran` returns the name and kernel of the last call.
 
@@ -87,7 +69,7 @@ def with_verbose_line(
     return run
 
 
-def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float, processor: str = "") -> str:
+def verbose_line(plan: DevicePlan, name: str, kernel: KernelAccess, microseconds: float, processor: str = "") -> str:
     """Device, operation, kernel, processor, widths, tile, tensors (type, sizes, strides), bytes and microseconds."""
     problem = plan.problem
     specs = ((side, getattr(problem, side, None)) for side in _SIDES)
@@ -113,9 +95,9 @@ def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float, 
     return ",".join(fields)
 
 
-def copy_line(device: str, operation: str, way: str, nbytes: int, microseconds: float) -> str:
-    """The line of a copy between the CPU and a device: device, operation, way, bytes and microseconds of the host."""
-    return f"stridedgpu,{device},{operation},{way},{nbytes} B,{microseconds:.1f} us"
+def upload_line(device: str, way: str, nbytes: int, microseconds: float) -> str:
+    """The line of a copy from the CPU to a device: device, way, bytes and microseconds of the host."""
+    return f"stridedgpu,{device},upload,{way},{nbytes} B,{microseconds:.1f} us"
 
 
 def _operation(problem: object) -> str:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from contextvars import copy_context
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,18 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_recipes
 from stridedgpu.devices.cpu.compiled.compiler import LoopError
+from stridedgpu.devices.cpu.compiled.resize_kernel import BAND_ROWS, ENTRY_FIELDS, ROWS, ResizeKernel
+from stridedgpu.devices.cpu.compiled.resize_passes import passes_of
 from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.devices.interface import EvenlyLocated
 from stridedgpu.devices.selection import device_named
-from stridedgpu.values.interpolation import interpolation_named
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.interpolation import ResizeSums, interpolation_named
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 pytestmark = needs_compiler
 
@@ -197,7 +205,7 @@ def test_passes_joined_and_apart_have_the_same_bits(
 @settings(max_examples=examples(20))
 @given(case=resizes(120))
 def test_each_class_of_processors_has_the_same_bits(processor: Target, case: Resize) -> None:
-    """Loops with pairs of 16 bits, products of twice as many, and shuffles of windows, or none of these."""
+    """Loops with pairs of 16 bits and products of twice as many, or none of these."""
     case = replace(case, channels=3)
     half = replace(case, source=(2 * case.target[0], 2 * case.target[1]), box=None)
     for resized, rule in (
@@ -223,7 +231,7 @@ def test_passes_of_other_architectures_have_the_same_bits(
     if pairs and "avx2" not in Target.here().features:
         pytest.skip("pairs are multiplied by an instruction of x86-64")
     case = replace(case, channels=3)
-    monkeypatch.setattr(resize_recipes, "instructions", lambda: (pairs, False))
+    monkeypatch.setattr(resize_recipes, "adds_products", lambda: pairs)
     for rule in ("opencv-linear", "pillow-bicubic", "opencv-cubic"):
         arguments = {"dims": "HWC", "layout": "HWC", "interpolation": rule}
         expected = on("NumPy", case, case.picture(), **arguments)
@@ -330,6 +338,26 @@ def test_no_byte_beside_rows_of_any_width_is_read_by_filters(channels: int, step
     for width in range(-(-(16 - channels) // step) + 1, 16 // step + 9):
         for interpolation in ("torch-bicubic", "pillow-bilinear"):
             check_fenced(width, max(1, width * 2 // 5), channels, step, at_end=at_end, interpolation=interpolation)
+
+
+@pytest.mark.parametrize("interpolation", ["torch-bilinear", "opencv-cubic"])
+def test_the_rows_behind_the_last_group_are_listed_and_prefetched(interpolation: str) -> None:
+    element = ELEMENT_TYPES["uint8"]
+    window = ResizeWindow(Layout((3, 50, 60), (1, 180, 3)), (0.0, 0.0, 50.0, 60.0), (0, 0, 20, 30))
+    target, rule = TensorSpec(Layout((1, 3, 20, 30)), element, 64), ResizeRule(interpolation_named(interpolation))
+    problem = ResizeProblem(target, conversion(element, element), rule, 3, (1, 3), bytes(3), window)
+    recipe = resize_recipes.Recipes(problem).of(window)
+    assert recipe is not None
+    assert recipe.sources is not None
+    assert (recipe.sources[-2 * ROWS :] == recipe.sources.max()).all()
+    passes = passes_of(ResizeSums.FIXED_POINT, element, (False, False), pairs=True)
+    assert "prefetch" in ResizeKernel(*passes, 3, 3).text("kernel")
+    for other in (replace(ResizeKernel(*passes, 3, 3), **{name: value}) for name, value in _READ_OTHERWISE):
+        assert "prefetch" not in other.text("kernel")
+
+
+_READ_OTHERWISE: list[tuple[str, Any]] = [("columns_first", False), ("converts_rows", True)]
+"""Kernels that do not read the rows of an image along x."""
 
 
 def test_no_byte_beside_the_picture_is_read() -> None:
@@ -454,6 +482,19 @@ def test_images_at_another_step_are_read_there() -> None:
             np.testing.assert_array_equal(out.numpy(), expected[every])
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 3, 4, 7, 64])
+@pytest.mark.parametrize("height", [1, 16, 17, 224, 384, 1000])
+def test_pieces_of_a_window_have_as_many_bands_one_more_or_less(height: int, pieces: int) -> None:
+    recipe: Any = SimpleNamespace(place=(0, 0, height, 9), fields=0)
+    fields = compiled_resize._entries(0, 0, recipe, pieces)
+    firsts, lasts = fields[3::ENTRY_FIELDS], fields[4::ENTRY_FIELDS]
+    assert [0, *lasts] == [*firsts, height]
+    assert all(first % BAND_ROWS == 0 for first in firsts)
+    bands = [-(-(last - first) // BAND_ROWS) for first, last in zip(firsts, lasts, strict=True)]
+    assert len(bands) == min(pieces, -(-height // BAND_ROWS))
+    assert max(bands) - min(bands) <= 1, bands
+
+
 def test_windows_whose_loop_cannot_be_compiled_are_resized_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the compiler's process has no memory."""
     picture = np.random.default_rng(0).integers(0, 256, (3, 20, 30), np.uint8)
@@ -467,6 +508,19 @@ def test_windows_whose_loop_cannot_be_compiled_are_resized_by_numpy(monkeypatch:
         monkeypatch.setattr(resize_recipes, "loop_of", fails)
         resized = sg.resize(picture, (9, 11), dims="CHW", interpolation="opencv-linear").numpy()
     np.testing.assert_array_equal(resized, expected)
+
+
+def test_sums_of_fused_products_are_numpys_where_no_instruction_fuses_them() -> None:
+    """Bytes are still resized by compiled loops there."""
+    with_it = policy().target._replace(architecture="x86_64", features=policy().target.features | {"fma"})
+    without = with_it._replace(features=with_it.features - {"fma"})
+    found = []
+    for target in (with_it, without):
+        for element in ("uint8", "float32"):
+            with using(policy()._replace(target=target)), picking_by("compiled, 1 thread"):
+                sides = sg.BufferTensorDesc(element, (3, 40, 60)), sg.BufferTensorDesc(element, (3, 9, 11))
+                found.append(sg.plan_resize(*sides, interpolation="torch-bilinear").kernel)
+    assert [kernel.startswith("numpy") for kernel in found] == [False, False, False, True], found
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

@@ -18,7 +18,7 @@ from harness.cpu_paths import forget
 import stridedgpu as sg
 from stridedgpu.devices.cpu import executable_memory, thread_count
 from stridedgpu.devices.cpu.compiled import compiler as compilers, jit, kernel_cache
-from stridedgpu.devices.cpu.compiled.compiler import Compiler, CompilerError
+from stridedgpu.devices.cpu.compiled.compiler import Compiler, CompilerError, LoopError
 from stridedgpu.devices.cpu.compiled.ir import Code, needs_of
 from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import LEVELS, Target
@@ -52,6 +52,21 @@ def test_an_abort_of_llvm_is_an_error_and_the_next_module_is_compiled(compiler):
 
 
 @needs_compiler
+def test_a_module_that_takes_llvm_too_long_is_an_error_and_the_next_module_is_compiled():
+    steps = "".join(f"  %v{step + 1} = xor i64 %v{step}, %v{step // 2}\n" for step in range(50_000))
+    compiler = Compiler(seconds=0.05)
+    try:
+        with pytest.raises(CompilerError, match=r"did not compile a loop within 0\.05 s") as caught:
+            compiler.object_file(
+                f"define i64 @kernel(i64 %v0) {{\n{steps}  ret i64 %v50000\n}}\n", Target.stated("x86-64-v3")
+            )
+        assert not caught.value.permanent
+        assert compiler.object_file(EMPTY, Target.stated("x86-64-v3")).startswith(b"\x7fELF")
+    finally:
+        compiler.stop()
+
+
+@needs_compiler
 def test_what_llvm_refuses_is_an_error_that_says_why(compiler):
     with pytest.raises(CompilerError, match=r"LLVM refuses a loop: [\s\S]*expected"):
         compiler.object_file("define nonsense", Target.stated("x86-64-v3"))
@@ -81,8 +96,10 @@ class _ClosedPipe:
 
 
 @needs_compiler
-def test_an_interrupted_request_leaves_no_half_of_an_answer(compiler, monkeypatch):
-    compiler.object_file(EMPTY, Target.stated("x86-64-v3"))
+@pytest.mark.parametrize("works", [True, False], ids=["of a compiler that works", "of one that starts"])
+def test_an_interrupted_request_leaves_no_half_of_an_answer(compiler, monkeypatch, works):
+    if works:
+        compiler.object_file(EMPTY, Target.stated("x86-64-v3"))
 
     def interrupted(_):
         raise KeyboardInterrupt
@@ -93,6 +110,51 @@ def test_an_interrupted_request_leaves_no_half_of_an_answer(compiler, monkeypatc
             compiler.object_file(EMPTY, Target.stated("x86-64-v3"))
     assert compiler._process is None
     assert compiler.object_file(EMPTY, Target.stated("x86-64-v3")).startswith(b"\x7fELF")
+
+
+@needs_compiler
+def test_a_request_in_the_middle_of_another_does_not_take_its_answer(compiler, monkeypatch):
+    """A handler of a signal, or the end of an object, may call the library while its thread waits for the compiler."""
+    named = [EMPTY.replace("kernel", name) for name in ("outer", "inner")]
+    answer = compiler._answer
+
+    def disturbed(process):
+        monkeypatch.setattr(compiler, "_answer", answer)
+        with pytest.raises(LoopError, match="at work") as caught:
+            compiler.object_file(named[1], Target.stated("x86-64-v3"))
+        assert not isinstance(caught.value, CompilerError), "it may be compiled later"
+        return answer(process)
+
+    compiler.object_file(EMPTY, Target.stated("x86-64-v3"))
+    monkeypatch.setattr(compiler, "_answer", disturbed)
+    assert b"outer" in compiler.object_file(named[0], Target.stated("x86-64-v3"))
+    assert b"inner" in compiler.object_file(named[1], Target.stated("x86-64-v3"))
+
+
+IGNORING = """
+import signal, sys
+from stridedgpu.devices.cpu.compiled.compiler import Compiler, CompilerError
+from stridedgpu.devices.cpu.target import Target
+if sys.argv[1] == "ignored":
+    signal.signal(signal.SIGVTALRM, signal.SIG_IGN)
+else:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGVTALRM})
+steps = "".join(f"  %v{step + 1} = xor i64 %v{step}, %v{step // 2}\\n" for step in range(50_000))
+text = f"define i64 @kernel(i64 %v0) {{\\n{steps}  ret i64 %v50000\\n}}\\n"
+try:
+    Compiler(seconds=0.05).object_file(text, Target.stated("x86-64-v3"))
+except CompilerError as error:
+    print(error)
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("signal", ["ignored", "blocked"])
+def test_the_limit_of_time_holds_where_the_caller_does_not_take_its_signal(signal):
+    """A process inherits which signals are ignored, and its first thread which are blocked."""
+    done = subprocess.run([sys.executable, "-c", IGNORING, signal], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "did not compile a loop within 0.05 s" in done.stdout
 
 
 BROKEN = {

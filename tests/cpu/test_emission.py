@@ -16,12 +16,19 @@ from harness.module_texts import modules_for
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import jit
+from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.compiler import Compiler, CompilerError
 from stridedgpu.devices.cpu.compiled.ir import needs_of
+from stridedgpu.devices.cpu.compiled.resize_kernel import ResizeKernel
+from stridedgpu.devices.cpu.compiled.resize_passes import passes_of
+from stridedgpu.devices.cpu.compiled.work_grid import Constants, Elements
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.promotion import compiled_from
 from stridedgpu.devices.cpu.target import LEVELS, Target
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import DeviceError
+from stridedgpu.values.interpolation import ResizeSums
 
 MB = 1 << 20
 
@@ -110,6 +117,25 @@ def test_every_family_is_emitted_for(compiler, processor, stride):
         emitted(compiler, family, text, processor.cpu, processor.target)
 
 
+@pytest.mark.parametrize("kind", ["AVX-512", "AVX-512 VBMI"])
+@pytest.mark.parametrize(
+    "pixel, order",
+    [
+        pytest.param(10, (7, 6, 5, 4, 3, 2, 1, 0), id="8 of 10 reversed"),
+        pytest.param(10, (8, 2, 7, 6, 9, 1), id="6 of 10"),
+        pytest.param(14, (8, 9, 7, 3, 6, 11, 13, 2, 0, 4, 5, 12, 1), id="13 of 14"),
+        pytest.param(16, tuple(range(15)), id="15 of 16 in order"),
+    ],
+)
+def test_few_pixels_of_many_channels_are_emitted_in_time(compiler, kind, pixel, order):
+    """LLVM 22 combined these shuffles for hours, which `Value.opaque` keeps apart."""
+    target, uint8 = CLASSES[kind], ELEMENT_TYPES["uint8"]
+    with using(policy()._replace(target=target)):
+        bytes_ = Elements(Conversion(uint8, uint8), Constants.ITEM, False, 1)
+        text = Channels(bytes_, 1, 8, order, False, pixel, len(order), False).text("kernel")
+    assert compiler.object_file(text, target).startswith(b"\x7fELF")
+
+
 @pytest.mark.parametrize("level", ["x86-64", "x86-64-v2"])
 def test_processors_without_avx2_compile_nothing(level, monkeypatch):
     monkeypatch.setattr(jit._COMPILER, "object_file", lambda *_: pytest.fail("LLVM is asked"))
@@ -164,3 +190,13 @@ def test_a_module_needs_what_it_says_and_no_more(compiler, of_one_architecture):
             continue
         with pytest.raises(CompilerError, match=r"Cannot select|Do not know how"):
             compiler.translated("object", text, "x86_64", "x86-64-v3", flags(base.features))
+
+
+@pytest.mark.parametrize("kind", ["AVX2", "AVX-512", "AVX-512 VBMI"])
+def test_products_of_pairs_are_added_in_one_instruction_where_the_processor_has_it(compiler, kind):
+    target = CLASSES[kind]
+    with using(Policy.of(target)):
+        passes = passes_of(ResizeSums.FIXED_POINT, ELEMENT_TYPES["uint8"], (False, False), pairs=True)
+        text = ResizeKernel(*passes, 3, 3).with_pairs().text("kernel")
+    words = set(compiler.assembly(text, target).split())
+    assert ("vpdpwssd" in words, "vpmaddwd" in words) == (kind == "AVX-512 VBMI", kind != "AVX-512 VBMI")

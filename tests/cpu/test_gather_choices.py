@@ -8,15 +8,13 @@ from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, pl
 
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled.gather import plan_gather
-from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements, GatherLongRows
+from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
 
 LIMITS = {
-    "columns_bytes": 1 << 20,
     "item_bytes": range(1 << 16, 1 << 20),
     "row_registers": 16,
-    "streamed_bytes": 1 << 22,
 }
 """The thresholds of these tests, whatever the policy's are."""
 
@@ -35,7 +33,7 @@ def test_steps_along_runs_of_every_length(variant, nbytes):
     with planned_as(variant):
         kernel = kernel_of(gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0))
     if nbytes in (1, 2, 4, 8):
-        assert kernel.lanes == (16 if variant == "single loads" else 64 // nbytes)
+        assert kernel.lanes == (64 if variant == "single loads" else 64 // nbytes)
     else:
         assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
 
@@ -46,15 +44,6 @@ def test_steps_along_runs_of_every_length(variant, nbytes):
 def test_single_loads_take_a_quarter_of_the_registers_at_once(name, lanes):
     with using(Policy.of(CLASSES[name])), planned_as("single loads"):
         assert kernel_of(elements_of_rows("float32", "int64", 60, 10, 10)).lanes == lanes
-
-
-def test_positions_of_longer_axes_are_not_worked_out_in_32_bits():
-    """Columns of one element more than have positions of 32 bits with a sign."""
-    for size, narrow in ((2**31, True), (2**31 + 1, False)):
-        dense = Layout((7, 100))
-        sides = side_of(Layout((size, 100), (0, 1)), "uint8"), side_of(dense, "int64"), side_of(dense, "uint8")
-        kernel = kernel_of(elements_problem(*sides, 0, scatters=False), "clip")
-        assert isinstance(kernel, GatherLongRows) == narrow
 
 
 @pytest.mark.parametrize("sizes", [(100, 10), (100, 9), (100, 1000), (3, 1025)])
@@ -83,7 +72,7 @@ def test_rows_of_elements_are_gathered_as_vectors():
         ("float32", 100, 100, "RowsInRegisters"),
         ("uint8", 1000, 1000, "RowsInRegisters"),
         ("uint8", 10, 10, "RowsInRegisters"),
-        ("float32", 1000, 1000, "GatherLongRows"),
+        ("float32", 1000, 1000, "GatherElements"),
         ("int64", 128, 8, "GatherElements"),
     ],
 )
@@ -91,18 +80,6 @@ def test_rows_are_in_registers_where_that_costs_less(element, size, width, kerne
     problem = elements_of_rows(element, "int64", 60, size, width)
     assert type(kernel_of(problem)).__name__ == kernel
     assert type(kernel_of(problem, "wrap")) is GatherElements
-
-
-def test_which_columns_are_taken_together():
-    """All that are near, and otherwise whole cache lines of as many as fit."""
-    near, far, few = ((1000, 1000), "uint8"), ((1000, 2000), "uint8"), ((1000, 15), "uint8")
-    for ((height, width), element), block, rows in ((near, 1000, 65), (far, 1024, 1000), (few, None, None)):
-        layout = Layout((height, width))
-        index = side_of(layout, "int64")
-        problem = elements_problem(side_of(layout, element), index, side_of(layout, element), 0, scatters=False)
-        call = plan_gather(problem, "raise")
-        assert isinstance(call.kernel, GatherLongRows) == (block is not None)
-        assert block is None or (call.parameters[4], call.parameters[7]) == (block, rows)
 
 
 def test_items_that_write_the_same_elements_are_done_in_order():

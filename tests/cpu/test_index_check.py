@@ -30,17 +30,9 @@ index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
 CHOICES = {
     "as chosen": {},
-    "marks": {"numpy": {"flags_of_index": 1 << 40}, "index_check": {"most_bits": 0, "most_paired": 0}},
-    "bits by many items": {"index_check": {"item_indices": 8, "most_paired": 0}},
-    "pairs": {"index_check": {"most_bits": 0, "most_paired": 1000}},
-    "marks by many items": {
-        "numpy": {"flags_of_index": 1 << 40},
-        "index_check": {"item_indices": 8, "most_bits": 0, "most_paired": 0},
-    },
-    "NumPy, unless range alone": {
-        "numpy": {"flags_of_index": 0},
-        "index_check": {"small_marks": 0, "most_bits": 0, "most_paired": 0},
-    },
+    "marks": {"numpy": {"flags_of_index": 1 << 40}},
+    "marks by many items": {"numpy": {"flags_of_index": 1 << 40}, "index_check": {"item_indices": 8}},
+    "NumPy, unless range alone": {"numpy": {"flags_of_index": 0}, "index_check": {"small_marks": 0}},
 }
 choices = pytest.mark.parametrize("choice", list(CHOICES))
 
@@ -208,8 +200,7 @@ def test_how_many_bytes_are_marked():
         call = plan_index_check(rule)
         return None if call is None else call.marks
 
-    by_bytes = {"most_bits": 0, "most_paired": 0}
-    with policy_with(numpy={"flags_of_index": 32}, index_check={"small_marks": 0, **by_bytes}):
+    with policy_with(numpy={"flags_of_index": 32}, index_check={"small_marks": 0}):
         assert marks(Layout((100, 1)), (3200, 5)) == 3200
         assert marks(Layout((100, 1)), (3201, 5)) is None  # NumPy sorts them
         assert marks(Layout((100, 50)), (100, 1600), 1) == 160_000
@@ -219,12 +210,9 @@ def test_how_many_bytes_are_marked():
         assert marks(Layout((101,)), (100,), 0) is None  # more than there are elements
         assert marks(Layout((5, 3), (0, 1)), (5, 3), 0) is None  # each is repeated for one element
         assert marks(Layout((5, 3), (0, 1)), (5, 3), 1) == 3  # and here for others: seen once
-    with policy_with(index_check={"small_marks": 5000, **by_bytes}):
+    with policy_with(index_check={"small_marks": 5000}):
         assert [marks(Layout((2, 1)), (size, 5)) for size in (5000, 5001)] == [5000, None]
         assert marks(Layout((32, 1)), (5000, 5)) == 5000
-    assert marks(Layout((32, 1)), (1 << 40, 5)) == 0  # compared in pairs
-    assert marks(Layout((50, 128)), (50, 128), 1) == 0  # bits
-    assert marks(Layout((50, 128)), (50, 129), 1) == 6450
 
 
 @needs_compiler

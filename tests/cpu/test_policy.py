@@ -14,9 +14,9 @@ from stridedgpu.devices.cpu.target import Target
 MB = 1 << 20
 
 TARGETS = [
-    pytest.param(target._replace(cores=cores, l2_bytes=l2, last_level_bytes=last), id=f"{name}, {cores}")
+    pytest.param(target._replace(cores=cores, last_level_bytes=last), id=f"{name}, {cores}")
     for name, target in CLASSES.items()
-    for cores, l2, last in ((1, MB, 8 * MB), (2, MB, 32 * MB), (64, 2 * MB, 256 * MB))
+    for cores, last in ((1, 8 * MB), (2, 32 * MB), (64, 256 * MB))
 ]
 
 
@@ -26,7 +26,6 @@ def test_thresholds_follow_the_sizes_of_the_caches_and_nothing_else(target):
     made, last = Policy.of(target), min(target.last_level_bytes, 32 * MB)
     following = {
         "relayout": {"streamed_bytes": last * 5 // 8, "cached_bytes": last // 2},
-        "gather": {"streamed_bytes": last // 2, "columns_bytes": target.l2_bytes // 4},
     }
     plain = Policy(target)
     for section in made._fields[1:]:

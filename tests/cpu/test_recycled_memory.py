@@ -131,7 +131,21 @@ def test_addresses_are_aligned_and_sizes_exact(alignment, nbytes):
         assert (buffer.nbytes, buffer.owned, buffer.readonly) == (nbytes, True, False)
 
 
-def test_other_sizes_and_wider_alignments_get_other_memory():
+@pytest.mark.parametrize(
+    "nbytes, is_reused", [(1 << 20, True), ((1 << 20) - 4, True), (1 << 19, True), ((1 << 19) - 1, False)]
+)
+def test_smaller_results_take_a_block_of_up_to_twice_their_size(nbytes, is_reused):
+    memory = RecycledMemory()
+    first = memory.allocate(1 << 20, 64)
+    place = first.address
+    del first
+    smaller = memory.allocate(nbytes, 64)
+    assert (smaller.address == place, smaller.nbytes) == (is_reused, nbytes)
+    del smaller
+    assert (memory.allocate(1 << 20, 64).address == place) or not is_reused
+
+
+def test_larger_results_and_wider_alignments_get_other_memory():
     memory = RecycledMemory()
     first = memory.allocate(1 << 20, 64)
     place = first.address

@@ -51,6 +51,15 @@ PATCHES = {
 }
 
 
+@pytest.mark.parametrize("width, lanes, steps", [(8, 8, 1), (14, 8, 2), (17, 16, 2), (64, 32, 2), (65, 32, 0)])
+def test_rows_of_up_to_two_vectors_have_no_loop(width, lanes, steps):
+    made = conversion(element_type("uint8"), element_type("float32"), scale=0.5, bias=1.0)
+    source, target = Layout((3, 5, width), (7 * width, width + 3, 1)), Layout((3, 5, width))
+    kernel = moved_kernel(source, target, made, None, seed=width)
+    assert isinstance(kernel, Rows)
+    assert (kernel.lanes, kernel.steps) == (lanes, steps)
+
+
 @pytest.mark.parametrize("element", ["uint8", "float32"])
 @pytest.mark.parametrize("sizes, axes", PATCHES.values(), ids=PATCHES)
 def test_short_runs_on_both_sides_move_in_blocks(sizes, axes, element):
@@ -268,21 +277,16 @@ def test_every_other_element_is_shuffled_out_of_whole_vectors(step):
 
 
 @pytest.mark.parametrize(
-    "sizes, source, target, block",
-    [
-        ((600, 10, 300), (3, 2000, 20016), (3000, 300, 1), (256, 512)),
-        ((600, 4, 200), (1, 600, 2400), (1801, 2, 9), (256, 256)),
-    ],
+    "sizes, source, target",
+    [((600, 10, 300), (3, 2000, 20016), (3000, 300, 1)), ((600, 4, 200), (1, 600, 2400), (1801, 2, 9))],
     ids=["the nearest rows", "short runs"],
 )
-def test_tiles_of_rows_whose_elements_lie_apart(sizes, source, target, block):
+def test_rows_whose_elements_lie_apart(sizes, source, target):
     element = element_type("float32")
     sides = (TensorSpec.of(Layout(sizes, strides), element, base_alignment=64) for strides in (source, target))
     walk = plan_relayout(chosen_relayout(*sides, conversion(element, element), None).problem)
     assert isinstance(walk.kernel, Rows)
-    a, b = walk.inner
-    assert a.source == 4 * min(source), "the rows beside each other in the source"
-    assert walk.blocks == (min(block[0], a.size), min(block[1], b.size))
+    assert walk.inner[0].source == 4 * min(source), "the rows beside each other in the source"
 
 
 def test_one_pixel_repeated_and_long_pixels_of_planes_with_steps():
@@ -327,7 +331,8 @@ def test_what_is_written_past_the_caches(sizes, pitch, streams):
         assert kernel_of(sizes, (sizes[1] + 3, 1), (pitch, 1)).streaming == streams
         assert kernel_of(sizes, (sizes[1] + 3, -1), (pitch, 1)).streaming == streams, "read backward"
         assert kernel_of((4, 64), (64, 1), (128, 1)).streaming, "rows that follow one another"
-        assert not kernel_of(sizes, (1, 0), (pitch, 1)).streaming, "one element a row: nothing is read"
+        assert kernel_of(sizes, (1, 0), (pitch, 1)).streaming == streams, "one element a row"
+        assert not kernel_of(sizes, (100 * sizes[1], 100), (pitch, 1)).streaming, "elements that lie apart"
         assert kernel_of((4, 2100), (2103, 1), (2101, 1), "float32").streaming, "long rows of fewer elements"
 
 
@@ -336,6 +341,7 @@ def test_rows_that_lie_apart_are_prefetched_where_they_are_written_past_the_cach
     assert not kernel_of((4, 2560), window, packed).reads_ahead
     with policy_with(relayout={"streamed_bytes": 0}):
         assert kernel_of((4, 2560), window, packed).reads_ahead
+        assert not kernel_of((4, 2560), (1, 0), packed).reads_ahead, "one element a row"
         assert not kernel_of((4, 2560), packed, packed).reads_ahead
 
 

@@ -81,13 +81,13 @@ def test_a_processor_with_few_leaves_is_not_asked_for_more():
 def test_linux_says_no_less_than_cpuid():
     described = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
     names = {"sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "bmi": "bmi1", "lzcnt": "abm", "sahf": "lahf_lm"}
-    names |= {"avx512vbmi2": "avx512_vbmi2", "avx512bitalg": "avx512_bitalg", "avx512vpopcntdq": "avx512_vpopcntdq"}
+    names |= {f"avx512{name}": f"avx512_{name}" for name in ("bitalg", "vbmi2", "vnni", "vpopcntdq")}
     assert not {name for name in targets._features_here() if names.get(name, name) not in described}
 
 
 def test_a_variable_leaves_instruction_sets_out(monkeypatch):
     monkeypatch.setattr(targets, "architecture", lambda: "x86_64")
-    monkeypatch.setattr(targets, "_machine", lambda: (ALL, (1 << 20, 1 << 25)))
+    monkeypatch.setattr(targets, "_machine", lambda: (ALL, 1 << 25))
     found = {}
     for said in (*LEVELS, "native", " ", "x86-64-v3 "):
         monkeypatch.setenv(VARIABLE, said)
@@ -99,7 +99,7 @@ def test_a_variable_leaves_instruction_sets_out(monkeypatch):
 
 def test_no_variable_adds_an_instruction_set(monkeypatch):
     monkeypatch.setattr(targets, "architecture", lambda: "x86_64")
-    monkeypatch.setattr(targets, "_machine", lambda: (LEVELS["x86-64-v2"], (1 << 20, 1 << 25)))
+    monkeypatch.setattr(targets, "_machine", lambda: (LEVELS["x86-64-v2"], 1 << 25))
     monkeypatch.setenv(VARIABLE, "x86-64-v4")
     assert Target.here().features == LEVELS["x86-64-v2"]
 
@@ -136,7 +136,7 @@ def test_a_target_says_what_it_lacks(target, lacks):
 
 def test_a_target_without_sizes_has_two_cores_and_usual_caches():
     for target in (Target.stated("x86-64-v3"), Target.stated("aarch64")):
-        assert target[2:] == (2, MB, 32 * MB)
+        assert target[2:] == (2, 32 * MB)
 
 
 def test_machine_code_runs_where_all_of_its_instruction_sets_are():
@@ -200,13 +200,13 @@ def test_linux_says_how_large_the_caches_are(monkeypatch, tmp_path, files, expec
 @pytest.mark.parametrize(
     "linux, posix, expected",
     [
-        ({}, {}, (MB, 32 * MB)),
-        ({}, {1: 64 << 10, 3: 8 * MB}, (MB, 8 * MB)),
-        ({1: 32 << 10, 2: 4 * MB}, {3: MB}, (4 * MB, 4 * MB)),
+        ({}, {}, 32 * MB),
+        ({}, {1: 64 << 10, 3: 8 * MB}, 8 * MB),
+        ({1: 32 << 10, 2: 4 * MB}, {3: MB}, 4 * MB),
     ],
     ids=["nothing is said", "said by sysconf", "no third level"],
 )
 def test_sizes_of_caches_that_nobody_says_are_assumed(monkeypatch, linux, posix, expected):
     monkeypatch.setattr(targets, "_sysfs_cache_bytes", lambda: linux)
     monkeypatch.setattr(targets, "_sysconf_cache_bytes", lambda: posix)
-    assert targets._cache_sizes() == expected
+    assert targets._last_level_bytes() == expected

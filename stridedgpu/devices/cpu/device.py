@@ -15,15 +15,13 @@ from stridedgpu.problems.device_plan import DevicePlan, P
 from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import why_unavailable
-from .plan import CpuKernel, CpuPlan, cpu_plan
+from .memory_left import LARGE_BYTES, check_memory_left
+from .plan import CpuKernel, CpuPlan, check_stream, cpu_plan, prepared
 from .policy import policy
-from .prepared import check_stream, prepared
 from .thread_count import usable_cores
 
 if TYPE_CHECKING:
     from stridedgpu.problems.index_rule import IndexRule
-
-__all__ = ["CpuDevice", "ZeroedMemory"]
 
 _LEAST_ALIGNMENT: Final = 64
 """Alignment of allocations in bytes: one cache line, as non-temporal stores of compiled loops need it."""
@@ -66,8 +64,11 @@ class CpuDevice(CachedLaunches):
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """Allocate bytes at a multiple of `alignment`. Raises `DeviceError` if the memory is unavailable."""
         step, place = max(alignment, _LEAST_ALIGNMENT), 0
-        if nbytes >= _APART_BYTES and step <= _APART:
-            step, place = _PAGE, _APART
+        if nbytes >= _APART_BYTES:
+            if nbytes >= LARGE_BYTES:
+                check_memory_left("The CPU", nbytes)
+            if step <= _APART:
+                step, place = _PAGE, _APART
         try:
             memory = self._new_bytes(nbytes + step, np.uint8)
         except (MemoryError, ValueError) as error:

@@ -14,8 +14,6 @@ import sys
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["architecture", "fill", "load", "reserve", "why_refused"]
-
 _RETURN: Final = {"x86_64": b"\xc3", "aarch64": b"\xc0\x03\x5f\xd6"}
 """A function that returns at once, by the architectures on which machine code of this library has run."""
 

@@ -14,8 +14,6 @@ from .numpy_loops.gather import NumpyGather, check_indices
 from .plan import CpuPlan
 from .promotion import Promotion, compiled_from
 
-__all__ = ["check_by", "checked_compiled_loops", "checked_numpy_loops"]
-
 
 def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
     """Raise `IndexError` for the first index that a rule forbids; returns the compiled check if there is one."""

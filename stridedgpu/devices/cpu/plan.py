@@ -1,4 +1,4 @@
-"""`CpuPlan`: the plan of one operation on the CPU, as a value: NumPy's loops, compiled loops, or both in turn."""
+"""`CpuPlan`: the plan of an operation on the CPU, as a value, and its launch: NumPy's loops, compiled ones, or both."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Generic
 
+from stridedgpu.devices.interface import DirectCrops, DirectLaunch, Launch
 from stridedgpu.problems.device_plan import P, P_co, Problem, Width, describe_access
+from stridedgpu.values.errors import DeviceError
 
+from .compiled.compiler import LoopError
 from .compiled.jit import why_unavailable
 from .policy import policy
-from .promotion import compiled_from
+from .promotion import Promotion, compiled_from
 from .thread_count import get_num_threads
-
-__all__ = ["CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan", "numpy_kernel"]
 
 _NUMPY_DECIDES: Final = "NumPy's own loops decide how many at once"
 """The reason given for NumPy's unknown access widths."""
@@ -285,3 +286,52 @@ def cpu_plan(problem: P) -> CpuPlan[P]:
     """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
     at_once: int = getattr(policy().promotion, _OPERATIONS[type(problem).__name__].at_once)
     return CpuPlan(problem, compiled_from(problem.bytes_moved, at_once), get_num_threads() > 1)
+
+
+def check_stream(stream: object) -> None:
+    """Raise `DeviceError` for anything but None: the CPU has no streams."""
+    if stream is not None:
+        raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
+
+
+def prepared(plan: CpuPlan[Problem]) -> tuple[Launch, Promotion]:
+    """The plan's launch, and the promotion that says which loops run."""
+    operation, problem = plan.operation, plan.problem
+    numpy_loops = operation.numpy_loops()
+    moves = Promotion(plan.compiled_from, lambda: numpy_loops(problem), lambda: operation.compiled_loops(plan))
+    return (_launch_by_address if operation.by_address else _launch)(moves), moves
+
+
+def _launch(moves: Promotion) -> Launch:
+    """The launch of loops that take the same operands, compiled or not."""
+
+    def launch(*arguments: object) -> DirectCrops | None:
+        *operands, stream = arguments
+        check_stream(stream)
+        direct: DirectCrops | None
+        try:
+            direct = (moves.work if moves.at is None else moves.chosen())(*operands)
+        except LoopError:
+            direct = moves.left_to_numpy()(*operands)
+        return direct
+
+    return launch
+
+
+def _launch_by_address(moves: Promotion) -> Launch:
+    """The launch of loops that take buffers, each with its start; compiled ones take addresses."""
+    plain = moves.work
+
+    def launch(*arguments: Any) -> DirectLaunch | None:
+        *operands, stream = arguments
+        check_stream(stream)
+        if moves.at is not None:
+            moves.chosen()
+        loops = moves.loops
+        if loops is None:
+            plain(*operands)
+            return None
+        loops(*[buffer.address + start for buffer, start in zip(operands[::2], operands[1::2], strict=True)])
+        return loops
+
+    return launch

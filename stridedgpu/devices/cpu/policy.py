@@ -16,22 +16,6 @@ from stridedgpu.devices.settings import POLICIES, using_policies
 
 from .target import Target
 
-__all__ = [
-    "CropsPolicy",
-    "GatherPolicy",
-    "IndexCheckPolicy",
-    "MemoryPolicy",
-    "NumpyPolicy",
-    "PixelsPolicy",
-    "Policy",
-    "PromotionPolicy",
-    "RelayoutPolicy",
-    "ResizePolicy",
-    "SharingPolicy",
-    "policy",
-    "using",
-]
-
 _KB: Final = 1024
 _MB: Final = 1024 * 1024
 
@@ -153,6 +137,10 @@ class RelayoutPolicy(NamedTuple):
     """Elements of the shorter side of a transpose below which blocks take its place. Up to as many, a loop lies in a
     block as a whole, and its size is a constant of the kernel. With 16: 0.77 to 0.96, and 0.49 at worst."""
 
+    staged_bytes: int = 8 * _KB
+    """The most bytes that are staged for whole cache lines of short rows: a quarter of the L1 cache. Without: 0.4 to
+    0.7 of the speed of patches of 14 x 14 bytes as float32, twice each, on a Zen 3."""
+
     long_row_bytes: int = 8 * _KB
     """Bytes of a target row from which on it is streamed at any address; shorter rows only as whole cache lines. Rows
     at any address never streamed: 0.92 to 1, and 0.65 at worst."""
@@ -168,9 +156,6 @@ class RelayoutPolicy(NamedTuple):
     source, where they follow one another, and not in that of the target (never: 0.6, and 0.34 at worst; always: 0.71 to
     0.76, and 0.3). Above, no step of 32 bytes of pixels is done in blocks (at any size: 0.7 to 1.2, and 0.38; never:
     0.5 to 0.9, and 0.4)."""
-
-    strided_tile: tuple[int, int] = (256, 512)
-    """Rows and elements of a tile of strided rows: adjacent rows share cache lines. Whole rows: 0.8 to 1, and 0.4."""
 
     longest_pixel: int = 16
     """Elements of the largest pixel interleaved in registers. With 4 or 8: 0.68 at worst."""
@@ -191,7 +176,7 @@ class RelayoutPolicy(NamedTuple):
 
 
 class GatherPolicy(NamedTuple):
-    """Gather and scatter: items, non-temporal stores, and prefetching."""
+    """Gather and scatter: items, registers, and prefetching."""
 
     shared_bytes: int = 512 * _KB
     """Bytes moved from which on threads share a call: 500 KB took 0.75 of one thread's time, 1 MB 0.6, and 48 rows of 4
@@ -201,15 +186,7 @@ class GatherPolicy(NamedTuple):
     """Approximate number of items of a large result."""
 
     item_bytes: range = range(64 * _KB, _MB)
-    """Range of bytes written by one item: smaller ones do not amortise their start and their streamed stores."""
-
-    streamed_bytes: int = 16 * _MB
-    """Bytes of a result from which on it is written by non-temporal stores: half of the last-level cache. Never: 0.6;
-    from 8 MB on: 0.85."""
-
-    streamed_shared: float = 3
-    """Times `streamed_bytes` from which on runs are written so where threads share a call. With 1: 0.5 to 0.9 for
-    results of 10 to 42 MB from tables of 2.5 and 10 MB on a quiet Zen 4, 0.8 to 6.7 beside other work on a Zen 5."""
+    """Range of bytes written by one item: smaller ones do not amortise their start."""
 
     row_registers: int = 16
     """The most vector registers that hold rows from which elements are looked up: half of those of AVX-512. With 8: 0.3
@@ -222,13 +199,6 @@ class GatherPolicy(NamedTuple):
     index_ahead_bytes: int = 4 * _KB
     """Bytes between the indices that are resolved and those that are prefetched. Without: 0.45 at worst, for rows in 11
     MB."""
-
-    columns_bytes: int = 256 * _KB
-    """Bytes of columns whose elements are gathered together along rows: a quarter of the second-level cache. All at
-    once: 0.83 to 0.87, and 0.41 at worst."""
-
-    row_ahead_bytes: int = 2 * _KB
-    """Bytes between the row that elements are loaded from one by one and the one that is prefetched. Without: 0.71."""
 
     chunk_indices: int = 256
     """Indices resolved together: their offsets take 2 KB of the stack, below the size of a stack probe."""
@@ -256,12 +226,6 @@ class IndexCheckPolicy(NamedTuple):
 
     small_marks: int = 64 * _KB
     """Bytes of a table of marks that is always used: it takes microseconds, and sorting by NumPy some ten."""
-
-    most_bits: int = 128
-    """Elements of an axis that have bits in registers: rows of 100 indices took 0.6 of the time by bytes."""
-
-    most_paired: int = 32
-    """Indices that are compared in pairs: 8 of a million elements took 1.4 us, and 12.5 by NumPy."""
 
     def indices_of_item(self, count: int, nbytes: int) -> int:
         """Indices of one item, about, of so many in `nbytes`."""
@@ -310,7 +274,7 @@ class ResizePolicy(NamedTuple):
     """Windows that are resized; not measured."""
 
     pieces: int = 2
-    """Parts of a window for each thread: small enough that a late thread delays the others little."""
+    """Parts of all windows for each thread: small enough that a late thread delays the others little."""
 
     most_channels: int = 4
     """The most channels of an interleaved pixel whose sums and products fit the registers."""
@@ -344,12 +308,8 @@ class Policy(NamedTuple):
         Thresholds of what leaves the caches follow their sizes. A last-level cache larger than that of the measurements
         is shared by more cores, and counts as one of that size.
         """
-        shared, own = min(target.last_level_bytes, _MEASURED_BYTES), target.l2_bytes
-        return cls(
-            target,
-            relayout=RelayoutPolicy(streamed_bytes=shared * 5 // 8, cached_bytes=shared // 2),
-            gather=GatherPolicy(streamed_bytes=shared // 2, columns_bytes=own // 4),
-        )
+        shared = min(target.last_level_bytes, _MEASURED_BYTES)
+        return cls(target, relayout=RelayoutPolicy(streamed_bytes=shared * 5 // 8, cached_bytes=shared // 2))
 
 
 _MEASURED_BYTES: Final = 32 * _MB

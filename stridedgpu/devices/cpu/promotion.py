@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from stridedgpu.devices.verbose import is_verbose
 
-from .compiled.jit import COMPILING, LoopError, why_unavailable
+from .compiled.compiler import LoopError
+from .compiled.jit import COMPILING, why_unavailable
 from .policy import policy
 from .thread_count import get_num_threads
-
-__all__ = ["Promotion", "compiled_from", "promoted_at_once"]
 
 _AT_ONCE: Final = ContextVar("at once", default=False)
 

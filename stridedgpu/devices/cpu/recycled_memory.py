@@ -13,11 +13,9 @@ from stridedgpu.devices.buffer import Buffer
 from .device import CpuDevice
 from .policy import policy
 
-__all__ = ["RecycledMemory"]
-
 
 class RecycledMemory:
-    """Memory of one owner, such as a worker's batches, whose sizes repeat.
+    """Memory of one owner, such as a worker's batches, whose sizes repeat or differ little.
 
     A block becomes free when the last buffer, view, array or capsule over it is gone. Any thread may allocate and
     release. Deques need no lock; a finaliser that runs while a lock is held would deadlock.
@@ -37,13 +35,13 @@ class RecycledMemory:
         return Buffer(block.address, nbytes, owner=lease, alignment=block.alignment, owned=True)
 
     def _waiting(self, nbytes: int, alignment: int) -> Buffer | None:
-        """A free block of exactly `nbytes`."""
+        """A free block of `nbytes`, or of up to twice as many: results of images of several sizes differ by less."""
         for _ in range(self._limits.kept_blocks):
             try:
                 block = self._free.popleft()
             except IndexError:
                 return None
-            if block.nbytes == nbytes and block.alignment >= alignment:
+            if nbytes <= block.nbytes <= 2 * nbytes and block.alignment >= alignment:
                 return block
             self._free.append(block)
         return None

@@ -1,9 +1,9 @@
 """`Target`: a processor as a value, which the policy, the planner of kernels and the compiler are handed alike.
 
-Nothing in it names a vendor or a model: an architecture, the instruction sets that kernels may use, the sizes of the
-caches and the number of cores. `Target.here` asks the processor itself (CPUID, not what an operating system or a
-compiler's library says of it, which emulators and debuggers leave as it was), and `STRIDEDGPU_CPU` leaves instruction
-sets out, as ONEDNN_MAX_CPU_ISA and NPY_DISABLE_CPU_FEATURES do. `Target.stated` is any other processor.
+Nothing in it names a vendor or a model: an architecture, the instruction sets that kernels may use, the size of the
+last-level cache and the number of cores. `Target.here` asks the processor itself (CPUID, not what an operating system
+or a compiler's library says of it, which emulators and debuggers leave as it was), and `STRIDEDGPU_CPU` leaves
+instruction sets out, as ONEDNN_MAX_CPU_ISA and NPY_DISABLE_CPU_FEATURES do. `Target.stated` is any other processor.
 
 The levels of x86-64 are those of its ABI: https://gitlab.com/x86-psABIs/x86-64-ABI.
 """
@@ -22,8 +22,6 @@ from stridedgpu.values.errors import StridedGpuError
 
 from .executable_memory import architecture, load, why_refused
 from .thread_count import usable_cores
-
-__all__ = ["LEVELS", "VARIABLE", "Target"]
 
 VARIABLE: Final = "STRIDEDGPU_CPU"
 """The environment variable with the instruction sets that compiled loops may use: a level of x86-64, or "native"."""
@@ -46,7 +44,7 @@ _NEEDED: Final = frozenset({"avx2", "f16c"})
 
 
 class Target(NamedTuple):
-    """A processor. Sizes of caches are in bytes: of one core's second level, and of the last level.
+    """A processor; the size of its last-level cache is in bytes.
 
     >>> Target.stated("x86-64-v3", cores=8).features >= {"avx2", "f16c"}
     True
@@ -55,14 +53,13 @@ class Target(NamedTuple):
     architecture: str
     features: frozenset[str]
     cores: int = 2
-    l2_bytes: int = _MB
     last_level_bytes: int = 32 * _MB
 
     @classmethod
     def stated(cls, level: str, more: Collection[str] = (), **sizes: int) -> Target:
         """A processor that need not be here: a level of x86-64 with more instruction sets, or "aarch64".
 
-        `sizes` are `cores`, `l2_bytes` and `last_level_bytes`; without them two cores with 1 MB and 32 MB.
+        `sizes` are `cores` and `last_level_bytes`; without them two cores with 32 MB.
         """
         if level == "aarch64":
             return cls("aarch64", frozenset({"neon", *more}), **sizes)
@@ -75,7 +72,7 @@ class Target(NamedTuple):
         Raises `StridedGpuError` if that is neither a level nor "native", or names a level on another architecture.
         """
         name = os.environ.get(VARIABLE, "").strip() or "native"
-        features, sizes = _machine()
+        features, last_level_bytes = _machine()
         if name != "native":
             if name not in LEVELS:
                 raise StridedGpuError(f"{VARIABLE}={name[:20]!r} is no processor; it is {', '.join(LEVELS)} or native.")
@@ -85,7 +82,7 @@ class Target(NamedTuple):
                     "that it has."
                 )
             features &= LEVELS[name]
-        return cls(architecture(), features, usable_cores(), *sizes)
+        return cls(architecture(), features, usable_cores(), last_level_bytes)
 
     @property
     def level(self) -> str:
@@ -103,6 +100,11 @@ class Target(NamedTuple):
     def vector_registers(self) -> int:
         """Vector registers that code can name."""
         return 32 if "avx512f" in self.features or self.architecture == "aarch64" else 16
+
+    @property
+    def fuses(self) -> bool:
+        """Whether one instruction multiplies and adds; without it LLVM calls a function for each number."""
+        return self.architecture != "x86_64" or "fma" in self.features
 
     @property
     def identity(self) -> str:
@@ -163,7 +165,8 @@ _BITS: Final[Mapping[str, _Bit]] = MappingProxyType(
         **{
             name: _Bit(7, 2, bit)
             for name, bit in {
-                "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "avx512bitalg": 12, "avx512vpopcntdq": 14,
+                "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "avx512vnni": 11, "avx512bitalg": 12,
+                "avx512vpopcntdq": 14,
             }.items()
         },
         **{name: _Bit(0x80000001, 2, bit) for name, bit in {"sahf": 0, "lzcnt": 5}.items()},
@@ -201,9 +204,9 @@ _CODE_BYTES: Final = 64
 
 
 @lru_cache(maxsize=1)
-def _machine() -> tuple[frozenset[str], tuple[int, int]]:
-    """What this machine has: its instruction sets and its cache sizes, which take half a millisecond to read."""
-    return _features_here(), _cache_sizes()
+def _machine() -> tuple[frozenset[str], int]:
+    """This machine's instruction sets and the bytes of its last-level cache, which take half a millisecond to read."""
+    return _features_here(), _last_level_bytes()
 
 
 def _features_here() -> frozenset[str]:
@@ -251,14 +254,13 @@ def features_of(cpuid: Callable[[int], tuple[int, ...]], saved: Callable[[], int
 _CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
 """Where Linux describes the caches of the first core."""
 
-_ASSUMED: Final = (_MB, 32 * _MB)
-"""The sizes of caches that no system reports."""
+_ASSUMED_BYTES: Final = 32 * _MB
+"""The size of a last-level cache that no system reports."""
 
 
-def _cache_sizes() -> tuple[int, int]:
-    """Bytes of a core's cache of the second level, and of the last level."""
+def _last_level_bytes() -> int:
     sizes = _sysfs_cache_bytes() or _sysconf_cache_bytes()
-    return sizes.get(2) or _ASSUMED[0], max(sizes.values(), default=_ASSUMED[1])
+    return max(sizes.values(), default=_ASSUMED_BYTES)
 
 
 def _sysfs_cache_bytes() -> dict[int, int]:

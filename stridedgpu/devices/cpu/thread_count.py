@@ -11,16 +11,6 @@ from typing import Final
 from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.strides import integer
 
-__all__ = [
-    "SHARED",
-    "VARIABLE",
-    "get_num_threads",
-    "limit_this_thread",
-    "set_num_threads",
-    "suggest_num_threads",
-    "usable_cores",
-]
-
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable with the number of threads of one call."""
 
@@ -103,10 +93,10 @@ def limit_this_thread(count: int) -> None:
     _some_are_limited = True
 
 
-def suggest_num_threads(count: int) -> None:
-    """Set the number of threads of each call, unless `set_num_threads` or `STRIDEDGPU_THREADS` has said another."""
+def suggest_one_thread() -> None:
+    """Make each call use one thread, unless `set_num_threads` or `STRIDEDGPU_THREADS` has said another."""
     if _chosen is None and not os.environ.get(VARIABLE, "").strip():
-        set_num_threads(count)
+        set_num_threads(1)
 
 
 _chosen: int | None = None

@@ -23,12 +23,11 @@ from typing import ClassVar, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
+from stridedgpu.values.strides import power_of_two
 
-from .ir import Code, Value, gathered, shuffled_bytes, vector_type
+from .ir import LINE_BYTES, Code, Value, gathered, shuffled_bytes, vector_type
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .work_grid import Elements, Grid
-
-__all__ = ["Blocks", "match_blocks", "pieces_of"]
 
 
 class Digit(NamedTuple):
@@ -104,7 +103,8 @@ class Blocks:
                 for vector, store in zip(sorted_vectors, stores, strict=True):
                     value = vector.value
                     if len(store.words) < self.lanes:
-                        value = value.opaque().shuffle(range(len(store.words)))
+                        opaque = value.opaque() if value.nbytes == LINE_BYTES else value
+                        value = opaque.shuffle(range(len(store.words)))
                     code.store(value, target + store.offset)
         return code.text(name)
 
@@ -205,7 +205,7 @@ def pieces_of(count: int, lanes: int) -> list[tuple[int, int]]:
     >>> pieces_of(21, 8), pieces_of(7, 8)
     ([(0, 8), (8, 8), (13, 8)], [(0, 4), (3, 4)])
     """
-    each = min(lanes, 1 << (count.bit_length() - 1))
+    each = min(lanes, power_of_two(count))
     return [(min(first, count - each), each) for first in range(0, count, each)]
 
 
@@ -291,7 +291,7 @@ def _block(loops: Sequence[LoopAxis], runs: Sequence[tuple[int, ...]], wanted: t
             part, size = -(-words // length), loops[number].size
             if part >= size:
                 # A kernel for every size of a short loop, but not of a longer one.
-                part = size if size <= policy().relayout.short_side else 1 << (size.bit_length() - 1)
+                part = size if size <= policy().relayout.short_side else power_of_two(size)
             sizes[number] = max(sizes[number], part)
             length *= part
         block_runs.append(tuple(taken))

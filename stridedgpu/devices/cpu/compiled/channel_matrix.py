@@ -25,23 +25,12 @@ from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.strides import power_of_two
 
 from .conversion import Affine, can_compile, converted, storage_type, with_one_nan
 from .ir import Code, Value, gathered, vector_type
 from .work_grid import items_of
 from .worker_pool import LoopCall
-
-__all__ = [
-    "Constants",
-    "channel_matrix_kernel",
-    "compiled_channel_matrix",
-    "constant_fields",
-    "kernel_conversion",
-    "mixed_vectors",
-    "mixing_call",
-    "mixing_kernel",
-    "store_pixels",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +85,6 @@ class MatrixKernel:
         return code.text(name)
 
     def _channels(self, address: Value, channel: Value) -> list[Value]:
-        """One vector of each channel of the source."""
         stored, pixel = storage_type(self.conversion.source), self.source_pixel
         if pixel < 2:
             starts = [address + channel * number for number in range(self.columns)]
@@ -206,7 +194,7 @@ def mixing_kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:
         else:
             return f"pixels {pixel} elements apart, with channels {channel} apart, are left to NumPy"
     widest = max(conversion.compute.itemsize, conversion.source.itemsize, conversion.target.itemsize)
-    lanes = min(limits.step_bytes // widest, 1 << (problem.sizes[-1].bit_length() - 1))
+    lanes = min(limits.step_bytes // widest, power_of_two(problem.sizes[-1]))
     return MatrixKernel(kernel_conversion(conversion), columns, lanes, len(problem.sizes) - 1, *pixels)
 
 

@@ -20,14 +20,13 @@ from typing import ClassVar, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
+from stridedgpu.values.strides import power_of_two
 
 from .conversion import Affine
 from .ir import LANE_BYTES, LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, gathered, joined, shuffled_bytes, vector_type
-from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
+from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .transpose import transposes
 from .work_grid import Constants, Elements, Grid, Item
-
-__all__ = ["Channels", "match_channels", "match_subsampled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,7 @@ class Channels:
     `source_pixel` is the distance between source pixels in elements, 0 for a broadcast pixel. `target_pixel` is the
     same of an interleaved target, 0 of a planar one. A target pixel with more elements than channels is padded: with
     zeros if `fills`, else the padding is not written. `backwards`: the source pixels are in reverse order.
-    `reads_ahead`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
-    `parts`: how many of a vector have pixels of their own.
+    `streaming`: non-temporal stores. `parts`: how many of a vector have pixels of their own.
     """
 
     elements: Elements
@@ -51,7 +49,6 @@ class Channels:
     target_pixel: int
     backwards: bool
     fills: bool = False
-    reads_ahead: bool = False
     streaming: bool = False
     parts: int = 1
     family: ClassVar[str] = "channels"
@@ -90,18 +87,18 @@ class Channels:
                     planes = self._load(grid, read)
                     pairs = zip(planes, affines, strict=True)
                     converted = [self.elements.convert(plane, affine) for plane, affine in pairs]
+                    if self.target_pixel and converted[0].nbytes < LANE_BYTES:
+                        converted = [plane.opaque() for plane in converted]
                     self._store(code, grid, converted, written, may_stream)
         return code.text(name)
 
     @property
     def _source_step(self) -> int:
-        """Bytes from one source pixel to the next."""
         step = self.elements.source_bytes * self.source_pixel
         return -step if self.backwards else step
 
     @property
     def _target_step(self) -> int:
-        """Bytes from one target pixel to the next."""
         return self.elements.target_bytes * (self.target_pixel or 1)
 
     def _fixed_affines(self, grid: Grid, item: Item) -> list[Affine]:
@@ -121,18 +118,16 @@ class Channels:
         if self.backwards:
             planes = [plane + self._source_step * (self.pixels - 1) for plane in planes]
         order = (0,) if self.planar else self.order
-        return [vector for plane in planes for vector in self._taken_apart(grid, plane, order)]
+        return [vector for plane in planes for vector in self._taken_apart(plane, order)]
 
-    def _taken_apart(self, grid: Grid, address: Value, order: tuple[int, ...]) -> list[Value]:
+    def _taken_apart(self, address: Value, order: tuple[int, ...]) -> list[Value]:
         """De-interleave source pixels from an address on: one vector for each position in `order`."""
-        element, nbytes = self.elements.source_type, self.elements.source_bytes
+        element = self.elements.source_type
         if not self.source_pixel:
             return [address.load(element).splat(self.pixels)]
         pixels = self.pixels // self.parts
         # Load up to the last channel that is used and no further: the memory may end there.
         used = self.source_pixel * (pixels - 1) + max(order) + 1
-        if self.reads_ahead:
-            grid.prefetch_row(address, nbytes * (self.source_pixel * (self.pixels - pixels) + used))
         if self.source_pixel == 1 and not self.backwards:
             return [address.load(vector_type(self.pixels, element))]
         starts = list(range(0, used - pixels + 1, pixels))
@@ -274,7 +269,6 @@ def _interleave(match: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> KernelCa
         target_pixel,
         pixels.source < 0,
         filler > 0,
-        streaming and abs(a.source) > pixels.size * abs(pixels.source),
         streaming,
         parts,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -18,9 +19,10 @@ from typing import Final, Literal, NamedTuple
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.errors import DeviceError
 
-__all__ = ["Compiler", "CompilerError", "Library", "LoopError", "library"]
-
 _SCRIPT: Final = f"{__file__.rpartition(os.sep)[0]}{os.sep}compiler_process.py"
+
+_MOST_SECONDS: Final = 10.0
+"""The processor's time for one module. The slowest of the package's takes less than a second."""
 
 _MOST_SAID: Final = 64 * 1024
 """Bytes of the process' last words that are read."""
@@ -65,9 +67,11 @@ def library() -> Library | None:
 class Compiler:
     """A compiler for any `Target`. One thread at a time uses it."""
 
-    def __init__(self) -> None:
-        """Begin without a process."""
+    def __init__(self, seconds: float = _MOST_SECONDS) -> None:
+        """Begin without a process. `seconds` of the processor's time are the most for one module."""
+        self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_at_work = False
 
     def object_file(self, text: str, target: Target) -> bytes:
         """The object file of a module. Raises `CompilerError`."""
@@ -81,16 +85,21 @@ class Compiler:
         self, kind: Literal["object", "assembly"], text: str, architecture: str, cpu: str, flags: str
     ) -> bytes:
         """A module for a processor by LLVM's name and flags ("+avx2,+f16c")."""
+        if self._is_at_work:  # a handler of a signal, or the end of an object, interrupts a compilation of its thread
+            raise LoopError("the compiler of loops is at work for this thread already")
         content = text.encode()
         head = f"{kind} {architecture}-unknown-linux-gnu {cpu} {flags or '-'} {len(content)}\n".encode()
-        for process in (self._process, None):
-            # One that had nothing to do for a while has ended, perhaps just now.
-            with suppress(_EndedIdleError):
-                return self._exchanged(process or self._start(), head + content)
+        self._is_at_work = True
+        try:
+            for process in (self._process, None):
+                # One that had nothing to do for a while has ended, perhaps just now.
+                with suppress(_EndedIdleError):
+                    return self._exchanged(process or self._start(), head + content)
+        finally:
+            self._is_at_work = False
         raise CompilerError("the compiler of loops ends as soon as it is started", permanent=True)
 
     def _exchanged(self, process: subprocess.Popen[bytes], request: bytes) -> bytes:
-        """The answer to a request."""
         assert process.stdin is not None
         try:
             process.stdin.write(request)
@@ -113,7 +122,7 @@ class Compiler:
         try:
             # A session of its own: an interrupt at the keyboard is for the caller alone.
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _SCRIPT, os.path.dirname(llvmlite.folder)],  # noqa: PTH120
+                [sys.executable, "-I", "-S", _SCRIPT, os.path.dirname(llvmlite.folder), str(self._seconds)],  # noqa: PTH120
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -127,10 +136,12 @@ class Compiler:
             self._answer(process)
         except LoopError as error:
             raise CompilerError(str(error), permanent=True) from None
+        except BaseException:
+            self.stop()  # its first answer is not taken for that to the first request
+            raise
         return process
 
     def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
-        """The content of the next answer."""
         assert process.stdout is not None
         head = process.stdout.readline().split()
         content = process.stdout.read(int(head[1])) if len(head) == 2 else b""
@@ -141,13 +152,14 @@ class Compiler:
         return content
 
     def _died(self, process: subprocess.Popen[bytes]) -> LoopError:
-        """What the process said last."""
         assert process.stderr is not None
         said = process.stderr.read(_MOST_SAID).decode(errors="replace").strip().splitlines()
         code = process.wait()
         self.stop()
         if code == 0:
             return _EndedIdleError()
+        if code == -signal.SIGVTALRM:
+            return CompilerError(f"LLVM did not compile a loop within {self._seconds:g} s of the processor's time")
         last = next((line for line in said if "LLVM ERROR" in line), said[-1] if said else "it said nothing")
         return CompilerError(f"the compiler of loops ended with code {code}: {last[:500]}")
 
@@ -161,7 +173,7 @@ class Compiler:
 
     def forget(self) -> None:
         """In a fork's child: leave the process to the parent."""
-        process, self._process = self._process, None
+        process, self._process, self._is_at_work = self._process, None, False
         if process is not None:
             process.returncode = 0  # it is not waited for here
             _close(process)

@@ -1,9 +1,10 @@
 """The compiler's own process: LLVM text comes in, object files go out.
 
-    python -I -S compiler_process.py FOLDER     the folder that has llvmlite in it
+    python -I -S compiler_process.py FOLDER SECONDS     the folder that has llvmlite in it; the most time of one module
 
 LLVM ends its process where it meets what it cannot translate, or has no memory left; here that is nobody else's. Its
-library of 171 MiB is in this process alone, too. The process ends when its caller does, or after a time without work.
+library of 171 MiB is in this process alone, too. The process ends when its caller does, or after a time without work;
+and by SIGVTALRM when LLVM has worked on one module for too long, as it would for hours where it combines some shuffles.
 
 A request is a line `KIND TRIPLE CPU FEATURES LENGTH` with so many bytes of text behind it, where KIND is "object" or
 "assembly". An answer is a line `ok LENGTH` or `failed LENGTH`, and as many bytes. The first answer comes unasked, when
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 from typing import Any, BinaryIO
 
@@ -21,10 +23,12 @@ IDLE_SECONDS = 20
 """The time without work after which the process ends: its memory is worth more than the 40 ms of another start."""
 
 
-def main(folder: str) -> None:
-    """Answer requests until there are none."""
+def main(folder: str, seconds: float) -> None:
+    """Answer requests until there are none. `seconds` of the processor's time are the most for one."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what LLVM prints is no answer
+    signal.signal(signal.SIGVTALRM, signal.SIG_DFL)  # the caller may ignore or block it, which is inherited
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGVTALRM})
     sys.path.append(folder)
     import llvmlite.binding as llvm
 
@@ -34,10 +38,12 @@ def main(folder: str) -> None:
     while line := _next_line(requests):
         kind, triple, cpu, features, length = line.split()
         text = requests.read(int(length)).decode()
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
         try:
             answer = "ok", _translated(llvm, kind, text, triple, cpu, "" if features == "-" else features)
         except RuntimeError as error:
             answer = "failed", str(error).encode()
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         _answer(answers, *answer)
 
 
@@ -48,7 +54,6 @@ def _next_line(requests: BinaryIO) -> str:
 
 
 def _translated(llvm: Any, kind: str, text: str, triple: str, cpu: str, features: str) -> bytes:
-    """The object file of a module, or its assembly."""
     module = llvm.parse_assembly(text)
     module.verify()
     machine = llvm.Target.from_triple(triple).create_target_machine(
@@ -63,4 +68,4 @@ def _answer(answers: BinaryIO, word: str, content: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], float(sys.argv[2]))

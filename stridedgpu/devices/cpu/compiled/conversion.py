@@ -25,15 +25,13 @@ from stridedgpu.values.arithmetic import Operation, as_float32
 from stridedgpu.values.conversion import Conversion, Rounding, casts
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
+from . import exact_products
 from .ir import Value, vector_type
-
-__all__ = ["Affine", "can_compile", "converted", "storage_type", "with_one_nan"]
 
 _FLOATS: Final = {"float32": "float", "float64": "double"}
 _WORDS: Final = frozenset({name for name, element in ELEMENT_TYPES.items() if element.kind in "uib"}) | _FLOATS.keys()
 """Types that the processor has arithmetic for, and bool."""
 
-_INT32: Final = ELEMENT_TYPES["int32"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
 _OPERATIONS: Final[dict[Operation, str]] = {
@@ -53,15 +51,19 @@ _WHOLE: Final[dict[Rounding, str]] = {"nearest": "llvm.lrint", "truncate": ""}
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """The scale and bias vectors, each of the compute type, or None."""
+    """The scale and bias vectors, each of the compute type, or None.
+
+    With `low` it and `scale` are the two factors that stand for a division (`exact_products`).
+    """
 
     scale: Value | None = None
     bias: Value | None = None
+    low: Value | None = None
 
     def shuffled(self, places: Sequence[int]) -> Affine:
-        """Both vectors with lanes by number."""
-        scale, bias = (None if value is None else value.shuffle(places) for value in (self.scale, self.bias))
-        return Affine(scale, bias)
+        """All vectors with lanes by number."""
+        vectors = self.scale, self.bias, self.low
+        return Affine(*(None if value is None else value.shuffle(places) for value in vectors))
 
 
 _PARTS: Final = frozenset(
@@ -85,8 +87,13 @@ def storage_type(element: ElementType) -> str:
     return _FLOATS.get(element.name, f"i{8 * element.itemsize}")
 
 
-def converted(vector: Value, conversion: Conversion, affine: Affine, *, finite: bool) -> Value:
-    """Convert a vector from the source's to the target's storage type; `finite`: scale and bias are finite."""
+def converted(
+    vector: Value, conversion: Conversion, affine: Affine, *, finite: bool, by_products: bool = False
+) -> Value:
+    """Convert a vector from the source's to the target's storage type; `finite`: scale and bias are finite.
+
+    `by_products`: `exact_products` has the bits of divisions and of products in float64.
+    """
     if conversion.is_bitwise_copy:
         return vector
     source, target = conversion.source, conversion.target
@@ -97,6 +104,12 @@ def converted(vector: Value, conversion: Conversion, affine: Affine, *, finite: 
     operands = {"scale": affine.scale, "bias": affine.bias}
     for operation, name in conversion.steps:
         number = compute
+        if by_products and operation in exact_products.REPLACED:
+            is_unit = name == "unit"
+            high, low = exact_products.unit_factors(conversion, operation) if is_unit else (affine.scale, affine.low)
+            if high is not None and low is not None:
+                numbers = numbers.intrinsic("llvm.fma", high, numbers * low)
+            continue
         if operation == "multiply in float64":
             number, numbers = _FLOAT64, _cast(numbers, compute, _FLOAT64, "nearest")
         if name == "unit":
@@ -156,27 +169,13 @@ def _float32(vector: Value, source: ElementType, largest: float) -> Value:
     if source == _FLOAT32:
         return vector
     if source == _FLOAT64:
-        # The numbers of float16 are normal in float32, those of bfloat16 are not.
-        return _float32_with_rest(vector) if largest < 1 << 24 else _float32_to_odd(vector)
+        return _float32_to_odd(vector)
     # float32 is exact up to 2**24. Larger numbers exceed `largest` and become infinite under either rounding.
     if source.itemsize <= 2 or largest < 1 << 24:
         return _float_of_integer(vector, source, _FLOAT32)
     if source.itemsize == 8:
         vector = _integer_to_odd(vector, signed=source.kind == "i")
     return _float32_to_odd(_float_of_integer(vector, source, _FLOAT64))
-
-
-def _float32_with_rest(numbers: Value) -> Value:
-    """float64 truncated to the 24 bits of float32, the last of which is set if the rest is not 0: round-to-odd.
-
-    Numbers that are subnormal in float32 are not exact. They are less than any other number of float16.
-    """
-    bits = numbers.cast("bitcast", "i64")
-    low = (1 << 29) - 1
-    # A rest that is not 0 carries into that bit.
-    carried = (bits & low) + low
-    bits = (bits | carried) & ~low
-    return bits.cast("bitcast", "double").cast("fptrunc", "float")
 
 
 def _float32_to_odd(numbers: Value) -> Value:
@@ -228,9 +227,6 @@ def _integer_of_float(vector: Value, target: ElementType, rounding: Rounding) ->
         vector = vector.at_most(most)
         if signed:
             vector = is_number.select(vector, 0)
-            if target.itemsize <= 4 and rounding == "nearest" and policy().target.architecture == "x86_64":
-                # What is too low becomes the lowest int32 (x86's "integer indefinite"), and is clamped as an integer.
-                return _saturated(_whole(vector, "i32", rounding), _INT32, target)
             vector = vector.at_least(least)
         if target.itemsize < 4:
             return _whole(vector, "i32", rounding).cast("trunc", word)

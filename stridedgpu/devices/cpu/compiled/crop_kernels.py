@@ -20,8 +20,6 @@ from .ir import LINE_BYTES, Code, Value, vector_type
 from .kernel_call import KernelFacts, LoopAxis
 from .work_grid import Elements, Grid
 
-__all__ = ["ENTRY_FIELDS", "LIST_FIELDS", "BorderedRows", "entries_text", "list_text"]
-
 ENTRY_FIELDS: Final = 6
 """Fields of an entry: the addresses of source, target, kernel and the kernel's parameters, and the kernel's first item
 and the one after its last."""

@@ -27,18 +27,18 @@ from stridedgpu.devices.interface import DirectCrops, DirectLaunch, EvenlyLocate
 from stridedgpu.problems.crop_windows import Crop, CropProblem, Crops, Rectangle, covered, overhang, rectangles
 from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .compiler import LoopError
 from .conversion import can_compile
 from .crop_kernels import ENTRY_FIELDS, LIST_FIELDS, BorderedRows, entries_text, list_text
 from .ir import LINE_BYTES
-from .jit import CompiledFunction, LoopError, compiled, python_function
-from .kernel_call import KernelCall, LoopAxis, kernel_call, power_of_two
+from .jit import CompiledFunction, compiled, python_function
+from .kernel_call import KernelCall, LoopAxis, kernel_call
 from .relayout import kernel_of, plan_relayout
 from .work_grid import Constants, Elements
 from .worker_pool import run_shared
-
-__all__ = ["compiled_crops", "crops_kernel", "plan_bordered"]
 
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""
@@ -277,7 +277,7 @@ class _EvenBatch:
         count, _, height, width = problem.target.layout.sizes
         self._count, self._size, self._nbytes = count, (height, width), problem.bytes_moved
         self._move_of = lru_cache(_MOST_KEPT)(self._plan_move)
-        self._last: tuple[bytes, int, DirectLaunch] = b"", 0, _no_move
+        self._last: tuple[bytes, int, DirectLaunch] = b"", 0, lambda _source, _target: None  # a batch without windows
         (_, down, right), (_, rows, columns), itemsize = image.strides, image.sizes, problem.conversion.source.itemsize
         self._down, self._right, self._first = down * itemsize, right * itemsize, image.offset * itemsize
         self._can_list = height <= rows and width <= columns
@@ -342,11 +342,6 @@ class _EvenBatch:
             return None
         call, memory = bordered
         return call.loop(memory).launch(problem.bytes_moved, policy().crops.shared_bytes)
-
-
-def _no_move(_source: int, _target: int) -> None:
-    """The placeholder before the first move; never called."""
-    raise AssertionError("no batch has origins without bytes")
 
 
 def _run_entries(loop: CompiledFunction, entries: NDArray[np.int64], nbytes: int) -> None:

@@ -20,12 +20,11 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.frame_problem import SamplesProblem
 from stridedgpu.values.colour_matrix import LumaMatrix
 from stridedgpu.values.pixel_formats import PixelFormat
+from stridedgpu.values.strides import power_of_two
 
 from .ir import Code, Value, gathered, vector_type
 from .jit import loop_of
 from .worker_pool import run_shared
-
-__all__ = ["compiled_samples", "samples_kernel"]
 
 SamplesMove = Callable[[Sequence[Operand], Sequence[Operand]], None]
 """What writes the planes of a frame from its colours."""
@@ -133,7 +132,7 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
     right = {layout.strides[1] for layout in problem.colours}
     if len(steps) != 1 or not (right == {1} or (right == {3} and max(places) < 3)):
         return f"images with steps of {sorted(steps)} elements along H, W are left to NumPy"
-    lanes = min(limits.step_bytes // itemsize, 1 << (width.bit_length() - 1))
+    lanes = min(limits.step_bytes // itemsize, power_of_two(width))
     kernel = SamplesKernel(problem.samples, problem.matrix, places if right == {3} else None, lanes)
     return CpuKernel(
         kernel.name,

@@ -27,17 +27,13 @@ from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.pixel_formats import PixelFormat, Samples
+from stridedgpu.values.strides import power_of_two
 
 from .channel_matrix import Constants, constant_fields, kernel_conversion, mixed_vectors, store_pixels
 from .conversion import can_compile, converted
 from .ir import Code, Value, vector_type
 from .jit import CompiledFunction, loop_of
 from .worker_pool import run_shared
-
-__all__ = ["FrameKernel", "RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop"]
-
-_Place = tuple[Value, int]
-"""Words of 32 bits, and the number of a byte in each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +63,6 @@ class FrameKernel:
         chroma = "_linear" if self.linear else ""
         return f"frame_{self.samples.name}{chroma}_{lies}_{self.conversion.target}x{self.lanes}"
 
-    @property
-    def order(self) -> tuple[int, ...]:
-        """The colour of each output channel: 0 red, 1 green, 2 blue."""
-        return self.conversion.channels or (0, 1, 2)
-
-    @property
-    def count(self) -> int:
-        """The number of output channels."""
-        return self.conversion.output_channels(3)
-
     def text(self, name: str) -> str:
         """The LLVM module."""
         return _Text(self).text(name)
@@ -91,7 +77,6 @@ class _Text:
     """
 
     def __init__(self, kernel: FrameKernel) -> None:
-        """Begin the function and load its parameters."""
         self._kernel, self._code = kernel, Code()
         code, planes = self._code, len(kernel.samples.planes)
         self._samples_of, self._element = kernel.samples.channels, f"i{8 * kernel.samples.element.itemsize}"
@@ -100,7 +85,7 @@ class _Text:
         self._planes = [(address.pointer(), stride) for address, stride in (code.take(2) for _ in range(planes))]
         self._target_row, self._target_channel, self._width, self._parity, self._phase = code.take(5)
         self._edges = code.take(3) if kernel.linear else []
-        self._constants = Constants.loaded(code, kernel.conversion, kernel.count, kernel.lanes)
+        self._constants = Constants.loaded(code, kernel.conversion, kernel.conversion.output_channels(3), kernel.lanes)
 
     def text(self, name: str) -> str:
         """The LLVM module: a loop over rows, the steps of a row, and the odd last step."""
@@ -130,18 +115,14 @@ class _Text:
     def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
         """Write `lanes` pixels from a column on; `phase` 1: the first one is the second column of its chroma sample."""
         kernel = self._kernel
-        # Wider targets of planes need one number a lane, which the other path has already.
-        fits = kernel.conversion.target.itemsize == 1 or len(kernel.samples.planes) == 1
-        if fits and self._itemsize == 1 and not phase and not kernel.linear:
-            colours = self._colours_of_words(rows, at)
-        else:
-            colours = self._colours(self._luma(rows, at), *self._chromas(rows, self._chroma_column(at), phase))
+        colours = self._colours(self._luma(rows, at), *self._chromas(rows, (at + self._phase) >> 1, phase))
         if kernel.conversion.matrix is not None:
             pixels = mixed_vectors(colours, kernel.conversion, self._constants)
         else:
+            order = kernel.conversion.channels or range(3)
             pixels = [
                 converted(colours[channel], kernel.conversion, affine, finite=kernel.finite)
-                for channel, affine in zip(kernel.order, self._constants.affines, strict=True)
+                for channel, affine in zip(order, self._constants.affines, strict=True)
             ]
         step = kernel.conversion.target.itemsize * (kernel.pixel or 1)
         if kernel.mirrored:  # the last pixel of the step has the lowest address
@@ -169,9 +150,6 @@ class _Text:
         column = at if luma.step == 1 else at + self._phase
         vector = self._samples(rows[luma.plane], column, luma, self._kernel.lanes)
         return vector.intrinsic("llvm.usub.sat", self._kernel.matrix.luma_floor)
-
-    def _chroma_column(self, at: Value) -> Value:
-        return (at + self._phase) >> 1
 
     # Chroma as signed numbers, in 32 or 64 bits
 
@@ -223,7 +201,6 @@ class _Text:
     # Colours, clamped, in the type of samples
 
     def _colours(self, luma: Value, *chromas: Sequence[Value]) -> list[Value]:
-        """Red, green and blue, one number a lane."""
         matrix, lanes = self._kernel.matrix, self._kernel.lanes
         y = self._wide(luma) * matrix.luma
         products = [self._products(*chroma) for chroma in chromas]
@@ -235,68 +212,12 @@ class _Text:
             colours.append(self._bounded(total.shifted(FRACTION_BITS)).cast("trunc", self._element))
         return colours
 
-    def _colours_of_words(self, rows: Sequence[Value], at: Value) -> list[Value]:
-        """Red, green and blue of 8 bits, from words of 32 bits: shifts take the place of shuffles."""
-        factor = self._kernel.matrix.luma
-        lumas, kinds = self._words(rows, at)
-        bright = [((words >> 8 * byte) & 255) * factor for words, byte in lumas]
-        products = []
-        for pair in zip(*kinds, strict=True):
-            # x - 128 is x with the highest bit inverted, as a signed number.
-            left = [words << (24 - 8 * byte) for words, byte in pair]
-            products.append(self._products(*((x ^ -(2**31)).shifted(24) for x in left)))
-        return [
-            self._in_words([y + products[number // 2][colour] for number, y in enumerate(bright)])
-            for colour in range(3)
-        ]
-
-    def _words(self, rows: Sequence[Value], at: Value) -> tuple[list[_Place], list[list[_Place]]]:
-        """Where luma lies in words of four pixels or of a packed pair, and both kinds of chroma of each two pixels.
-
-        planes   y0 y1 y2 y3, with u0 v0 u2 v2 or u0 u2 . . and v0 v2 . .      pairs   y0 u0 y1 v0 in any order
-        """
-        lanes = self._kernel.lanes
-        luma, *kinds = self._samples_of
-        if luma.step == 2:
-            address = rows[0] + (at + self._phase) * 2
-            pairs, places = address.load(vector_type(2 * lanes, "i8")), (luma.first, luma.first + 2)
-            floor = sum(self._kernel.matrix.luma_floor << 8 * n for n in places)
-            floors = self._code.constant(floor, vector_type(lanes // 2, "i32"))
-            words = pairs.intrinsic("llvm.usub.sat", floors.recast("i8")).recast("i32")
-            return [(words, place) for place in places], [[(words, samples.first)] for samples in kinds]
-        words, column = self._luma(rows, at).recast("i32"), self._chroma_column(at)
-        chroma = []
-        for samples in kinds:
-            address = rows[samples.plane] + column * samples.step
-            loaded = address.load(vector_type(lanes * samples.step // 2, "i8"))
-            twos = loaded.recast(f"i{16 * samples.step}")
-            twos = twos if samples.step == 2 else twos.cast("zext", "i32")
-            chroma.append([(twos, samples.first), (twos, samples.first + samples.step)])
-        return [(words, pixel) for pixel in range(4)], chroma
-
-    def _in_words(self, totals: Sequence[Value]) -> Value:
-        """Sums of the pixels of each word, two or four: shifted, clamped, and in the order of the pixels."""
-        if len(totals) == 2:
-            return self._in_halves(*totals).cast("trunc", "i8")
-        even, odd = self._in_halves(totals[0], totals[2]), self._in_halves(totals[1], totals[3])
-        return (even | (odd << 8)).recast("i8")
-
-    def _in_halves(self, low: Value, high: Value) -> Value:
-        """Sums shifted and clamped, as the lower and the upper 16 bits of words."""
-        lower = low.shifted(FRACTION_BITS) & 0xFFFF
-        upper = high.shifted(FRACTION_BITS - 16) & -0x10000
-        return self._bounded((lower | upper).recast("i16"))
-
     def _products(self, blue: Value, red: Value) -> tuple[Value, Value, Value]:
         """The terms that chroma adds to each colour, rounding offset included."""
         matrix = self._kernel.matrix
         half = 1 << (FRACTION_BITS - 1)
         green = red * matrix.green_v + blue * matrix.green_u
-        return (
-            red * matrix.red_v + half,
-            green + half,
-            blue * matrix.blue_u + half,
-        )
+        return (red * matrix.red_v + half, green + half, blue * matrix.blue_u + half)
 
     def _bounded(self, sums: Value) -> Value:
         return sums.intrinsic("llvm.smax", 0).intrinsic("llvm.smin", self._kernel.matrix.most)
@@ -324,7 +245,7 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
     else:
         return f"targets with steps of {layout.strides} elements along C, H, W are left to NumPy"
     widest = max(conversion.target.itemsize, problem.samples.element.itemsize)
-    lanes = min(max(limits.step_bytes // widest, limits.least_lanes), 1 << (width.bit_length() - 1))
+    lanes = min(max(limits.step_bytes // widest, limits.least_lanes), power_of_two(width))
     if conversion.matrix is not None and len(conversion.matrix) > policy().pixels.most_channels:
         return f"{conversion} is left to NumPy"
     constants = (*(conversion.scale or ()), *(conversion.bias or ()))
@@ -406,7 +327,6 @@ class _FrameParameters:
     """The parameters of a problem's loops for a window: those that all windows share are computed once."""
 
     def __init__(self, problem: FrameProblem) -> None:
-        """Compute what all windows share."""
         self._samples, self._sizes, self._linear = problem.samples, problem.sizes, problem.chroma == "linear"
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
         across, down, _ = layout.strides

@@ -15,23 +15,18 @@ from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import Mode
+from stridedgpu.values.strides import power_of_two
 
-from .gather_elements import GatherElements, GatherLongRows
-from .gather_indices import MOST_POSITIONS, IndexKind, lanes_of
+from .gather_elements import GatherElements
+from .gather_indices import IndexKind, lanes_of
 from .gather_loop import Gather
 from .gather_registers import Rows, RowsInRegisters, plan_rows
 from .ir import LINE_BYTES
 from .jit import loop_of, moving_function, runs_alone
-from .kernel_call import power_of_two
 from .worker_pool import run_shared
-
-__all__ = ["GatherCall", "compiled_gather", "gather_kernel", "plan_gather"]
 
 _WORDS: Final = (1, 2, 4, 8)
 """Bytes of a run that is one element, loaded or stored by itself."""
-
-_LEAST_STEPS: Final = 4
-"""Vectors of a row from which on little of it is gathered twice, where the last vector overlaps the one before it."""
 
 _LARGEST_SPAN: Final = 2**30
 """Bytes of memory from which elements are gathered at offsets of 32 bits: half of those that such offsets reach, so
@@ -72,7 +67,7 @@ class GatherCall:
     `in_order`: items may write the same element and the last one wins, so they run one after another.
     """
 
-    kernel: Gather | GatherElements | GatherLongRows | RowsInRegisters
+    kernel: Gather | GatherElements | RowsInRegisters
     items: int
     in_order: bool
     dense_offset: int
@@ -98,8 +93,7 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     read, written = Width(min(LINE_BYTES, run), why), Width(kernel.store_bytes, why)
     return CpuKernel(
         f"{'scatter' if problem.scatters else 'gather'}_{kind}_{element}x{written.nbytes}B_{problem.index.element}",
-        f"compiled {words}, indices resolved {kernel.lanes} at once"
-        + (", past the caches" if kernel.streaming else ""),
+        f"compiled {words}, indices resolved {kernel.lanes} at once",
         read,
         written,
         items=call.items,
@@ -159,7 +153,7 @@ def plan_gather(problem: GatherProblem, mode: Mode) -> GatherCall | None:
 def _call(
     problem: GatherProblem,
     nest: _Nest,
-    kernel: Gather | GatherElements | GatherLongRows | RowsInRegisters,
+    kernel: Gather | GatherElements | RowsInRegisters,
     items: int,
     fields: tuple[int, ...],
     last: tuple[int, ...] = (),
@@ -192,13 +186,7 @@ def _of_elements(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherCall 
         call = _of_rows(problem, kind, nest, (width, rows))
         if call is not None:
             return call
-    if nest.run not in _WORDS:
-        return None
-    if mode != "wrap" and (width.strides[1] == 0 or (width.strides[1], rows.strides[1]) == (nest.run, 0)):
-        call = _of_long_rows(problem, kind, nest, (width, rows))
-        if call is not None:
-            return call
-    return _spanning(problem, kind, nest, (width, rows))
+    return _spanning(problem, kind, nest, (width, rows)) if nest.run in _WORDS else None
 
 
 def _wanted(problem: GatherProblem) -> int:
@@ -224,28 +212,6 @@ def _of_rows(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[
         return None
     kernel, items, fields, last = plan
     return _call(problem, nest, kernel, items, (entry.size, *fields), last)
-
-
-def _of_long_rows(
-    problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]
-) -> GatherCall | None:
-    """Rows one by one, or all rows of some columns; None for short rows, of which much would be gathered twice."""
-    (entry,), run, (width, rows), limits = problem.indexed_axes, nest.run, loops, policy().gather
-    columns, row_bytes, lanes = width.strides[1] != 0, entry.size * run, GatherLongRows.lanes
-    least = lanes if columns else _LEAST_STEPS * min(lanes, LINE_BYTES // run)
-    if width.size < least or entry.size > MOST_POSITIONS:
-        return None
-    stride, wanted = entry.stride * problem.dense.element.itemsize, _wanted(problem) // run
-    if columns:
-        block = min(width.size, max(1, limits.columns_bytes // (row_bytes * LINE_BYTES)) * LINE_BYTES)
-    else:
-        block = min(width.size, max(lanes, wanted))
-    many = rows.size if columns and block < width.size else min(rows.size, max(1, wanted // width.size))
-    ahead = rows.strides[1] * -(-limits.row_ahead_bytes // row_bytes)
-    kernel = GatherLongRows(kind, len(nest.outer), run, stride == run, columns)
-    blocks, parts = -(-width.size // block), -(-rows.size // many)
-    fields = entry.size, stride, ahead, width.size, block, blocks, rows.size, many, parts, *rows.strides
-    return _call(problem, nest, kernel, blocks * parts, fields)
 
 
 def _spanning(problem: GatherProblem, kind: IndexKind, nest: _Nest, loops: tuple[_Loop, _Loop]) -> GatherCall | None:
@@ -301,10 +267,7 @@ def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
 
 
 def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
-    """Choose the kernel of the loops."""
-    run, scatters = nest.run, problem.scatters
-    result_bytes, limits = problem.element_count * problem.dense.element.itemsize, policy().gather
-    streamed = limits.streamed_bytes * (limits.streamed_shared if get_num_threads() > 1 else 1)
+    run, longest = nest.run, policy().gather.longest_step
     return Gather(
         IndexKind(
             problem.index.element.itemsize,
@@ -315,13 +278,12 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
         components=len(problem.indexed_axes),
         rank=len(nest.outer),
         lanes=lanes_of(b_block),
-        follows=scatters or nest.a.strides[2] != 0,
+        follows=problem.scatters or nest.a.strides[2] != 0,
         deep=nest.m is not _ONCE,
-        run=power_of_two(min(run, policy().gather.longest_step)),
-        long=run & (run - 1) != 0 or run > policy().gather.longest_step,
+        run=power_of_two(min(run, longest)),
+        long=run & (run - 1) != 0 or run > longest,
         packed=nest.b.strides[0] == run,
-        streaming=not scatters and result_bytes >= streamed and run >= LINE_BYTES,
-        scatters=scatters,
+        scatters=problem.scatters,
     )
 
 

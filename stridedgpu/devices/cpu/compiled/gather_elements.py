@@ -3,7 +3,7 @@
     indices    7 0 3 9 3 ...      some vectors of them, at any place of a row
                     |             resolved to offsets in 32 bits, and added to the offsets of their rows
     indexed    x . . x . . x .    a load for each offset, or a store
-    dense      x x x x x ...      a store for each element, or a load
+    dense      x x x x x ...      a store for each vector, or a load for each element
 
 Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
 For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. One
@@ -11,10 +11,6 @@ instruction takes out two of the offsets, and each element is moved by itself: i
 long on Sapphire Rapids, twice as long on Zen 4, and are slow wherever gather data sampling is mitigated
 (CVE-2022-40982). A remainder of less than a vector is moved element by element, in order: of several updates of one
 element the last remains.
-
-`GatherLongRows` takes rows one by one and stores their elements as vectors; a later row is prefetched, whose elements
-are read in any order. Elements may also be selected from columns: each from its own, beside that of the one before it.
-All rows of some columns are then moved in turn, whose elements are in a near cache.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Final
+from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
 
@@ -32,12 +28,7 @@ from .gather_loop import outer_loops, sides_of
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .work_grid import items_of
 
-__all__ = ["GatherElements", "GatherLongRows"]
-
 _OFFSET_BYTES: Final = 4
-
-_INDICES: Final = 8
-"""Indices of long rows that are resolved as one vector of 64-bit numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +47,6 @@ class GatherElements:
     run: int
     adjacent: bool
     scatters: bool = False
-    streaming: ClassVar[bool] = False
 
     @property
     def lanes(self) -> int:
@@ -67,12 +57,13 @@ class GatherElements:
     @property
     def store_bytes(self) -> int:
         """Bytes of one store."""
-        return self.run
+        return self.run if self.scatters else min(LINE_BYTES, self.lanes * self.run)
 
     @property
     def words(self) -> str:
         """How elements are moved."""
-        return f"{self.lanes} elements of {self.run} B {'stored' if self.scatters else 'loaded'} one by one"
+        moved = "stored one by one" if self.scatters else "loaded one by one to a vector"
+        return f"{self.lanes} elements of {self.run} B {moved}"
 
     def text(self, name: str) -> str:
         """The LLVM module."""
@@ -87,18 +78,30 @@ class GatherElements:
             whole = start + ((end - start) & -lanes)
             with steps.over(start, whole) as (at, base):
                 first = indices + at * nbytes
-                _prefetch(first + policy().gather.index_ahead_bytes, lanes * nbytes)
+                # Indices are read in bursts, which defeats the hardware prefetcher.
+                for line in range(0, lanes * nbytes, LINE_BYTES):
+                    code.prefetch(first + (policy().gather.index_ahead_bytes + line))
                 numbers = first.load(vector_type(lanes, f"i{8 * nbytes}"))
-                for lane, offset in enumerate(taken_out(self._offsets(numbers, base, axis))):
-                    self._move(dense + (at + lane) * self.run, indexed, offset)
+                self._move_all(dense + at * self.run, indexed, taken_out(self._offsets(numbers, base, axis)))
             with steps.one_by_one(whole, end) as (at, base):
                 numbers = (indices + at * nbytes).load(f"i{8 * nbytes}")
                 offset = self._offsets(numbers, base, axis).cast("sext", "i64")
                 self._move(dense + at * self.run, indexed, offset)
         return code.text(name)
 
+    def _move_all(self, dense: Value, indexed: Value, offsets: Iterator[Value]) -> None:
+        """Move the elements of a step, each loaded into its lane of a vector, or stored by itself."""
+        if self.scatters:
+            for lane, offset in enumerate(offsets):
+                self._move(dense + lane * self.run, indexed, offset)
+            return
+        code, element = dense.code, f"i{8 * self.run}"
+        lanes = self.store_bytes // self.run
+        for lane in range(0, self.lanes, lanes):
+            elements = ((indexed + offset).load(element) for offset in islice(offsets, lanes))
+            code.store(code.vector(vector_type(lanes, element), elements), dense + lane * self.run)
+
     def _move(self, dense: Value, indexed: Value, offset: Value) -> None:
-        """Move one element."""
         source, target = indexed + offset, dense
         if self.scatters:
             source, target = target, source
@@ -108,78 +111,6 @@ class GatherElements:
         """The offsets of the elements that one index or a vector of indices selects, relative to their row."""
         places = positions_of(self.index, numbers, axis.size)
         return base + places * (self.run if self.adjacent else axis.stride)
-
-
-@dataclass(frozen=True, slots=True)
-class GatherLongRows:
-    """A kernel over rows of at least `lanes` elements of `run` bytes, with `rank` outer loops.
-
-    With `adjacent`, the indexed axis is contiguous. `columns`: each element is selected from a column of its own. The
-    last step of a block is moved back to end with it.
-
-    Parameters before the outer loops: the address of the indices; the indexed axis' size, and its stride in bytes;
-    bytes from a row to the one that is prefetched; elements of a row, of a block of it, and the number of blocks; rows,
-    those of a block, and the number of blocks; bytes from row to row of the dense, the indexed and the index side.
-    """
-
-    index: IndexKind
-    rank: int
-    run: int
-    adjacent: bool
-    columns: bool = False
-    streaming: ClassVar[bool] = False
-    scatters: ClassVar[bool] = False
-    lanes: ClassVar[int] = 16
-    """Elements of a step."""
-
-    @property
-    def store_bytes(self) -> int:
-        """Bytes of one store."""
-        return min(LINE_BYTES, self.lanes * self.run)
-
-    @property
-    def words(self) -> str:
-        """How elements are moved."""
-        return f"{self.lanes} elements of {self.run} B loaded one by one to a vector"
-
-    def text(self, name: str) -> str:
-        """The LLVM module."""
-        code, nbytes, run = Code(), self.index.nbytes, self.run
-        index, size, stride, ahead, width, block, blocks, rows, many, parts, *pitches = code.take(13)
-        step, along = code.constant(run) if self.adjacent else stride, run if self.columns else 0
-        loops, starts = outer_loops(code, self.rank), sides_of(code, index)
-        with items_of(code, [blocks, parts], loops, starts) as ((b, a), sides):
-            columns = code.block(b, block, width)
-            with code.loop(*code.block(a, many, rows)) as row, code.steps(*columns, self.lanes) as at:
-                dense, indexed, indices = (
-                    side + row * pitch + at * each
-                    for side, pitch, each in zip(sides, pitches, (run, along, nbytes), strict=True)
-                )
-                _prefetch(indices + policy().gather.index_ahead_bytes, self.lanes * nbytes)
-                if not self.columns:
-                    _prefetch(indexed + (ahead + at * run), self.lanes * run)
-                elements = (
-                    (indexed + position * step + lane * along).load(f"i{8 * run}")
-                    for lane, position in enumerate(self._positions(indices, size))
-                )
-                lanes = self.store_bytes // run
-                for stored in range(0, self.lanes, lanes):
-                    vector = code.vector(vector_type(lanes, f"i{8 * run}"), islice(elements, lanes))
-                    code.store(vector, dense + stored * run)
-        return code.text(name)
-
-    def _positions(self, indices: Value, size: Value) -> Iterator[Value]:
-        """The positions of a step's elements, one by one as they are used: all of them would not fit the registers."""
-        nbytes = self.index.nbytes
-        for first in range(0, self.lanes, _INDICES):
-            numbers = (indices + first * nbytes).load(vector_type(_INDICES, f"i{8 * nbytes}"))
-            yield from taken_out(positions_of(self.index, numbers, size))
-
-
-def _prefetch(address: Value, nbytes: int) -> None:
-    """Prefetch some bytes, such as indices, which are read in bursts: that defeats the hardware prefetcher."""
-    for line in range(0, nbytes, LINE_BYTES):
-        address.code.prefetch(address + line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +125,6 @@ class _Steps:
     """The positions of vectors in rows: a step of `lanes` elements is some whole rows and a remainder."""
 
     def __init__(self, code: Code, lanes: int, width: Value, along: Value, row: Value) -> None:
-        """Compute one step, outside all loops."""
         self._code, self._lanes = code, lanes
         self._width, self._along, self._row = width, along, row
         self._columns, self._bases = (code.scratch(4 * lanes) for _ in range(2))

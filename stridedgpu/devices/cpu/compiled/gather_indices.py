@@ -7,24 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from stridedgpu.problems.index_rule import Mode
+from stridedgpu.values.strides import power_of_two
 
 from .ir import Value, vector_type
 
-__all__ = [
-    "MOST_POSITIONS",
-    "IndexKind",
-    "lanes_of",
-    "load_indices",
-    "positions_of",
-    "resolved",
-    "taken_out",
-]
-
 _MOST_LANES: Final = 8
 """64-bit lanes of the widest vector."""
-
-MOST_POSITIONS: Final = 1 << 31
-"""The size of the longest axis whose positions are numbers of 32 bits with a sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +27,7 @@ class IndexKind:
 
 def lanes_of(count: int) -> int:
     """How many of `count` indices are loaded at once: a power of two."""
-    return 1 << (min(count, _MOST_LANES).bit_length() - 1)
+    return power_of_two(min(count, _MOST_LANES))
 
 
 def load_indices(kind: IndexKind, address: Value, stride: Value, lanes: int) -> Value:
@@ -73,7 +61,7 @@ def resolved(kind: IndexKind, numbers: Value, size: Value) -> Value:
 
 
 def positions_of(kind: IndexKind, numbers: Value, size: Value) -> Value:
-    """Resolve one index or a vector of them, as stored, to positions in 32 bits; `size` is at most `MOST_POSITIONS`."""
+    """Resolve one index or a vector of them, as stored, to positions in 32 bits; `size` is at most 2^31."""
     if kind.nbytes == 8 and kind.mode not in {"clip", "wrap"}:
         numbers = numbers.cast("trunc", "i32")  # they were checked
     element = numbers.element

@@ -25,8 +25,6 @@ from .gather_indices import IndexKind, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .work_grid import items_of
 
-__all__ = ["Gather", "outer_loops", "sides_of"]
-
 _Block = tuple[Value, Value]
 """The first step of a block of one loop, and the step after its last."""
 
@@ -72,8 +70,7 @@ class Gather:
 
     `lanes` indices are resolved at once. `follows`: the indices depend on `a`. `deep`: there is a loop `m`. `run` is
     the bytes of one step; a `long` run takes several steps. `packed`: the runs of `b` are adjacent on the dense side.
-    `streaming` uses non-temporal stores for aligned cache lines. `scatters`: the dense side is read and the indexed
-    side written.
+    `scatters`: the dense side is read and the indexed side written.
 
     Parameters: the address of the indices; bytes of a run, bytes of its block, number of blocks; for each of `m`, `b`
     and `a` the size, the dense, indexed and index strides, the block and the number of blocks; the outer loops; for
@@ -90,7 +87,6 @@ class Gather:
     run: int
     long: bool
     packed: bool
-    streaming: bool
     scatters: bool
 
     @property
@@ -123,7 +119,6 @@ class _Body:
     """The loops of a kernel and their bodies."""
 
     def __init__(self, code: Code, kernel: Gather) -> None:
-        """Load the parameters once, outside every loop."""
         self._code, self._kernel = code, kernel
         self._index, self._run, self._run_block, self._run_blocks = code.take(4)
         self.m, self.b, self.a = (_Loop.taken(code) for _ in range(3))
@@ -175,22 +170,13 @@ class _Body:
             code.store(total, offsets + (at - start) * 8, 8)
 
     def move(self, sides: _Sides, chunk: _Block, m: _Block, offsets: Value) -> None:
-        """Move the elements that a chunk's indices select, past the caches where all runs are whole cache lines."""
-        code, kernel = self._code, self._kernel
-        steps = [self._dense, self._run_block, *([self.m.strides[0]] if kernel.deep else [])]
-        aligned = code.is_aligned(sides[0], *steps) if kernel.streaming else None
-        for streaming in code.cases(aligned):
-            self._runs(sides, chunk, m, offsets, streaming=streaming)
-
-    def _runs(self, sides: _Sides, chunk: _Block, m: _Block, offsets: Value, *, streaming: bool) -> None:
-        """Move the runs of a chunk."""
-        code, (start, end) = self._code, chunk
-        count = end - start
+        """Move the runs that a chunk's indices select."""
+        start, end = chunk
         begin = [sides[0] + start * self._dense, *sides[1:]]
-        with code.loop(0, count) as number:
-            self._step(begin, number, m, offsets, streaming=streaming)
+        with self._code.loop(0, end - start) as number:
+            self._step(begin, number, m, offsets)
 
-    def _step(self, sides: _Sides, number: Value, m: _Block, offsets: Value, *, streaming: bool) -> None:
+    def _step(self, sides: _Sides, number: Value, m: _Block, offsets: Value) -> None:
         """Move the elements that one index selects: index `number` of a chunk that begins at `sides`."""
         code, kernel = self._code, self._kernel
         dense, indexed, index = sides
@@ -199,26 +185,25 @@ class _Body:
         selected = indexed + offsets.word(number)
         run = [dense + number * step, selected, index]
         if not kernel.deep:
-            self._copy(run, streaming=streaming)
+            self._copy(run)
             return
         with code.loop(*m) as inner:
-            self._copy(self.m.along(run, inner), streaming=streaming)
+            self._copy(self.m.along(run, inner))
 
-    def _copy(self, sides: _Sides, *, streaming: bool) -> None:
-        """Move one run, or a block of it."""
+    def _copy(self, sides: _Sides) -> None:
         code, kernel, (dense, indexed, _) = self._code, self._kernel, sides
         source, target = (dense, indexed) if kernel.scatters else (indexed, dense)
         if not kernel.long:
-            self._copy_step(source, target, streaming=streaming)
+            self._copy_step(source, target)
             return
         with code.steps(0, self._run_block, kernel.run) as at:
-            self._copy_step(source + at, target + at, streaming=streaming)
+            self._copy_step(source + at, target + at)
 
-    def _copy_step(self, source: Value, target: Value, *, streaming: bool) -> None:
+    def _copy_step(self, source: Value, target: Value) -> None:
         """Move `run` bytes: all loads first."""
         code, run = self._code, self._kernel.run
         width = min(run, LINE_BYTES)
         type_ = f"i{8 * width}" if width <= 8 else vector_type(width, "i8")
         values = [(source + at).load(type_) for at in range(0, run, width)]
         for number, value in enumerate(values):
-            code.store(value, target + number * width, 1, streaming=streaming)
+            code.store(value, target + number * width, 1)

@@ -25,8 +25,6 @@ from .gather_loop import outer_loops, sides_of
 from .ir import LINE_BYTES, Code, Value, joined, permuting, vector_type
 from .work_grid import items_of
 
-__all__ = ["Rows", "RowsInRegisters", "plan_rows"]
-
 _ONE: Final = {1: "permvar.qi", 2: "permvar.hi", 4: "permvar.si", 8: "permvar.di"}
 _TWO: Final = {1: "vpermi2var.qi", 2: "vpermi2var.hi", 4: "vpermi2var.d", 8: "vpermi2var.q"}
 """LLVM's names for the permutations of one register and of two, by the bytes of an element."""
@@ -59,8 +57,6 @@ class RowsInRegisters:
     grouped: bool
     repeated: bool = False
     parts: int = 1
-    streaming: ClassVar[bool] = False
-    """Writing past the caches took 0.8 to 2.6 times as long."""
     scatters: ClassVar[bool] = False
     store_bytes: ClassVar[int] = LINE_BYTES
 
@@ -165,7 +161,6 @@ class RowsInRegisters:
         return places if places.element == element else places.cast("trunc", element)
 
     def _permuted(self, table: list[Value], positions: Value) -> Value:
-        """The elements at a vector of positions."""
         lanes, needs, code = positions, permuting(self.run), positions.code
         if self.position_bytes > self.run:
             lanes = positions.cast("trunc", f"i{8 * self.run}")

@@ -5,9 +5,8 @@ One kernel does both, in vectors, on as many threads as the work pays for:
     indices    2 -1  0 ...       each read once, and compared with the size of its axis
     marks      1 0 1 ... 1       with `unique=True` a byte for each element that indices could name, which is set
 
-As many marks as indices: all are distinct. Rows of a short axis have a bit for each element, in registers, instead of
-bytes in memory. A few indices are compared in pairs. The kernel reports only that an index is wrong. NumPy then finds
-the first wrong index and words the error.
+As many marks as indices: all are distinct. The kernel reports only that an index is wrong. NumPy then finds the first
+wrong index and words the error.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,14 +28,9 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 
 from .gather_indices import IndexKind, lanes_of, load_indices, resolved
-from .ir import LINE_BYTES, Code, Value, vector_type
+from .ir import LINE_BYTES, Code, vector_type
 from .work_grid import items_of
 from .worker_pool import LoopCall
-
-__all__ = ["IndexCheckCall", "compiled_index_check", "plan_index_check"]
-
-_WORD: Final = 64
-"""Bits of a word of marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +41,7 @@ class IndexCheck:
     size, the pitch of its ids, the bytes to its number in a tuple; of each outer loop, innermost first, its size, its
     stride in bytes, the pitch of its ids. A wrong index sets the target, a 64-bit number, to 1.
     With `marks` each index sets the byte of its id, a cache line behind the target and on. Ids are clamped whatever the
-    indices hold, so that no other byte is written. With `words` each index sets its bit in so many words, all new for
-    each row of `b`, which has one block. With `paired` ids, so many that one item has, each is compared with all.
+    indices hold, so that no other byte is written.
     """
 
     index: IndexKind
@@ -56,8 +49,6 @@ class IndexCheck:
     rank: int
     lanes: int
     marks: bool
-    words: int
-    paired: int
 
     def text(self, name: str) -> str:
         """The module."""
@@ -70,7 +61,6 @@ class IndexCheck:
         numbers = code.lanes("i64", range(lanes))
         along, marks = numbers * pitch, code.target + LINE_BYTES
         sizes = [extent.splat(lanes) for extent, _, _ in axes]
-        listed, zero = code.scratch(8 * self.paired), numbers.like(0)
         sides = code.source, code.constant(0)
         with items_of(code, [blocks, a_blocks], outer, sides) as ((b_place, a_place), (address, first)):
             a_start, a_end = code.block(a_place, a_block, a_size)
@@ -82,8 +72,7 @@ class IndexCheck:
                 row = a_start + number
                 at_row = address + row * a_stride
                 ids_of_row = first + row * a_pitch
-                at_list = listed + row * size * 8
-                with code.fold(steps, [*wrong, *[zero] * self.words]) as (step, of_row):
+                with code.fold(steps, wrong) as (step, of_row):
                     here = (start + step * lanes).at_most(latest)
                     at = at_row + here * stride
                     names = along + (ids_of_row + here * pitch)
@@ -91,45 +80,17 @@ class IndexCheck:
                         indices = load_indices(kind, at + offset, stride, lanes)
                         # Adding the size to the range -size .. size - 1 leaves one unsigned comparison.
                         shifted = indices + extent if kind.signed else indices
-                        if self.words:
-                            # Of a valid index and its sum with the size the position is the smaller, without signs.
-                            # A wrong one has no bit that counts.
-                            position = indices.intrinsic("llvm.umin", shifted)
-                            for word in range(self.words):
-                                bit = position - _WORD * word
-                                mark = bit.like(1) << bit
-                                mark = bit.compare("icmp ult", _WORD).select(mark, zero)
-                                of_row[1 + word] |= mark
-                            continue
                         of_row[0] |= shifted.compare("icmp uge", extent * 2 if kind.signed else extent)
-                        if self.marks or self.paired:
+                        if self.marks:
                             position = resolved(kind, indices, extent)
                             # The last axis' pitch is 1.
                             names += position if extent is sizes[-1] else position * ids
                     for lane in range(lanes if self.marks else 0):
                         code.store(code.constant(1, "i8"), marks + names.extract(lane))
-                    if self.paired:
-                        code.store(names, at_list + here * 8, 8)
                 wrong[0] = of_row[0]
-                if self.words:
-                    wrong[0] |= self._count(of_row[1:], axes[0][0]) != size
-            with code.loop(0, self.paired) as one, code.loop(0, one) as other:
-                is_repeated = listed.word(one) == listed.word(other)
-                with code.when(is_repeated):
-                    code.store(1, code.target, 8)
             with code.when(wrong[0].reduced("or")):
                 code.store(1, code.target, 8)
         return code.text(name)
-
-    def _count(self, words: list[Value], size: Value) -> Value:
-        """How many of the first `size` bits are set in any lane of the words."""
-        count = size.like(0)
-        for end, word in enumerate(words, 1):
-            bits = word.reduced("or")
-            if end == self.words:
-                bits = bits << (_WORD * end - size)
-            count = count + bits.intrinsic("llvm.ctpop")
-        return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +133,11 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
     has_marks = bool(rule.axis_pitches) and bool(along)
     limits, itemsize = policy().index_check, rule.index.element.itemsize
     marks = ids * prod(loop.size for loop in own) if has_marks else 0
-    words = paired = 0
     if has_marks:
         if marks < count or not all(loop.stride for loop in along):
             return None
-        if along == loops[-1:] and len(rule.axes) == 1 and ids <= limits.most_bits:
-            words = -(-ids // _WORD)
-        elif count <= limits.most_paired and len(loops) <= 2:
-            paired = count
-        elif marks > max(policy().numpy.flags_of_index * count, limits.small_marks):
+        if marks > max(policy().numpy.flags_of_index * count, limits.small_marks):
             return None
-        marks = 0 if words or paired else marks
     else:
         loops = [loop for loop in loops if loop.stride]  # each index is looked at once
         count = prod(loop.size for loop in loops)
@@ -193,7 +148,7 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
     loops = [loop._replace(pitch=pitch) for loop, pitch in zip(loops, reversed(pitches), strict=True)]
     b, a = (loops.pop() if loops else _Loop(1, 0, 0) for _ in range(2))
     nbytes = count * len(rule.axes) * itemsize
-    wanted = max(limits.indices_of_item(count, nbytes), b.size if words else paired)
+    wanted = limits.indices_of_item(count, nbytes)
     parameters, items = [], prod(loop.size for loop in loops)
     for loop, most in ((a, wanted // b.size), (b, wanted)):
         block = max(1, min(loop.size, most))
@@ -205,7 +160,7 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
     for loop in reversed(loops):
         parameters += loop
     kind = IndexKind(itemsize, rule.is_signed, b.stride == itemsize, "raise")
-    kernel = IndexCheck(kind, len(rule.axes), len(loops), lanes_of(b.size), marks > 0, words, paired)
+    kernel = IndexCheck(kind, len(rule.axes), len(loops), lanes_of(b.size), marks > 0)
     return IndexCheckCall(kernel, items, offset, tuple(parameters), marks, count, nbytes)
 
 

@@ -8,6 +8,7 @@ What LLVM is worked around for:
     masked stores of vectors below 16 bytes compile for ever (LLVM 22)   `LEAST_MASKED_BYTES`
     parts of a wide vector are loaded and stored last to first           `load_in_order`, `store`
     shuffles of 64 bytes before a store of 8 are combined wrongly        `opaque` (LLVM 22, AVX-512 VBMI)
+    shuffles of 8 bytes from many vectors are combined for hours         `opaque` (LLVM 22, AVX-512)
     an intrinsic that the target lacks ends the process                  `needs_of`; LLVM has a process of its own
     `llvm.fptosi.sat` is taken apart into branches                       `conversion._words`
     on AArch64 FMAXNM keeps a signalling NaN that a comparison drops     `conversion._integer_of_float`
@@ -26,24 +27,6 @@ from struct import pack
 from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
-
-__all__ = [
-    "LANE_BYTES",
-    "LEAST_MASKED_BYTES",
-    "LINE_BYTES",
-    "Code",
-    "Value",
-    "gathered",
-    "interleaved",
-    "joined",
-    "module_text",
-    "needs_of",
-    "permuting",
-    "shuffled_bytes",
-    "transposed_lanes",
-    "transposed_pairs",
-    "vector_type",
-]
 
 LINE_BYTES: Final = 64
 """Bytes of a cache line, and of the widest vector."""
@@ -238,11 +221,15 @@ class Value:
     def opaque(self) -> Value:
         """The same vector, of whose lanes LLVM knows nothing: shuffles before and after are not combined.
 
-        LLVM 22 narrows combined shuffles of 64 bytes for a store of 8, and some lanes then come from a wrong place.
-        Vectors of other lengths are returned as they are.
+        LLVM 22 combines some wrongly, and others for hours, where shuffles take two vectors by a table: with AVX-512.
+        Other targets get the vector as it is.
         """
-        if self.nbytes != LINE_BYTES:
+        if "avx512f" not in policy().target.features:
             return self
+        if self.nbytes < LANE_BYTES:
+            lanes = LANE_BYTES * self.lanes // self.nbytes
+            whole = self.shuffle([lane if lane < self.lanes else -1 for lane in range(lanes)])
+            return whole.opaque().shuffle(range(self.lanes))
         return self.code.value(self.type, f'call {self.type} asm "", "=v,0"({self.type} {self.name})')
 
     def splat(self, lanes: int) -> Value:
@@ -284,7 +271,6 @@ Operand = Value | Number
 
 
 def _bits(element: str) -> int:
-    """Bits of a type of elements."""
     return _FLOAT_BITS.get(element) or int(element[1:])
 
 
@@ -307,13 +293,14 @@ class Code:
     """
 
     def __init__(self, *arguments: str, returns: str = "void") -> None:
-        """Start with an empty body."""
         self._lines: list[str] = ["entry:"]
         self._block = "entry"
         self._count = 0
         self._loops: list[str] = []
-        self._declared: dict[str, None] = {}
-        self._needs: set[str] = set()
+        self.declarations: dict[str, None] = {}
+        """Those of the intrinsics that the function calls."""
+        self.needs: set[str] = set()
+        """The instruction sets that it needs."""
         self._taken = 0
         self._returns, self._result = returns, returns
         self._arguments = [argument.rpartition(" ") for argument in arguments or _LOOP_ARGUMENTS]
@@ -330,16 +317,6 @@ class Code:
         """An argument of the function."""
         type_ = next(type_ for type_, _, other in self._arguments if other == name)
         return Value(self, type_.split(" ", 1)[0], f"%{name}")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The instruction sets that the function needs."""
-        return frozenset(self._needs)
-
-    @property
-    def declarations(self) -> list[str]:
-        """The declarations of the intrinsics that the function calls."""
-        return list(self._declared)
 
     def definition(self, name: str) -> str:
         """The text of the function."""
@@ -383,9 +360,9 @@ class Code:
         begins with what all of its functions need, and is refused before LLVM sees it (`needs_of`).
         """
         assert bool(needs) == intrinsic.startswith(_OF_ONE_ARCHITECTURE), f"{intrinsic} needs {needs!r}"
-        self._needs.update(needs.split())
+        self.needs.update(needs.split())
         types = ", ".join(argument.type for argument in arguments)
-        self._declared[f"declare {type_} @{intrinsic}({types})"] = None
+        self.declarations[f"declare {type_} @{intrinsic}({types})"] = None
         return Value(self, "ptr", f"@{intrinsic}")(*arguments, returns=type_)
 
     def vector(self, type_: str, scalars: Iterable[Value]) -> Value:
@@ -395,12 +372,12 @@ class Code:
             vector = vector.insert(scalar, lane)
         return vector
 
-    # Memory
-
     def block(self, number: Value, length: Value, size: Value) -> tuple[Value, Value]:
         """The first index of the block with a number, of blocks of some length, and the index behind its last one."""
         start = number * length
         return start, (start + length).at_most(size)
+
+    # Memory
 
     def take(self, count: int) -> list[Value]:
         """Load the next parameters: numbers of 64 bits, which are read in their order."""

@@ -37,22 +37,6 @@ from .compiler import Compiler, CompilerError, LoopError, library
 from .ir import Code, Value, needs_of
 from .object_file import functions_of
 
-__all__ = [
-    "COMPILING",
-    "DISABLING",
-    "CompiledFunction",
-    "LoopError",
-    "assembly",
-    "compiled",
-    "loop_of",
-    "machine_functions",
-    "moving_function",
-    "python_function",
-    "python_function_text",
-    "try_compiler",
-    "why_unavailable",
-]
-
 DISABLING: Final = "STRIDEDGPU_COMPILED"
 """The environment variable that disables compiled loops when it is "0"."""
 
@@ -66,7 +50,6 @@ class CompiledFunction:
     """A compiled loop at an address, for compiled code that calls it; and for Python, which not every loop needs."""
 
     def __init__(self, address: int) -> None:
-        """Remember the address."""
         self.address = address
 
     @cached_property
@@ -108,7 +91,6 @@ class _Failed:
         self.reason: str | None = None
 
     def note(self, digest: str, error: CompilerError) -> None:
-        """Remember a failure."""
         self.texts[digest] = str(error)
         if error.permanent or len(self.texts) >= _MOST_DEATHS:
             self.reason = str(error)
@@ -161,17 +143,17 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
         if addresses is None:
             _check_target(text, target)
             name = f"kernel_{digest}"
-            object_file = None if identity is None else kernel_cache.read(digest)
+            object_file = cached = None if identity is None else kernel_cache.read(digest)
             if object_file is None:
                 object_file = _compiled_now(digest, text.replace("@kernel", f"@{name}"), target)
-                if identity is not None:
-                    kernel_cache.write(digest, object_file)
             loaded = functions_of(object_file, *(name + ending for ending in endings))
             if loaded is None:
                 raise LoopError(
                     f"A compiled loop of {len(object_file)} bytes cannot be loaded: the CPU has no memory left, or "
                     f"makes none executable. {DISABLING}=0 leaves all work to NumPy."
                 )
+            if cached is None and identity is not None:
+                kernel_cache.write(digest, object_file)
             addresses = _LOADED[digest] = loaded
         return addresses
 
@@ -186,7 +168,6 @@ def _check_target(text: str, target: Target) -> None:
 
 
 def _compiled_now(digest: str, text: str, target: Target) -> bytes:
-    """A module's object file."""
     said = _FAILED.reason or _FAILED.texts.get(digest)
     if said is not None:
         raise LoopError(f"{said}. {DISABLING}=0 leaves all work to NumPy.")

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-__all__ = ["VARIABLE", "directory", "read", "write"]
-
 VARIABLE: Final = "STRIDEDGPU_CACHE_DIR"
 """The environment variable that names the directory of compiled kernels, as an absolute path."""
 

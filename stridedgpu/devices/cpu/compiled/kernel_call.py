@@ -16,21 +16,11 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 
+from .exact_products import are_exact, divisor_factors
 from .ir import LINE_BYTES
 from .jit import HasText
 from .work_grid import Constants, Elements
 from .worker_pool import LoopCall
-
-__all__ = [
-    "ONCE",
-    "Kernel",
-    "KernelCall",
-    "KernelFacts",
-    "LoopAxis",
-    "LoopMatch",
-    "kernel_call",
-    "power_of_two",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +71,8 @@ class KernelCall:
 
     `inner` are the loops `a` and `b`, `blocks` their extents in an item, `outer` the loops around them, outermost
     first. `small` is the loop that the kernel unrolls. `constants_of` gives the number and the stride of scales and
-    biases. `more` are a kernel's own parameters, behind those of all loops.
+    biases. `more` are a kernel's own parameters, behind those of all loops, and `constants_order` the numbers of scales
+    and biases in an order of its own.
     """
 
     kernel: Kernel
@@ -95,16 +86,23 @@ class KernelCall:
     outer: tuple[LoopAxis, ...]
     small: LoopAxis | None
     more: tuple[int, ...] = ()
+    constants_order: tuple[int, ...] = ()
 
     def loop(self, owner: object = None) -> LoopCall:
         """The compiled loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
         count, turn = self.constants_of
+        scale, bias = (
+            None if values is None else constants(values, self.conversion.compute)
+            for values in (self.conversion.scale, self.conversion.bias)
+        )
+        low = None
+        if scale is not None and self.kernel.elements.by_products:
+            scale, low = divisor_factors(scale)
+        order = list(self.constants_order) or slice(None)
         kept = [
             # A reversed loop reads them from the other end.
-            np.zeros(0)
-            if values is None
-            else np.resize(constants(values, self.conversion.compute), count)[::turn].copy()
-            for values in (self.conversion.scale, self.conversion.bias)
+            np.zeros(0) if values is None else np.resize(values, count)[::turn][order].copy()
+            for values in (scale, bias, low)
         ]
         fields = [values.ctypes.data for values in kept]
         for loop, block in zip(self.inner, self.blocks, strict=True):
@@ -229,6 +227,7 @@ class LoopMatch:
             next((place for loop, place in places if loop is not None and loop.constants), Constants.ITEM),
             bool(finite),
             self.source_bytes if conversion.is_bitwise_copy else 0,
+            are_exact(conversion),
         )
 
     def streams(self, rows: Sequence[LoopAxis], row: LoopAxis, step: int, spread: float = 1) -> bool:
@@ -260,8 +259,3 @@ class LoopMatch:
         constants_of = next(((loop.size, loop.constants) for loop in self.loops if loop.constants), (1, 1))
         offsets, conversion = (self.source_offset, self.target_offset), self.problem.conversion
         return kernel_call(kernel, conversion, offsets, outer, (a, b), extents, small=small, constants_of=constants_of)
-
-
-def power_of_two(most: int) -> int:
-    """The largest power of two up to `most`."""
-    return 1 << (most.bit_length() - 1)

@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.executable_memory import architecture, fill, reserve
 
-__all__ = ["functions_of"]
-
 _HEADER: Final = Struct("<4s12xHHIQQQIHHHHHH")
 """Of the file: magic, then type, machine, version, entry, program headers, section headers, flags, sizes and counts."""
 
@@ -121,7 +119,6 @@ def functions_of(content: bytes, *names: str) -> tuple[int, ...] | None:
 
 
 def _content(content: bytes, section: _Section) -> bytes:
-    """What a section of the file contains."""
     return content[section.offset : section.offset + section.size]
 
 
@@ -145,7 +142,6 @@ def _relocate(content: bytes, sections: list[_Section], image: bytearray, places
 
 
 def _symbols(content: bytes, sections: list[_Section], places: Mapping[int, int]) -> dict[str, int]:
-    """The places of all named symbols in the image."""
     symbols = {}
     for table in sections:
         if table.kind != _SYMTAB:

@@ -22,8 +22,6 @@ from stridedgpu.values.raw_formats import RawFormat
 from .ir import Code, Value, vector_type
 from .worker_pool import LoopCall
 
-__all__ = ["compiled_raw", "raw_kernel"]
-
 
 @dataclass(frozen=True, slots=True)
 class RawKernel:

@@ -19,10 +19,9 @@ from .channels import Channels, match_channels, match_subsampled
 from .conversion import can_compile
 from .ir import LANE_BYTES, LINE_BYTES, shuffled_bytes
 from .kernel_call import KernelCall, LoopMatch
+from .packed import match_packed
 from .rows import Rows, Step, match_rows
 from .transpose import Transpose, match_transpose
-
-__all__ = ["compiled_relayout", "kernel_of", "plan_relayout", "relayout_kernel"]
 
 _WORDS: Final = (2, 4, 8, LANE_BYTES)
 """Bytes of short runs that are one element."""
@@ -55,7 +54,7 @@ def _matched(match: LoopMatch) -> KernelCall:
     if row is not None and (row is match.source_loop or row.source == 0) and nbytes >= LANE_BYTES:
         # Vectors of several short rows that are reversed take less time than a step for each row.
         is_pixel = row.source < 0 and row.size <= policy().relayout.longest_pixel and nbytes < LINE_BYTES
-        return (match_channels(match) if is_pixel else None) or match_rows(match)
+        return (match_channels(match) if is_pixel else match_packed(match)) or match_rows(match)
     return match_channels(match) or match_transpose(match) or match_subsampled(match) or match_rows(match)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders, resize_located
@@ -101,7 +102,8 @@ class _Windows:
 
     def __init__(self, problem: ResizeProblem) -> None:
         """Store the problem; geometries are prepared on first use."""
-        self._problem, self._recipes, self._borders = problem, Recipes(problem), Borders(problem)
+        self._problem, self._recipes = problem, Recipes(problem)
+        self._borders = Borders(problem) if problem.fill else None
         self._latest = _Batch((), (), None, {})
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
         sample, _, down, right = layout.strides
@@ -140,7 +142,7 @@ class _Windows:
         try:
             entries = ready.pop()
         except IndexError:
-            pieces, fields = _pieces(sources.number), list[int]()
+            pieces, fields = -(-_pieces() // sources.number), list[int]()
             for number in range(sources.number):
                 begins = self._base + number * self._steps[0]
                 fields += _entries(recipe.source + number * sources.step, begins, recipe, pieces)
@@ -155,13 +157,13 @@ class _Windows:
         by_loop: dict[int, tuple[CompiledFunction, list[int]]] = {}
         left: list[int] = []
         kept: list[object] = []
-        work, pieces = 0, _pieces(len(batch.windows))
+        work, pieces = sum(recipe.work for recipe in batch.recipes if recipe is not None), _pieces()
         for number, (recipe, located) in enumerate(zip(batch.recipes, sources, strict=True)):
             if recipe is None:
                 left.append(number)
                 continue
             top, first, height, width = place = recipe.place
-            if (height, width) != self._size:
+            if self._borders is not None and (height, width) != self._size:
                 self._borders(buffer.bytes[start:], number, place)
             begins, used = first_pixel + number * sample + top * down + first * right, recipe
             if isinstance(located, FrameOperand):
@@ -177,8 +179,7 @@ class _Windows:
                 memory, offset = located
                 source = memory.address + offset + recipe.source
             _, fields = by_loop.setdefault(recipe.loop.address, (recipe.loop, []))
-            fields += _entries(source, begins, used, pieces)
-            work += recipe.work
+            fields += _entries(source, begins, used, -(-pieces * recipe.work // work))
         for loop, fields in by_loop.values():
             _Entries(loop, fields, work).run(0, 0)
         if left:
@@ -186,19 +187,20 @@ class _Windows:
 
 
 def _entries(source: int, target: int, recipe: Recipe, pieces: int) -> list[int]:
-    """The fields of a window's entries, in pieces for threads to share.
+    """The fields of a window's entries, in pieces of as many bands, one more or less, for threads to share.
 
     Each piece repeats the source rows around its first row.
     """
     height = recipe.place[2]
-    step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
-    fields: list[int] = []
-    for row in range(0, height, step):
-        fields += (source, target, recipe.fields, row, min(row + step, height))
-    return fields
+    if pieces == 1:
+        return [source, target, recipe.fields, 0, height]
+    bands = -(-height // BAND_ROWS)
+    pieces = min(pieces, bands)
+    rows = [*(-(-bands * piece // pieces) * BAND_ROWS for piece in range(pieces)), height]
+    return [field for first, last in pairwise(rows) for field in (source, target, recipe.fields, first, last)]
 
 
-def _pieces(windows: int) -> int:
-    """Parts of one window for threads to share."""
+def _pieces() -> int:
+    """Parts of all work of a call for threads to share: a window has as many as its share of the work, rounded up."""
     threads = get_num_threads()
-    return 1 if threads == 1 else max(1, policy().resize.pieces * threads // max(windows, 1))
+    return 1 if threads == 1 else policy().resize.pieces * threads

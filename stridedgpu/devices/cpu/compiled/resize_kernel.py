@@ -2,8 +2,9 @@
 
     source rows          16 at a time, each at any address; rows of frames are converted into scratch memory before
     columns of 16        transposed: a vector has one element of 16 rows, so one weight serves all its lanes; of filters
-                         over bytes it has a pair of neighbouring pixels of each row, for one pair of weights
-    first pass           along x: 16 rows at once, for every element of a resized row
+                         over bytes it has a pair of neighbouring pixels of each row, for one pair of weights, and the
+                         pairs of several planes lie side by side
+    first pass           along x: 16 rows at once, for every element of a resized row; the next 16 are prefetched
     ring                 transposed back: as many rows of the first pass as the second pass reads
     second pass          along y: vectors of neighbouring elements; of bytes from the ring 64, for pairs of taps
     band                 up to 16 finished rows, which a compiled relayout converts and writes to the target
@@ -24,8 +25,6 @@ from .ir import LINE_BYTES, Code, Value, transposed_lanes, transposed_pairs, vec
 from .resize_passes import Load, PairPass, Pass, RowPairPass, Taps, divided_by_alpha, premultiplied
 from .resize_rows import ColumnTables, RowPass
 
-__all__ = ["BAND_MOVES", "BAND_ROWS", "ENDS_BYTES", "ENTRY_FIELDS", "GEOMETRY", "MOVE", "ROWS", "ResizeKernel"]
-
 ROWS: Final = 16
 """Source rows in one step of the first pass: the lanes of a vector."""
 
@@ -40,7 +39,7 @@ PAIR_BYTES: Final = 2 * ROWS
 
 ENDS_BYTES: Final = PAIR_BYTES * ROWS
 """A copy of the ends of 16 rows, since vectors of whole pairs would reach behind the rows. No more than that is written
-behind the last pair."""
+behind the last pair, and for each plane that is joined as much."""
 
 ENTRY_FIELDS: Final = 5
 """Fields of an entry: the bytes from a call's source to the lowest row, and from its target to the first pixel; the
@@ -75,7 +74,7 @@ the fractional bits that narrow weights of an axis do without.
 class ResizeKernel:
     """A kernel for images of `channels` interleaved channels, whose pixels begin `step` elements apart.
 
-    Planes count as images of 1 channel, several to a window.
+    Planes count as images of 1 channel, several to a window, unless columns interleave them.
     """
 
     first: Pass
@@ -89,6 +88,8 @@ class ResizeKernel:
     """Whether the last channel is alpha, which weights the others."""
     joins_passes: bool = False
     """Whether the second pass takes its two rows from `by_rows` in registers, and no row is kept for another one."""
+    joins_planes: bool = False
+    """Whether the channels lie in planes, whose pixels are interleaved in pairs of columns."""
     converts_rows: bool = False
     """Whether `rows_kernel` writes each source row as it is read; an entry's source is then its parameters' address."""
 
@@ -115,6 +116,11 @@ class ResizeKernel:
     def interleaves(self) -> bool:
         """Whether columns are pairs of pixels."""
         return isinstance(self.along, PairPass) and self.along.interleaved
+
+    @property
+    def row_channels(self) -> int:
+        """Channels of a pixel in a row of the source."""
+        return 1 if self.joins_planes else self.channels
 
     @property
     def block_pixels(self) -> int:
@@ -146,7 +152,6 @@ class _Rows(NamedTuple):
     pitch: Value
 
     def row(self, number: Value | int) -> Value:
-        """The address of a row."""
         return self.start + self.pitch * number
 
 
@@ -166,7 +171,6 @@ class _Builder:
     _band: _Rows
 
     def __init__(self, kernel: ResizeKernel) -> None:
-        """An empty function."""
         self._kernel, self._code = kernel, Code()
         self._next_row = self._code.scratch(8)
         """Where the number of the first source row stands that is not in the ring yet."""
@@ -291,7 +295,7 @@ class _Builder:
                     return self._ring.row(place) + before
 
                 if kernel.by_rows is None:
-                    self._along(read, written)
+                    self._along(read, written, reads_ahead=not kernel.converts_rows)
                 else:
                     with code.loop(0, kernel.step_rows) as number:
                         into = written(number)
@@ -325,6 +329,16 @@ class _Builder:
             yield plane * fields["plane_stride"], before
 
     @contextmanager
+    def _channel_planes(self) -> Iterator[tuple[Value, Value]]:
+        """Each plane that columns interleave, and the bytes before it in the source; else the only one."""
+        code, kernel = self._code, self._kernel
+        if not kernel.joins_planes:
+            yield code.constant(0), code.constant(0)
+            return
+        with code.loop(0, kernel.channels) as plane:
+            yield plane, plane * self._fields["plane_stride"]
+
+    @contextmanager
     def _steps_along(self, rule: RowPass, rows: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
         """The pass along x over rows as they lie: the first element of each step, and the sums of each row."""
         code, columns = self._code, self._fields["columns"]
@@ -349,14 +363,25 @@ class _Builder:
         for block, pixels in enumerate(rule.pixels(taps, blocks, load, self._fields["factor"])):
             code.store(pixels, written + rule.lanes * rule.written_bytes * block)
 
-    def _along(self, read: Address, written: Address) -> None:
-        """The pass along x of 16 rows of one plane to 16 other rows: transposed, resized, and transposed back."""
+    def _along(self, read: Address, written: Address, *, reads_ahead: bool = False) -> None:
+        """The pass along x of 16 rows of one plane to 16 other rows: transposed, resized, and transposed back.
+
+        `reads_ahead`: where rows shrink, the 16 rows behind them are prefetched while columns are computed, a part of a
+        row with each column.
+        """
         code, fields, rule, kernel = self._code, self._fields, self._kernel.along, self._kernel
         channels, unit, resized = kernel.channels, fields["unit"], ROWS * rule.written_bytes
         target = vector_type(ROWS, rule.written)
         rows, into = ([address(number) for number in range(ROWS)] for address in (read, written))
         columns = self._pair_columns(rows) if kernel.interleaves else self._transposed_columns(rows)
+        read_bytes = fields["elements"] * (ROWS * rule.read_bytes) // fields["columns"]  # of a row for 16 columns
+        part = (read_bytes | (LINE_BYTES - 1)) + 1
         with code.loop(0, fields["columns"]) as x:
+            if reads_ahead:
+                with code.when(read_bytes > LINE_BYTES), self._channel_planes() as (_, across):
+                    start = read(x % ROWS + ROWS) + across + x // ROWS * part
+                    with code.loop(0, part, LINE_BYTES) as place:
+                        code.prefetch(start + place)
             start = self._outputs + x * (channels * resized)
             found = rule.pixels(self._taps("column", x), channels, columns, fields["factor"])
             for channel, pixels in enumerate(found):
@@ -390,30 +415,37 @@ class _Builder:
         Vectors of a row begin at even pixels. Those that would reach behind its end are read from a copy of the end.
         """
         code, kernel, elements = self._code, self._kernel, self._fields["elements"]
-        step, pixels, channels = kernel.step, kernel.block_pixels, kernel.channels
+        step, pixels, channels, beside = kernel.step, kernel.block_pixels, kernel.channels, kernel.row_channels
         source, last = vector_type(ROWS, "i8"), elements - ROWS
         pairs = [
             (pixel * step + channel, (pixel + 1) * step + channel)
             for pixel in range(0, pixels, 2)
-            for channel in range(channels)
+            for channel in range(beside)
         ]
 
         def address(pixel: Value) -> Value:
             return self._columns + pixel * (channels * PAIR_BYTES // 2)
 
-        def write(starts: Sequence[Value], pixel: Value) -> None:
+        apart = PAIR_BYTES * (channels // beside)
+
+        def write(starts: Sequence[Value], into: Value) -> None:
             for number, vector in enumerate(transposed_pairs([start.load(source) for start in starts], pairs)):
-                code.store(vector, address(pixel) + number * LINE_BYTES, PAIR_BYTES)
+                places = range(vector.lanes)
+                half = len(places) // 2
+                for part, lanes in enumerate((places[:half], places[half:]) if kernel.joins_planes else (places,)):
+                    code.store(vector.shuffle(lanes), into + (2 * number + part) * apart, PAIR_BYTES)
 
         whole = last.binary("udiv", step) + 1
-        with code.loop(0, whole, pixels) as pixel:
-            write([row + pixel * step for row in rows], pixel)
         ends = [self._outputs + (number * PAIR_BYTES - ENDS_BYTES) for number in range(ROWS)]
-        for row, end in zip(rows, ends, strict=True):
-            code.store((row + last).load(source), end, ROWS)
         first = (whole + (pixels - 1)).binary("udiv", pixels) * pixels
-        with code.loop(first, (elements - channels).binary("udiv", step) + 1, pixels) as pixel:
-            write([end + (pixel * step - last) for end in ends], pixel)
+        with self._channel_planes() as (plane, across):
+            starts, channel = [row + across for row in rows], plane * PAIR_BYTES
+            with code.loop(0, whole, pixels) as pixel:
+                write([start + pixel * step for start in starts], address(pixel) + channel)
+            for start, end in zip(starts, ends, strict=True):
+                code.store((start + last).load(source), end, ROWS)
+            with code.loop(first, (elements - beside).binary("udiv", step) + 1, pixels) as pixel:
+                write([end + (pixel * step - last) for end in ends], address(pixel) + channel)
         paired = vector_type(PAIR_BYTES, "i8")
         return lambda pixel: [
             (address(pixel) + channel * PAIR_BYTES).load(paired, PAIR_BYTES) for channel in range(channels)
@@ -422,15 +454,12 @@ class _Builder:
     # The geometry
 
     def _address(self, field: str) -> Value:
-        """A field that is an address."""
         return self._fields[field].pointer()
 
     def _entry(self, field: str, place: Value) -> Value:
-        """Load an entry of a table of 64-bit numbers."""
         return self._address(field).word(place)
 
     def _taps(self, axis: str, place: Value) -> Taps:
-        """The taps of one resized pixel of an axis."""
         rule = self._kernel.along if axis == "column" else self._kernel.down
         before = place * self._fields[f"{axis}_groups"]
         indices = self._address(f"{axis}_indices") + before * (8 * rule.group)

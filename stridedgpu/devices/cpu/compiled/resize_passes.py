@@ -19,27 +19,10 @@ from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.dtypes import ElementType
-from stridedgpu.values.interpolation import Finish, ResizeSums
+from stridedgpu.values.interpolation import Finish, ResizeSums, rounded_taps
 
 from .conversion import with_one_nan
 from .ir import Value, interleaved, joined, vector_type
-
-__all__ = [
-    "LOW_BITS",
-    "CopyPass",
-    "Load",
-    "NumberPass",
-    "PairPass",
-    "Pass",
-    "RowPairPass",
-    "Taps",
-    "divided_by_alpha",
-    "packed_words",
-    "pair_products",
-    "passes_of",
-    "premultiplied",
-    "widest",
-]
 
 LOW_BITS: Final = 11
 """Bits of the lower part of Pillow's weights."""
@@ -56,6 +39,9 @@ _PIXELS: Final = {"uint8": "i8", "uint16": "i16", "float32": "float"}
 """The LLVM types of pixels with arithmetic."""
 
 _SUMS: Final = {"int32": "i32", "float32": "float", "float64": "double"}
+
+_SUMS_AT_ONCE: Final = 4
+"""Vectors of sums that a loop keeps in 16 registers of half their size, beside weights and pixels."""
 
 _START: Final = {"i32": "0", "float": "-0.0", "double": "0.0"}
 """Where sums begin: OpenCV's first term keeps its sign, and Pillow adds to 0."""
@@ -127,7 +113,10 @@ class CopyPass(Pass):
 
 @dataclass(frozen=True, slots=True)
 class NumberPass(Pass):
-    """Sums of type `number`, one tap at a time in order. `weighted` is False where all weights are 1."""
+    """Sums of type `number`, one tap at a time in order. `weighted` is False where all weights are 1.
+
+    With `fuses` products behind the `rounded_taps` are fused.
+    """
 
     blocks: ClassVar[int] = 2  # sums of 8 bytes take two registers each
 
@@ -135,6 +124,7 @@ class NumberPass(Pass):
     finish: Finish
     shift: int
     weighted: bool = True
+    fuses: bool = False
 
     @property
     def weight_bytes(self) -> int:
@@ -145,17 +135,23 @@ class NumberPass(Pass):
         """Sums of all taps, finished."""
         code = taps.indices.code
         start = code.constant(_START[self.number], vector_type(LANES, self.number))
-        with code.fold(taps.count, [start] * count) as (tap, sums):
-            vectors = load(taps.index(tap))
-            if self.weighted:
-                address = taps.weights + tap * self.weight_bytes
-                weight = address.load(self.number, self.weight_bytes).splat(LANES)
-            for place, vector in enumerate(vectors):
+        rounded = rounded_taps(taps.count) if self.fuses else taps.count
+        with code.fold(rounded, [start] * count) as (tap, sums):
+            weight = self._weight(taps, tap) if self.weighted else None
+            for place, vector in enumerate(load(taps.index(tap))):
                 term = self._number(vector)
-                if self.weighted:
-                    term = term * weight
-                sums[place] = sums[place] + term
+                sums[place] = sums[place] + (term if weight is None else term * weight)
+        if self.fuses:
+            with code.fold(taps.count - rounded, sums) as (behind, sums):
+                tap = rounded + behind
+                weight = self._weight(taps, tap)
+                for place, vector in enumerate(load(taps.index(tap))):
+                    sums[place] = vector.intrinsic("llvm.fma", weight, sums[place])
         return [_finished(total, self.finish, self.shift, self.written, factor) for total in sums]
+
+    def _weight(self, taps: Taps, tap: Value) -> Value:
+        """The weight of a tap in every lane."""
+        return (taps.weights + tap * self.weight_bytes).load(self.number, self.weight_bytes).splat(LANES)
 
     def _number(self, vector: Value) -> Value:
         """Pixels as numbers of the sum's type; the conversion is exact."""
@@ -193,6 +189,8 @@ class PairPass(Pass):
         """Sums of all pairs of taps, their parts joined and finished."""
         even = taps.index(0) & -2 if self.interleaved else None
         totals = self._sums(taps, count, lambda pair: self._pairs(taps, pair * 2, load, even))
+        if self.finish is Finish.SHIFTED:
+            return [_clamped(total, self.written).cast("trunc", self.written) for total in totals]
         return [_finished(total, self.finish, self.shift, self.written, factor) for total in totals]
 
     @property
@@ -211,30 +209,29 @@ class PairPass(Pass):
             halves = interleaved(*(load(taps.index(pair * 2 + tap)) for tap in range(2)))
             return [quarter.recast("i16") for half in halves for quarter in interleaved(half, zero)]
 
-        totals = self._sums(taps, 4, pairs)
-        return packed_bytes([(total + (1 << (self.shift - 1))).shifted(self.shift) for total in totals])
+        return packed_bytes(self._sums(taps, 4, pairs))
 
     def _sums(
         self, taps: Taps, count: int, pairs: Callable[[Value], Sequence[Value | tuple[Value, Value]]]
     ) -> list[Value]:
-        """The sums of `count` vectors over all pairs of taps, their parts joined."""
-        code, parts = taps.indices.code, self.parts
+        """The sums of `count` vectors over all pairs of taps, their parts joined; rounded and shifted where they are.
+
+        They begin at half of what is shifted out.
+        """
+        code, shift = taps.indices.code, taps.unused.cast("trunc", "i32")
+        shift = self.shift - shift if self.narrow else shift.like(self.shift)
+        apart = self.parts if widest() or self.parts * count <= _SUMS_AT_ONCE else 1
         zero = code.constant(0, vector_type(LANES, "i32"))
-        with code.fold(taps.count, [zero] * (parts * count)) as (pair, sums):
+        half = zero.like((shift.like(1) << shift) >> 1) if self.finish is Finish.SHIFTED else zero
+        with code.fold(taps.count, [*[zero] * (apart - 1), half] * count) as (pair, sums):
             words = taps.weights + pair * self.weight_bytes
             weights = [(words + 4 * part).load("i32", 4).splat(LANES) for part in range(self.parts)]
             for place, pixels in enumerate(pairs(pair)):
-                for part, weight in enumerate(weights, parts * place):
-                    sums[part] = sums[part] + pair_products(pixels, weight)
-        totals = []
-        for start in range(0, parts * count, parts):
-            total, *lower = sums[start : start + parts]
-            for lower_sum in lower:
-                total = (total << LOW_BITS) + lower_sum
-            if self.narrow:
-                total = total << taps.unused.cast("trunc", "i32")
-            totals.append(total)
-        return totals
+                products = [pair_products(pixels, weight) for weight in weights]
+                for part, product in enumerate(products if apart > 1 else [_whole(products)], apart * place):
+                    sums[part] = sums[part] + product
+        totals = [_whole(sums[start : start + apart]) for start in range(0, apart * count, apart)]
+        return [total.shifted(shift) for total in totals] if self.finish is Finish.SHIFTED else totals
 
     def _pairs(self, taps: Taps, first: Value, load: Load, even: Value | None) -> list[Value | tuple[Value, Value]]:
         """The pixels of two taps as the lower and upper 16 bits of each lane, or as two vectors.
@@ -248,13 +245,24 @@ class PairPass(Pass):
         return [(low | (high << 16)).recast("i16") if self.pairs else (low, high) for low, high in halves]
 
 
+def _whole(parts: Sequence[Value]) -> Value:
+    """Parts of sums or products as one."""
+    total, *lower = parts
+    for part in lower:
+        total = (total << LOW_BITS) + part
+    return total
+
+
 def widest() -> bool:
     """Whether one instruction does 32 products of 16 bits (AVX-512), which takes rows 0.8 to 0.9 of the time."""
     return "avx512bw" in policy().target.features
 
 
 def pair_products(pixels: Value | tuple[Value, Value], weights: Value) -> Value:
-    """Multiply-add of each lane's two products; each lane of `weights` has two 16-bit numbers."""
+    """The sum of each lane's two products; each lane of `weights` has two 16-bit numbers.
+
+    With AVX-512 VNNI LLVM adds it to another sum in the same instruction.
+    """
     if isinstance(pixels, tuple):
         low = (weights << 16).shifted(16)
         high = weights.shifted(16)
@@ -359,7 +367,7 @@ def passes_of(
     between = pixels if spec.first is not Finish.KEPT else "i16" if upper else number
     # OpenCV's second pass reads INTER_LINEAR's sums without their 4 lowest bits.
     shifts = (4 if upper else 0 if spec.first is Finish.KEPT else spec.shift), spec.shift
-    weighted = number != "i32" or spec.bits > 0
+    weighted, fuses = number != "i32" or spec.bits > 0, arithmetic.fuses
 
     def one(read: str, written: str, finish: Finish, shift: int, *, copied: bool) -> Pass:
         if finish is Finish.UPPER:
@@ -367,7 +375,7 @@ def passes_of(
         if read == "i8" and number == "i32":
             parts = 1 if narrow or spec.bits <= _NARROW_BITS else 2
             return PairPass(read, written, parts, finish, shift, pairs, narrow)
-        return CopyPass(read, written) if copied else NumberPass(read, written, number, finish, shift, weighted)
+        return CopyPass(read, written) if copied else NumberPass(read, written, number, finish, shift, weighted, fuses)
 
     return (
         one(pixels, between, spec.first, shifts[0], copied=copies[0]),

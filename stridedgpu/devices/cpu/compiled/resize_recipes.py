@@ -21,17 +21,16 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_matrix import mixing_call, mixing_kernel
+from .compiler import LoopError
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
-from .jit import CompiledFunction, LoopError, loop_of
+from .jit import CompiledFunction, loop_of
 from .relayout import plan_relayout
 from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
-from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, TapRows
+from .resize_rows import WORD_BYTES, HalfRows, TapRows
 from .resize_tables import FilterAxes, filter_axes, scratch_fields, window_tables
 from .worker_pool import LoopCall
-
-__all__ = ["Recipe", "Recipes", "why_numpy"]
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
 _ROW_STRIDE, _SOURCES = GEOMETRY.index("row_stride"), GEOMETRY.index("sources")
@@ -103,6 +102,8 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
     taps = filter_axes(problem, window) or problem.taps(window)
     if isinstance(taps, FilterAxes):
         return shape, taps
+    if taps.arithmetic.fuses and not policy().target.fuses:
+        return "sums of fused products are left to NumPy, since no instruction fuses them"
     if surface is not None and not taps.columns_first:
         return "frames whose rows are resized first are left to NumPy"
     if surface is not None and row_loop(surface, _columns(shape, taps, window)) is None:
@@ -133,23 +134,26 @@ def _weighs_colours(problem: ResizeProblem, taps: WindowTaps) -> bool:
 # The kernel
 
 
-def instructions() -> tuple[bool, bool]:
-    """What this processor has: sums of pairs of products; shuffles of 128 bytes."""
-    features = policy().target.features
-    return "avx2" in features, {"avx512bw", "avx512vbmi"} <= features
+def adds_products() -> bool:
+    """Whether one instruction adds pairs of products."""
+    return "avx2" in policy().target.features
 
 
 def _kernel(
     problem: ResizeProblem, taps: FilterAxes | WindowTaps, shape: RowShape, *, converts_rows: bool
 ) -> ResizeKernel:
     """The kernel of a window; that of filters over bytes serves all geometries."""
-    pairs, permutes = instructions()
+    pairs = adds_products()
     element, columns_first = problem.conversion.source, taps.columns_first
     if isinstance(taps, FilterAxes):
         narrow = problem.rule.interpolation.has_narrow_weights
         passes = passes_of(ResizeSums.FIXED_POINT, element, (False, False), pairs=pairs, narrow=narrow)
         kernel = ResizeKernel(*passes, shape.channels, shape.step, columns_first)
-        return kernel.with_pairs() if pairs and kernel.block_pixels else kernel
+        if not pairs or not kernel.block_pixels:
+            return kernel
+        if columns_first and 1 < shape.planes <= policy().resize.most_channels:
+            kernel = replace(kernel, channels=shape.planes, joins_planes=True)
+        return kernel.with_pairs()
     arithmetic = taps.arithmetic
     if arithmetic is ResizeSums.OPENCV_QUARTER and element.name == "uint8":
         if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
@@ -166,12 +170,9 @@ def _kernel(
         arithmetic = ResizeSums.OPENCV_LINEAR
     copies = taps.columns.copies, taps.rows.copies
     passes = passes_of(arithmetic, element, copies if columns_first else copies[::-1], pairs=pairs)
-    by_rows: TapRows | None = None
-    if arithmetic is ResizeSums.OPENCV_LINEAR and pairs and not shape.mirrored:
-        if shape.step == 1 or (shape.channels > 1 and 2 * shape.step <= WORD_BYTES):
-            by_rows = TapRows(shape.channels, shape.step)
-        if by_rows is not None and permutes:
-            by_rows = replace(by_rows, windows=_windows(taps.columns, by_rows))
+    in_words = shape.step == 1 or (shape.channels > 1 and 2 * shape.step <= WORD_BYTES)
+    is_linear = arithmetic is ResizeSums.OPENCV_LINEAR and pairs and not shape.mirrored
+    by_rows = TapRows(shape.channels, shape.step) if is_linear and in_words else None
     return ResizeKernel(
         *passes,
         shape.channels,
@@ -197,21 +198,6 @@ def _share_few_rows(rows: AxisTaps) -> bool:
     """Whether rows of the result read so few source rows together that a kept row seldom serves another one."""
     first, stop = rows.reach
     return stop - first >= policy().resize.joined_rows * rows.count
-
-
-def _windows(columns: AxisTaps, rows: TapRows) -> int:
-    """The fewest windows that have the taps of each step of a pass; 0 if more would take longer than single loads."""
-    (first, stop), step = columns.reach, rows.step_elements
-    if (stop - first - 1) * step + rows.channels < WINDOW_BYTES:
-        return 0
-    for windows in rows.window_counts:
-        pixels = rows.pixels // windows
-        begins, ends = columns.starts[::pixels], columns.starts[pixels - 1 :: pixels]
-        if len(ends) < len(begins):
-            ends = np.append(ends, columns.starts[-1])
-        if int(np.abs(ends - begins).max()) * step + rows.pixel_bytes <= WINDOW_BYTES:
-            return windows
-    return 0
 
 
 # Bands
@@ -302,7 +288,6 @@ class Recipes:
     """The recipes of a problem's windows; of those that were seen, the latest are kept."""
 
     def __init__(self, problem: ResizeProblem) -> None:
-        """Store the problem."""
         self._problem = problem
         self.of = lru_cache(MOST_GEOMETRIES)(self._of)
         self._band_fields = lru_cache(MOST_GEOMETRIES)(partial(_band_fields, problem))
@@ -326,16 +311,15 @@ class Recipes:
         height, width = place[2:]
         elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
-        scratch = scratch_fields(kernel, elements, unit, shape.planes, tables.ring_rows, pitch)
-        moves, moved = self._band_fields(
-            height, width, 0 if shape.planes > 1 else kernel.out_step, scratch["band_pitch"]
-        )
+        planes = 1 if kernel.joins_planes else shape.planes
+        scratch = scratch_fields(kernel, elements, unit, planes, tables.ring_rows, pitch)
+        moves, moved = self._band_fields(height, width, 0 if planes > 1 else kernel.out_step, scratch["band_pitch"])
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
             "free": free,
             "row_stride": window.layout.strides[1] * itemsize,
-            "planes": shape.planes,
+            "planes": planes,
             "plane_stride": shape.plane_stride * itemsize,
             "elements": elements,
             "columns": width,

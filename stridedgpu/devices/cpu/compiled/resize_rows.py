@@ -13,26 +13,20 @@ from typing import Final, NamedTuple
 from .ir import LINE_BYTES, Value, joined, vector_type
 from .resize_passes import packed_words, pair_products, widest
 
-__all__ = ["WINDOW_BYTES", "WORD_BYTES", "WORD_SUMS", "ColumnTables", "HalfRows", "RowPass", "TapRows"]
-
 WORD_BYTES: Final = 8
 """Bytes of a word: two neighbouring pixels of up to four elements, or four pairs of neighbours in a plane."""
 
 WORD_SUMS: Final = 4
 """Sums of a word."""
-
-WINDOW_BYTES: Final = 2 * LINE_BYTES
-"""Bytes that one shuffle chooses from."""
-
 _SUMS: Final = 32
 """Sums of one step: a vector of the widest registers."""
 
 
 class ColumnTables(NamedTuple):
-    """The addresses of a geometry's tables: places of taps in a row, shifts of words or places in a window, weights."""
+    """The addresses of a geometry's tables: places of taps in a row, shifts of words, weights."""
 
     indices: Value
-    places: Value
+    shifts: Value
     weights: Value
 
 
@@ -66,15 +60,12 @@ class RowPass(ABC):
 class TapRows(RowPass):
     """Pixels of 2 to 4 channels, `step_elements` apart, or of a plane; a vector has the taps of a step in words.
 
-        pixels   r g b r g b . .   r g b r g b . .   ...      a word has both taps of one pixel
-        planes   x x y y z z w w   ...                        or those of four
+    pixels   r g b r g b . .   r g b r g b . .   ...      a word has both taps of one pixel
+    planes   x x y y z z w w   ...                        or those of four
 
-    Taps are loaded one by one, or those of a step lie in `windows` of `WINDOW_BYTES`, each taken by a shuffle of
-    AVX-512 VBMI. Without windows (0), images of one channel took 2.3 times as long, others 1.1.
     """
 
     step_elements: int
-    windows: int = 0
 
     @property
     def word_pixels(self) -> int:
@@ -96,14 +87,9 @@ class TapRows(RowPass):
         """Bytes of one pixel's taps in a vector."""
         return WORD_BYTES // self.word_pixels
 
-    @property
-    def window_counts(self) -> tuple[int, ...]:
-        """The numbers of windows that take less time than single loads."""
-        return (1,) if self.channels > 1 else (1, 2, 4)
-
     def step(self, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load the taps, widen them to 16 bits, and add their products in pairs, without the 4 lowest bits."""
-        loaded = self._in_windows(row, tables, x) if self.windows else self._one_by_one(row, tables, x)
+        loaded = self._loaded(row, tables, x)
         zeros = loaded.like(0)
         weights = tables.weights + x * (4 * _SUMS // self.pixels)
         sums = []
@@ -121,46 +107,23 @@ class TapRows(RowPass):
         return packed_words(*sums)
 
     def _byte(self, number: int, tap: int) -> int:
-        """The byte of a tap of a word's sum."""
         if self.channels == 1:
             return 2 * number + tap
         return tap * self.step_elements + min(number, self.channels - 1)
 
-    def _one_by_one(self, row: Value, tables: ColumnTables, x: Value) -> Value:
+    def _loaded(self, row: Value, tables: ColumnTables, x: Value) -> Value:
         """The bytes of all pixels of a step, each loaded into its lane; words near the row's end are shifted."""
         lanes, element = LINE_BYTES // WORD_BYTES, f"i{8 * self.pixel_bytes}"
         type_ = vector_type(lanes, element)
-        places = [self._index(tables, x, pixel) for pixel in range(self.pixels)]
+        places = [(tables.indices + (x * 8 + 8 * pixel)).load("i64", 8) for pixel in range(self.pixels)]
         vectors = []
         for first in range(0, self.pixels, lanes):
             each = ((row + place).load(element) for place in places[first : first + lanes])
             vectors.append(row.code.vector(type_, each))
         if self.channels > 1:
-            shifts = (tables.places + x * 8).load(type_, 8)
+            shifts = (tables.shifts + x * 8).load(type_, 8)
             vectors = [vectors[0] >> shifts]
         return joined(vectors).recast("i8")
-
-    def _in_windows(self, row: Value, tables: ColumnTables, x: Value) -> Value:
-        """The bytes of all pixels of a step, from two vectors a window that follow each other."""
-        vector = vector_type(LINE_BYTES, "i8")
-        places = (tables.places + x * self.pixel_bytes).load(vector)
-        parts = []
-        for first in range(0, self.pixels, self.pixels // self.windows):
-            start = row + self._index(tables, x, first)
-            left, right = ((start + place).load(vector) for place in (0, LINE_BYTES))
-            parts.append(
-                row.code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, left, places, right, needs="avx512vbmi")
-            )
-        while len(parts) > 1:
-            # Each has the bytes of its pixels where they belong: lower parts of one, upper parts of the next.
-            size = LINE_BYTES // len(parts)
-            lanes = [lane + LINE_BYTES * (lane // size % 2) for lane in range(LINE_BYTES)]
-            parts = [left.shuffle(lanes, right) for left, right in zip(parts[::2], parts[1::2], strict=True)]
-        return parts[0]
-
-    def _index(self, tables: ColumnTables, x: Value, pixel: int) -> Value:
-        """Where a pixel's taps, or its window, begin in the row."""
-        return (tables.indices + (x * 8 + 8 * pixel)).load("i64", 8)
 
 
 @dataclass(frozen=True, slots=True)

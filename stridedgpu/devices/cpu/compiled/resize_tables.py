@@ -18,22 +18,13 @@ from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import Array, AxisTaps, FilterSteps, WindowTaps, filter_steps, pillow_columns_first
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Interpolation, ResizeSums, arithmetic_of
+from stridedgpu.values.strides import round_up
 
 from .ir import LINE_BYTES, Code, Value
 from .jit import loop_of
 from .resize_kernel import BAND_ROWS, ENDS_BYTES, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
-from .resize_rows import WINDOW_BYTES, WORD_SUMS, RowPass, TapRows
-
-__all__ = [
-    "FilterAxes",
-    "FilterAxis",
-    "Tables",
-    "filter_axes",
-    "filter_table",
-    "scratch_fields",
-    "window_tables",
-]
+from .resize_rows import WORD_SUMS, RowPass, TapRows
 
 
 class Tables(NamedTuple):
@@ -115,7 +106,8 @@ def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, in
     else:
         used, inverse = np.unique(down.indices, return_inverse=True)
         places = inverse.reshape(down.indices.shape)
-    sources = np.concatenate([used, np.full(ROWS, used[-1], np.int64)])  # up to a whole group of rows
+    # Up to a whole group of rows, and the one behind it, which is prefetched.
+    sources = np.concatenate([used, np.full(2 * ROWS, used[-1], np.int64)])
     # A pixel's taps ascend.
     firsts, ends = np.ascontiguousarray(places[:, 0, 0]), places[:, -1, -1] + 1
     mask = _ring_mask(int((ends - firsts).max()), kernel.step_rows)
@@ -158,9 +150,9 @@ def _groups(taps: AxisTaps, rule: Pass, arithmetic: ResizeSums) -> _Groups:
 def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
     """The taps of an axis, in elements, as a pass over rows of so many elements reads them: two neighbours a pixel.
 
-    The tables are padded to whole steps. Weights are in the order of the sums of a step. Where the taps are single
-    loads, those near the end of a row begin earlier: the weights of a pair change places, since that of the other tap
-    is 0, and `counts` are the bits by which a word is shifted.
+    The tables are padded to whole steps. Weights are in the order of the sums of a step. Loads near the end of a row
+    begin earlier: the weights of a pair change places, since that of the other tap is 0, and `counts` are the bits by
+    which a word is shifted.
     """
     if not isinstance(rule, TapRows):
         return pairs
@@ -170,19 +162,11 @@ def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
     begins = np.minimum(places, elements - rule.pixel_bytes)
     shifts = (places - begins) * 8
     if rule.word_pixels > 1:
-        weights, places = np.where(begins < places, weights << 16, weights), begins
+        weights = np.where(begins < places, weights << 16, weights)
     # One for each sum, and of each step the even words before the odd ones.
     words = np.repeat(weights, rule.out_step).reshape(-1, 4, 2, WORD_SUMS)
     weights = np.ascontiguousarray(words.transpose(0, 2, 1, 3).reshape(-1))
-    if not rule.windows:
-        return _Groups(shifts, begins.reshape(-1, 1, 1), weights)
-    # `counts` are the places of each byte of a pixel in its window, `indices` where the window begins. Bytes behind the
-    # end of a row are its last one, and their weight is 0.
-    steps = places.reshape(-1, rule.pixels // rule.windows, 1)
-    starts = np.minimum(steps.min(axis=1, keepdims=True), elements - WINDOW_BYTES)
-    inside = np.minimum(steps + np.arange(rule.pixel_bytes), elements - 1) - starts
-    windows = np.ascontiguousarray(np.broadcast_to(starts, steps.shape).reshape(-1, 1, 1))
-    return _Groups(inside.astype(np.uint8).reshape(-1), windows, weights)
+    return _Groups(shifts, begins.reshape(-1, 1, 1), weights)
 
 
 # By a compiled loop
@@ -272,7 +256,7 @@ def _filter_tables(
     mask, sources = 0, np.empty(0, np.int64)
     if kernel.columns_first:
         mask = _ring_mask(min(axes.rows.most_taps, stop - low), kernel.step_rows)
-        sources = np.minimum(np.arange(low, stop + ROWS), stop - 1)
+        sources = np.minimum(np.arange(low, stop + 2 * ROWS), stop - 1)
         down, rows_memory = filter_table(interpolation, axes.rows, origin=-low, mask=mask)
     else:
         down, rows_memory = filter_table(interpolation, axes.rows)
@@ -344,24 +328,22 @@ class _Maths(NamedTuple):
     cos: Value
 
     def select(self, condition: Value, value: Value | float, other: Value | float) -> Value:
-        """Both values, and one of them."""
         yes = value if isinstance(value, Value) else condition.code.constant(value, "double")
         return condition.select(yes, other)
 
     def is_zero(self, x: Value) -> Value:
-        """Compared with 0."""
         return x == 0.0
 
     def absolute(self, x: Value) -> Value:
-        """An intrinsic."""
         return x.intrinsic("llvm.fabs")
 
+    def multiply_add(self, x: Value, factor: Value | float, addend: float) -> Value:
+        return x * factor + addend
+
     def sine(self, x: Value) -> Value:
-        """A call."""
         return self.sin(x, returns="double")
 
     def cosine(self, x: Value) -> Value:
-        """A call."""
         return self.cos(x, returns="double")
 
 
@@ -372,7 +354,6 @@ class _TableKernel:
     interpolation: Interpolation
 
     def text(self, name: str) -> str:
-        """The module with a function of this name."""
         return _TableBuilder(self.interpolation).text(name)
 
 
@@ -384,7 +365,6 @@ class _TableBuilder:
     """
 
     def __init__(self, interpolation: Interpolation) -> None:
-        """Load the parameters."""
         self._interpolation, self._narrow = interpolation, interpolation.has_narrow_weights
         self._code = code = Code()
         self._words = words = {
@@ -397,7 +377,6 @@ class _TableBuilder:
         self._sum_place = words["groups"] * 2 + 2
 
     def text(self, name: str) -> str:
-        """The function."""
         code, words = self._code, self._words
         factor = self._low.like(1 << _BITS)
         if self._narrow:
@@ -474,7 +453,6 @@ class _TableBuilder:
         return factor
 
     def _row(self, pixel: Value) -> Value:
-        """The memory of a pixel's values."""
         if not self._narrow:
             return self._tables["values"]
         return self._tables["values"] + pixel * (self._sum_place + 1) * _WORD
@@ -510,13 +488,15 @@ def scratch_fields(
     along, down = kernel.along, kernel.down
     outputs = ring = 0
     if kernel.by_rows is None:
-        columns = elements * ROWS * along.read_bytes
-        outputs = _rounded(columns + 2 * ENDS_BYTES if kernel.interleaves else columns)
-        ring = outputs + _rounded(unit + ROWS) * ROWS * along.written_bytes
+        planes_joined = kernel.channels // kernel.row_channels
+        columns = elements * ROWS * along.read_bytes * planes_joined
+        behind = (1 + planes_joined) * ENDS_BYTES if kernel.interleaves else 0
+        outputs = round_up(columns + behind, LINE_BYTES)
+        ring = outputs + round_up(unit + ROWS, LINE_BYTES) * ROWS * along.written_bytes
     # A store of 16 elements may reach behind a plane's end.
-    band_pitch = _rounded(unit * planes + ROWS)
+    band_pitch = round_up(unit * planes + ROWS, LINE_BYTES)
     between = band_pitch * along.written_bytes if kernel.columns_first else elements * down.written_bytes
-    ring_pitch = _rounded(between) + LINE_BYTES * along.written_bytes
+    ring_pitch = round_up(between, LINE_BYTES) + LINE_BYTES * along.written_bytes
     band = ring + ring_rows * ring_pitch
     rows = band + BAND_ROWS * band_pitch * kernel.second.written_bytes
     return {
@@ -528,8 +508,3 @@ def scratch_fields(
         "ring_pitch": ring_pitch,
         "band_pitch": band_pitch,
     }
-
-
-def _rounded(nbytes: int) -> int:
-    """Round up to a multiple of a cache line."""
-    return -(-nbytes // LINE_BYTES) * LINE_BYTES

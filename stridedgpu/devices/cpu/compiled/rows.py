@@ -10,17 +10,19 @@ once. `b` runs along the row, `a` over rows.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
+from stridedgpu.values.strides import power_of_two
 
 from .conversion import Affine
 from .ir import LANE_BYTES, LINE_BYTES, Code, Value, vector_type
-from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
-from .work_grid import Constants, Elements, Grid
+from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
+from .work_grid import Constants, Elements, Grid, Item
 
 __all__ = ["Rows", "Step", "match_rows"]
 
@@ -42,7 +44,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A kernel over rows of at least `lanes` elements.
+    """A kernel over rows of at least `lanes` elements, which are `steps` vectors, or any number of them if that is 0.
 
     `reads_ahead`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
     """
@@ -54,6 +56,7 @@ class Rows:
     target_step: Step
     reads_ahead: bool = False
     streaming: bool = False
+    steps: int = 0
     family: ClassVar[str] = "rows"
 
     def facts(self, row: LoopAxis) -> KernelFacts:
@@ -82,15 +85,25 @@ class Rows:
             with code.loop(*item.a) as a:
                 source, target = grid.addresses(grid.a, a, item.source, item.target)
                 of_row = grid.affine(a, self.lanes, along=False) if elements.constants == Constants.A else fixed
-                start = target if self.streaming else None
-                with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, may_stream):
-                    affine = of_row or grid.affine(b, self.lanes, along=True)
-                    read = source + b * source_step
-                    if self.reads_ahead:
-                        grid.prefetch_row(read, self.lanes * elements.source_bytes)
-                    written = target + b * target_step
-                    self._move(code, (read, source_step), (written, target_step), affine, may_stream)
+                for place in self._places(grid, item, target):
+                    with place as (b, may_stream):
+                        affine = of_row or grid.affine(b, self.lanes, along=True)
+                        read = source + b * source_step
+                        if self.reads_ahead:
+                            grid.prefetch_row(read, self.lanes * elements.source_bytes)
+                        written = target + b * target_step
+                        self._move(code, (read, source_step), (written, target_step), affine, may_stream)
         return code.text(name)
+
+    def _places(
+        self, grid: Grid, item: Item, target: Value
+    ) -> list[AbstractContextManager[tuple[Value, Value | None]]]:
+        """The vectors of a row, one by one or as a loop: each place, and the condition for a non-temporal store."""
+        first, end = item.b
+        if self.steps:
+            return [nullcontext((place, None)) for place in (first, end - self.lanes)[: self.steps]]
+        start = target if self.streaming else None
+        return [grid.places(item.b, self.lanes, start, self.elements.target_bytes)]
 
     def _move(
         self,
@@ -112,7 +125,6 @@ class Rows:
         self._store(vector, *target, may_stream)
 
     def _load(self, address: Value, stride: Value) -> Value:
-        """Load the lanes from an address on."""
         type_, nbytes = self.elements.source_type, self.elements.source_bytes
         if self.source_step is Step.FORWARD:
             vector = address.code.load_in_order(vector_type(self.lanes, type_), address)
@@ -128,7 +140,6 @@ class Rows:
         return address.code.vector(vector_type(self.lanes, type_), elements)
 
     def _store(self, vector: Value, address: Value, stride: Value, may_stream: Value | None) -> None:
-        """Store the lanes from an address on."""
         if self.target_step is Step.FORWARD:
             vector.code.store_all([(vector, address)], may_stream)
             return
@@ -160,17 +171,17 @@ def match_rows(match: LoopMatch) -> KernelCall:
     whole, limits = LINE_BYTES // match.target_bytes, policy().relayout
     streaming = (
         target_step is Step.FORWARD
-        # A source of few elements is read from the cache, and then cached stores are as fast as non-temporal ones.
-        and source_step in (Step.FORWARD, Step.BACKWARD)
+        and source_step is not Step.STRIDED
         and b.size >= whole
         and match.streams((a, *outer), b, whole)
     )
     strided = Step.STRIDED in (source_step, target_step)
     step_bytes = LANE_BYTES if strided else limits.step_bytes
     lanes = whole if streaming else power_of_two(min(b.size, step_bytes // max(match.source_bytes, match.target_bytes)))
-    reads_ahead = streaming and abs(a.source) > b.size * abs(b.source)
-    kernel = Rows(match.elements(a, b), len(outer), lanes, source_step, target_step, reads_ahead, streaming)
-    return match.call(kernel, outer, (a, 1), (b, lanes), extents=limits.strided_tile if strided else None)
+    reads_ahead = streaming and 0 < b.size * abs(b.source) < abs(a.source)
+    count = 0 if streaming or strided or b.size > 2 * lanes else -(-b.size // lanes)
+    kernel = Rows(match.elements(a, b), len(outer), lanes, source_step, target_step, reads_ahead, streaming, count)
+    return match.call(kernel, outer, (a, 1), (b, lanes))
 
 
 def _in_source_order(

@@ -16,13 +16,12 @@ from typing import ClassVar
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
+from stridedgpu.values.strides import power_of_two
 
 from .conversion import Affine
 from .ir import LANE_BYTES, LINE_BYTES, Code, Value, joined, transposed_lanes, vector_type
-from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch, power_of_two
+from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .work_grid import Constants, Elements, Grid, Item
-
-__all__ = ["Transpose", "match_transpose", "transposes"]
 
 
 @dataclass(frozen=True, slots=True)

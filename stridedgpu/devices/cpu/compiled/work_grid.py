@@ -18,8 +18,6 @@ from stridedgpu.values.conversion import Conversion
 from .conversion import Affine, converted, storage_type
 from .ir import LINE_BYTES, Code, Value, vector_type
 
-__all__ = ["Constants", "Elements", "Grid", "Item", "items_of"]
-
 
 class Constants(StrEnum):
     """Which loop indexes the scales and biases."""
@@ -39,16 +37,13 @@ class Elements:
     finite: bool
     itemsize: int
     """Bytes of an element of a bitwise copy, up to 16 (it may combine several tensor elements); 0 for conversions."""
+    by_products: bool = False
+    """Whether `exact_products` stand for divisions and for products in float64."""
 
     @property
     def source_type(self) -> str:
         """The LLVM type of a source element in a register."""
         return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.source)
-
-    @property
-    def target_type(self) -> str:
-        """The LLVM type of a target element in a register."""
-        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.target)
 
     @property
     def source_bytes(self) -> int:
@@ -62,7 +57,7 @@ class Elements:
 
     def convert(self, vector: Value, affine: Affine) -> Value:
         """Convert a vector of source elements to target elements."""
-        return converted(vector, self.conversion, affine, finite=self.finite)
+        return converted(vector, self.conversion, affine, finite=self.finite, by_products=self.by_products)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +121,18 @@ def items_of(
 class Grid:
     """The work items of a kernel with `rank` outer loops.
 
-    Its parameters are the addresses of scale and bias; for each of `a` and `b` the size, the source and target stride,
-    the block and the number of blocks; the small axis' source and target stride; then for each outer loop, innermost
-    first, the size, the source, target and constants' stride, and a table of source offsets or 0.
+    Its parameters are the addresses of scale, bias and lower factors; for each of `a` and `b` the size, the source and
+    target stride, the block and the number of blocks; the small axis' source and target stride; then for each outer
+    loop, innermost first, the size, the source, target and constants' stride, and a table of source offsets or 0.
     """
 
     def __init__(self, code: Code, elements: Elements, rank: int) -> None:
-        """Load the parameters once, outside every loop."""
         self._code, self._elements = code, elements
-        arithmetic = elements.conversion.scale, elements.conversion.bias
+        scale, bias = elements.conversion.scale, elements.conversion.bias
+        arithmetic = scale, bias, scale if elements.by_products else None
         self._addresses = [
             None if values is None else address.pointer()
-            for values, address in zip(arithmetic, code.take(2), strict=True)
+            for values, address in zip(arithmetic, code.take(3), strict=True)
         ]
         self.a, self.b = Axis(*code.take(5)), Axis(*code.take(5))
         self.small_source, self.small_target = code.take(2)
@@ -182,8 +177,7 @@ class Grid:
                 return at.load(vector_type(lanes, type_), compute.itemsize)
             return at.load(type_, compute.itemsize).splat(lanes)
 
-        scale, bias = map(constant_of, self._addresses)
-        return Affine(scale, bias)
+        return Affine(*map(constant_of, self._addresses))
 
     def prefetch_row(self, address: Value, nbytes: int) -> None:
         """Prefetch bytes of a later source row at the same column, out of reach of hardware prefetchers."""
@@ -193,7 +187,6 @@ class Grid:
             code.prefetch(ahead + line)
 
     def _block(self, place: Value, axis: Axis, step: int) -> tuple[Value, Value]:
-        """The block of an axis with the given number."""
         code = self._code
         index, end = code.block(place, axis.block, axis.size)
         return index.at_most(axis.size - step), end

@@ -22,11 +22,10 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_cores
 from stridedgpu.devices.interface import DirectLaunch
 
+from .compiler import LoopError
 from .ir import LINE_BYTES
-from .jit import CompiledFunction, HasText, LoopError, loop_of, machine_functions, moving_function, python_function
+from .jit import CompiledFunction, HasText, loop_of, machine_functions, moving_function, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
-
-__all__ = ["LoopCall", "load_pool", "run_shared", "share"]
 
 _MOST_THREADS: Final = 64
 """The most threads of a pool on a machine of fewer cores: each has a stack, and more than the cores gain nothing."""
@@ -72,14 +71,7 @@ class LoopCall(NamedTuple):
 
 
 def run_shared(
-    loop: CompiledFunction,
-    source: int,
-    target: int,
-    parameters: int,
-    items: int,
-    *,
-    nbytes: int,
-    shared_bytes: int = 0,
+    loop: CompiledFunction, source: int, target: int, parameters: int, items: int, *, nbytes: int, shared_bytes: int = 0
 ) -> None:
     """Run a compiled loop's items, which move `nbytes`, and return when all are done; on several threads if they gain.
 
@@ -131,7 +123,6 @@ class _Block:
     __slots__ = ("_memory", "address", "words")
 
     def __init__(self, words: int) -> None:
-        """Allocate so many words."""
         self._memory = (ctypes.c_uint8 * (8 * words + LINE_BYTES))()
         start = -ctypes.addressof(self._memory) % LINE_BYTES
         self.words = (ctypes.c_int64 * words).from_buffer(self._memory, start)
@@ -162,7 +153,6 @@ class _Pool:
     __slots__ = ("_lock", "_workers", "cores", "jobs", "most", "run", "slots", "threads")
 
     def __init__(self) -> None:
-        """A pool without workers."""
         self.cores = usable_cores()
         self.most = max(self.cores, _MOST_THREADS)
         """The most threads that there will be, callers included."""
@@ -172,7 +162,7 @@ class _Pool:
         """Unused jobs, each with room for one part a thread."""
         self.slots = _Block(LINE_WORDS + self.most)
         """The pool as the machine code sees it: the number of active callers, then the workers' slots."""
-        self.run: Callable[..., None] = _not_ready
+        self.run: Callable[..., None] = _run_alone
         self._workers = 0
         self._lock = threading.RLock()  # reentrant: a signal handler may call again on this thread
 
@@ -212,10 +202,7 @@ def _new_slot() -> _Block:
         lock = allocate()
         python.PyThread_acquire_lock(ctypes.c_void_p(lock), 1)
         slot.words[place] = lock
-    for place, function in (
-        (SLOT.acquire, python.PyThread_acquire_lock),
-        (SLOT.release, python.PyThread_release_lock),
-    ):
+    for place, function in ((SLOT.acquire, python.PyThread_acquire_lock), (SLOT.release, python.PyThread_release_lock)):
         slot.words[place] = ctypes.cast(function, ctypes.c_void_p).value or 0
     for place, address in enumerate(_affinity_functions(), SLOT.get_core):
         slot.words[place] = address
@@ -239,11 +226,6 @@ _SLOTS: Final[list[_Block]] = []
 def _run_alone(loop: int, source: int, target: int, parameters: int, items: int, *_: int) -> None:
     """Run all items of the loop at an address on this thread, where the machine code of workers cannot be compiled."""
     CompiledFunction(loop).alone(source, target, parameters, 0, items)
-
-
-def _not_ready(*_: int) -> None:
-    """The placeholder of a pool without workers; never called."""
-    raise AssertionError("the pool has not grown")
 
 
 _pool = _Pool()

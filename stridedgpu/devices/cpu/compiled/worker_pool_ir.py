@@ -30,8 +30,6 @@ from stridedgpu.devices.cpu.policy import policy
 
 from .ir import LINE_BYTES, Code, Value, module_text
 
-__all__ = ["LINE_WORDS", "SLOT", "SLOT_WORDS", "pool_text"]
-
 LINE_WORDS: Final = LINE_BYTES // 8
 """64-bit words of a cache line."""
 
@@ -209,12 +207,10 @@ def _acquire(slot: Value, lock: int) -> None:
 
 
 def _release(slot: Value, lock: int) -> None:
-    """Release one of a slot's locks."""
     slot.word(SLOT.release).pointer()(slot.word(lock).pointer())
 
 
 def _has_affinity(slot: Value) -> Value:
-    """Whether the system has an affinity of threads."""
     return slot.word(SLOT.get_core) != 0
 
 
@@ -238,21 +234,17 @@ def _exclude_this_core(slot: Value) -> None:
 
 
 def _set_affinity(slot: Value) -> None:
-    """Set a worker's affinity to the one in its slot."""
     function, affinity = slot.word(SLOT.set_affinity).pointer(), slot + 8 * SLOT.affinity
     function(_thread(slot), _AFFINITY_BYTES, affinity, returns="i32")
 
 
 def _thread(slot: Value) -> Value:
-    """The system's number of a slot's worker."""
     return slot.word(SLOT.thread).cast("trunc", "i32")
 
 
 def _line(job: Value, part: Value) -> Value:
-    """The address of the line of a job's part."""
     return job + (part + 1) * LINE_BYTES
 
 
 def _slot_of(job: Value, part: Value) -> Value:
-    """The address of the slot of a job's part."""
     return (_line(job, part) + _SLOT).load("ptr", 8)

@@ -13,8 +13,6 @@ from stridedgpu.values.strides import byte_strides
 
 from .conversion import Array, storage_dtype
 
-__all__ = ["blocks", "operand_array", "strided"]
-
 
 def strided(
     memory: Array, dtype: np.dtype[Any], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int

@@ -17,8 +17,6 @@ from stridedgpu.values.conversion import Conversion
 from .arrays import blocks, strided
 from .conversion import Array, constants, convert_block, storage_dtype
 
-__all__ = ["mix_channels", "mixed", "numpy_channel_matrix_kernel"]
-
 
 def numpy_channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""

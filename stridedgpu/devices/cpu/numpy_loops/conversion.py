@@ -18,8 +18,6 @@ from stridedgpu.values.arithmetic import Operation
 from stridedgpu.values.conversion import Conversion, Rounding, casts
 from stridedgpu.values.dtypes import ElementType
 
-__all__ = ["Array", "check_known", "constants", "convert_block", "storage_dtype"]
-
 Array = NDArray[Any]
 
 _OPAQUE: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
@@ -71,7 +69,7 @@ def convert_block(block: Array, conversion: Conversion, scale: Array | None = No
         for operation, name in conversion.steps:
             operand = operands[name]
             if operand is not None:
-                _OPERATIONS[operation](numbers, operand, out=numbers)
+                OPERATIONS[operation](numbers, operand, out=numbers)
         if source.kind == "f" or not all(values is None or np.isfinite(values).all() for values in (scale, bias)):
             np.copyto(numbers, np.nan, where=np.isnan(numbers))
         return _cast(numbers, compute, target, rounding)
@@ -101,7 +99,6 @@ def _cast(block: Array, source: ElementType, target: ElementType, rounding: Roun
 
 
 def _saturated_integers(block: Array, target: ElementType) -> Array:
-    """Integers clamped to the target's range."""
     own, wanted = np.iinfo(block.dtype), np.iinfo(target.name)
     if own.min < wanted.min or own.max > wanted.max:
         least, most = max(own.min, wanted.min), min(own.max, wanted.max)
@@ -135,7 +132,7 @@ def _floats(block: Array, target: ElementType) -> Array:
     # float16 comparisons are slow: NaNs are searched in the wider of the two types.
     nans = np.isnan(block if block.itemsize > result.itemsize else result)
     if nans.any():
-        _bits_of(result)[nans] = _nan_bits(block[nans], result.dtype)
+        result.view(_SIGN_AND_QUIET[result.dtype.itemsize][1])[nans] = _nan_bits(block[nans], result.dtype)
     return result
 
 
@@ -150,11 +147,6 @@ def _nan_bits(block: Array, dtype: np.dtype[Any]) -> Array:
     payload = payload << np.uint64(shift) if shift >= 0 else payload >> np.uint64(-shift)
     exponent = (1 << (8 * dtype.itemsize - 1)) - (1 << width)
     return (sign | payload | np.uint64(exponent | 1 << (width - 1))).astype(word)
-
-
-def _bits_of(block: Array) -> Array:
-    """The same memory viewed as unsigned integers."""
-    return block.view(_SIGN_AND_QUIET[block.dtype.itemsize][1])
 
 
 def _float32_of_bfloat16(block: Array) -> Array:
@@ -218,7 +210,7 @@ def _integers_to_odd(block: Array) -> Array:
 
 _FLOAT32: Final = ElementType("float32", "f", 4)
 
-_OPERATIONS: Final[dict[Operation, Callable[..., Array]]] = {
+OPERATIONS: Final[dict[Operation, Callable[..., Array]]] = {
     "multiply": np.multiply,
     "add": np.add,
     "divide": np.divide,

@@ -6,8 +6,7 @@ from collections.abc import Hashable, Sequence
 from math import gcd
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.plan import CpuKernel, cpu_plan, numpy_kernel
-from stridedgpu.devices.cpu.prepared import prepared
+from stridedgpu.devices.cpu.plan import CpuKernel, cpu_plan, numpy_kernel, prepared
 from stridedgpu.devices.interface import Launch, Located
 from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
@@ -15,8 +14,6 @@ from stridedgpu.problems.crop_windows import CropProblem, Crops, Rectangle, rect
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
-
-__all__ = ["numpy_crops_kernel", "run_crops"]
 
 
 def numpy_crops_kernel(problem: CropProblem) -> CpuKernel:
@@ -56,7 +53,6 @@ def run_crops(problem: CropProblem, crops: Crops, sources: Sequence[Located], ta
 
 
 def _covered(layout: Layout, part: Rectangle) -> Layout:
-    """The part of a source inside a rectangle."""
     assert part.source is not None
     (y, x), rows, columns = part.source, part.rows, part.columns
     return layout.sliced(

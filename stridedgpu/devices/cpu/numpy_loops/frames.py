@@ -17,16 +17,6 @@ from .arrays import operand_array
 from .channel_matrix import mixed
 from .conversion import Array, constants, convert_block
 
-__all__ = [
-    "colours_of",
-    "frame_loops",
-    "frame_rows",
-    "numpy_frames_kernel",
-    "numpy_samples_kernel",
-    "sample_arrays",
-    "write_samples",
-]
-
 
 def numpy_frames_kernel(problem: FrameProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""

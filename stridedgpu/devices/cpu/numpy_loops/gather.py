@@ -17,8 +17,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .arrays import blocks, strided
 from .conversion import Array, storage_dtype
 
-__all__ = ["NumpyGather", "check_indices", "numpy_gather_kernel", "resolved"]
-
 
 def numpy_gather_kernel(problem: GatherProblem) -> CpuKernel:
     """The NumPy loops that gather or scatter a problem's elements."""
@@ -41,7 +39,6 @@ class NumpyGather:
     """
 
     def __init__(self, problem: GatherProblem) -> None:
-        """Choose the blocks; no memory is allocated."""
         self._problem = problem
         self._mode = problem.mode
         rank = len(problem.sizes)
@@ -129,7 +126,6 @@ class NumpyGather:
             np.copyto(block, items.take(places, mode="clip"))
 
     def _places(self, numbers: list[Array], place: tuple[slice, ...]) -> NDArray[np.int64]:
-        """The item numbers that a block's indices select."""
         problem, unit = self._problem, self._unit
         shape = tuple(min(part.stop, size) - part.start for part, size in zip(place, self._indexed_sizes, strict=True))
         places = np.full(shape, -self._lowest // unit, np.int64)

@@ -9,8 +9,6 @@ from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.raw_problem import RawProblem
 
-__all__ = ["numpy_raw_kernel", "unpack_samples"]
-
 
 def numpy_raw_kernel(problem: RawProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""

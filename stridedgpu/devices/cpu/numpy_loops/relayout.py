@@ -22,8 +22,6 @@ from stridedgpu.problems.relayout_problem import RelayoutProblem
 from .arrays import strided
 from .conversion import Array, constants, convert_block, storage_dtype
 
-__all__ = ["NumpyRelayout", "numpy_relayout_kernel", "relayout_loops"]
-
 _LINE_BYTES: Final = 64
 """Bytes of a cache line."""
 
@@ -63,7 +61,6 @@ class NumpyRelayout:
     """A problem prepared for NumPy; the call takes the bytes of both buffers and moves the elements."""
 
     def __init__(self, problem: RelayoutProblem) -> None:
-        """Choose the loops; no memory is allocated."""
         self._problem = problem
         self._conversion = problem.conversion
         opaque = problem.conversion.is_bitwise_copy

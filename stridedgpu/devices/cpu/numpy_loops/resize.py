@@ -17,8 +17,8 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
-from stridedgpu.values.interpolation import Finish, ResizeSums, ResizeSumsSpec
+from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps, fused
+from stridedgpu.values.interpolation import Finish, ResizeSums, ResizeSumsSpec, rounded_taps
 from stridedgpu.values.layout import Layout
 
 from .arrays import strided
@@ -78,7 +78,6 @@ class _Converted:
     """The treatment of a resized block: select or mix channels, then convert."""
 
     def __init__(self, problem: ResizeProblem) -> None:
-        """Store the constants, shaped for blocks with axes C, H, W."""
         conversion = self._conversion = problem.conversion
         self._constants = [
             None if values is None else constants(values, conversion.compute).reshape(-1, 1, 1)
@@ -87,7 +86,6 @@ class _Converted:
         self._channels = slice(None) if conversion.channels is None else list(conversion.channels)
 
     def block(self, block: Array) -> Array:
-        """Convert one block of the source's storage type."""
         if self._conversion.matrix is not None:
             return np.stack(list(mixed(list(block), self._conversion)))
         chosen: Array = block[self._channels]
@@ -117,11 +115,11 @@ def resize_windows(
         problem.target.layout,
         element if conversion.is_bitwise_copy else storage_dtype(conversion.target, opaque=False),
     )
-    converted, borders = _Converted(problem), Borders(problem)
+    converted, borders = _Converted(problem), Borders(problem) if problem.fill else None
     for number in range(len(windows)) if numbers is None else numbers:
         window, image = windows[number], batch[number]
         top, left, height, width = place = problem.visible(window)
-        if (height, width) != image.shape[1:]:
+        if borders is not None and (height, width) != image.shape[1:]:
             borders(target, number, place)
         if not height or not width:
             continue
@@ -171,12 +169,13 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, rows_of: RowsOf) -> Iterato
 
 
 class _Summing(NamedTuple):
-    """A pass: the numbers of its arithmetic, what becomes of its sums, and the type of the pixels."""
+    """A pass: the numbers of its arithmetic, what becomes of its sums, the pixels' type, and `ResizeSums.fuses`."""
 
     spec: ResizeSumsSpec
     finish: Finish
     factor: float
     element: str
+    fuses: bool
 
 
 def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing | None]:
@@ -184,7 +183,8 @@ def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing |
     if taps.arithmetic is ResizeSums.COPY:
         return None, None
     spec = taps.arithmetic.spec
-    return _Summing(spec, spec.first, taps.factor, element), _Summing(spec, spec.second, taps.factor, element)
+    rest = taps.factor, element, taps.arithmetic.fuses
+    return _Summing(spec, spec.first, *rest), _Summing(spec, spec.second, *rest)
 
 
 def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> Array:
@@ -194,8 +194,14 @@ def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> 
     indices, number = taps.indices, summing.spec.weights
     shape = (-1, 1) if axis == 1 else (-1,)
     weights = taps.weights.astype(number)
+    rounded = rounded_taps(taps.counts) if summing.fuses else taps.counts
     total: Array | None = None
     for tap in range(taps.most):
+        pixels = np.flatnonzero((rounded <= tap) & (tap < taps.counts))
+        if total is not None and pixels.size:
+            some = (Ellipsis, pixels, slice(None)) if axis == 1 else (Ellipsis, pixels)
+            factors = weights[pixels, tap].reshape(shape)
+            total[some] = fused(np.take(block, indices[pixels, tap], axis), factors, total[some])
         term = np.take(block, indices[:, tap], axis).astype(number)
         if summing.finish is Finish.UPPER:
             term >>= 4
@@ -208,7 +214,7 @@ def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> 
             total = term
         else:
             # Pixels with fewer taps add nothing, because 0 times infinity would be NaN.
-            np.add(total, term, out=total, where=(tap < taps.counts).reshape(shape))
+            np.add(total, term, out=total, where=(tap < rounded).reshape(shape))
     assert total is not None, "every pixel has a tap"
     return _finished(total, summing)
 
