@@ -135,7 +135,6 @@ def _empty_relayout(
     matrix: torch.Tensor | None = None,
     **_values: object,
 ) -> torch.Tensor:
-    """Memory for the result of `relayout`."""
     sizes, labels = _canonical(src, dims)
     known = inferred_labels(dims and "".join(filter(None, labels)), src.ndim)
     if "C" in known:
@@ -156,7 +155,6 @@ def _empty_resize(
     matrix: torch.Tensor | None = None,
     **_values: object,
 ) -> torch.Tensor:
-    """Memory for the result of `resize`."""
     sizes, labels = _canonical(src, dims)
     if src.ndim > 2:
         sizes[-3] = _mixed(sizes[-3], channels, matrix)
@@ -180,7 +178,6 @@ def _empty_crops(
     matrix: torch.Tensor | None = None,
     **_values: object,
 ) -> torch.Tensor:
-    """Memory for the result of `gather_crops`."""
     windows = boxes if origins is None else origins
     if windows is None:
         raise LayoutError("origins= or boxes= is missing: one of them says where the windows lie.")
@@ -194,7 +191,6 @@ def _empty_crops(
 
 
 def _empty_preprocess(images: Images, step: str, **_options: object) -> torch.Tensor:
-    """Memory for the result of `preprocess`."""
     first = _first(images, "images")
     declaration = _step(step, "cpu")
     is_batch = isinstance(images, torch.Tensor)
@@ -228,7 +224,6 @@ def _first(images: Images, name: str) -> torch.Tensor:
 
 
 def _relayout(out: torch.Tensor, src: torch.Tensor, **options: Any) -> None:
-    """Relayout into `out`."""
     relayout(src, out=out, **options)
 
 
@@ -247,7 +242,6 @@ def _gather_crops(
     fill: Sequence[float] | None = None,
     **options: Any,
 ) -> None:
-    """Gather windows or resized boxes into `out`."""
     window = size[0] if len(size) == 1 else size
     options |= {"flip": None if flip is None else flip.tolist(), "fill": 0 if fill is None else fill}
     gather_crops(sources, origins, window, out=out, **options)
@@ -256,7 +250,6 @@ def _gather_crops(
 def _preprocess(
     out: torch.Tensor, images: Images, step: str, *, keys: torch.Tensor | None = None, epoch: int = 0
 ) -> None:
-    """Preprocess into `out`."""
     device = "cpu" if out.device.type == "cpu" else f"cuda:{out.device.index}"
     declaration = _step(step, device)
     named = None if keys is None else keys.tolist()
@@ -281,11 +274,7 @@ def _without_gradient(value: object) -> Any:
 
 
 def _define(
-    name: str,
-    arguments: str,
-    empty: Callable[..., torch.Tensor],
-    write: Callable[..., None],
-    overload: str = "",
+    name: str, arguments: str, empty: Callable[..., torch.Tensor], write: Callable[..., None], overload: str = ""
 ) -> None:
     """Register an operator, and its variant that writes into `out`.
 

@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, NoReturn, get_args
 from stridedgpu.operations.borders import BORDERS
 from stridedgpu.operations.resize import installed_passes
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.strides import is_one_of
 
 __all__ = ["ImageKind", "step_options"]
 
@@ -51,7 +52,7 @@ def step_options(transforms: object, images: ImageKind, options: dict[str, Any])
 
     Raises `LayoutError` for what a step does not reproduce to the bit, with what to do instead.
     """
-    if images not in get_args(ImageKind):
+    if not is_one_of(images, get_args(ImageKind)):
         raise LayoutError(f"images={images!r} must be 'pil' or 'tensor': what the transforms are given.")
     chain = _Chain(images, list(_flat(transforms)))
     for transform in chain.transforms:
@@ -79,11 +80,6 @@ def _name(transform: object) -> str:
 def _is_newer(transform: object) -> bool:
     """True for a transform of `torchvision.transforms.v2`."""
     return type(transform).__module__.startswith("torchvision.transforms.v2")
-
-
-def _type_name(dtype: object) -> str:
-    """The name of a type of PyTorch."""
-    return str(dtype).removeprefix("torch.")
 
 
 def _numbers(values: object) -> list[object]:
@@ -163,7 +159,6 @@ class _Chain:
         self._stage, self._latest = place, name
 
     def resize(self, name: str, transform: Any) -> None:
-        """Resize, and its interpolation."""
         self._reach("resize", name, in_bytes=True)
         if transform.size is None:
             raise LayoutError(f"{name}(size=None): a step resizes to both sides, or by the shorter one; name either.")
@@ -174,7 +169,6 @@ class _Chain:
         self._interpolate(name, transform)
 
     def _interpolate(self, name: str, transform: Any) -> None:
-        """The interpolation of a resize."""
         word = getattr(transform.interpolation, "value", transform.interpolation)
         if isinstance(word, int):
             word = _CONSTANTS[word]
@@ -209,20 +203,20 @@ class _Chain:
     def pad(self, name: str, transform: Any) -> None:
         """Pad with a constant, or with the image's own pixels."""
         self._reach("pad", name)
-        self._surround(name, transform.padding, transform.fill, transform.padding_mode)
-
-    def _surround(self, name: str, padding: object, fill: object, mode: str) -> None:
-        """Pixels around an image."""
-        if mode == "constant":
-            self._options["fill"] = self._constant(name, fill)
-        elif mode in BORDERS:
-            self._options["fill"] = mode
-        else:
-            raise LayoutError(f"{name}(padding_mode={mode!r}) is unknown; constant and {', '.join(BORDERS)} are known.")
-        sides = _numbers(padding)
+        self._options["fill"] = self._surrounding(name, transform)
+        sides = _numbers(transform.padding)
         across, down, *others = sides * 2 if len(sides) == 1 else sides
         right, below = others or (across, down)
         self._options["pad"] = (down, across, below, right)
+
+    def _surrounding(self, name: str, transform: Any) -> Any:
+        """What a transform puts around an image, as the step's `fill`."""
+        mode = transform.padding_mode
+        if mode == "constant":
+            return self._constant(name, transform.fill)
+        if mode not in BORDERS:
+            raise LayoutError(f"{name}(padding_mode={mode!r}) is unknown; constant and {', '.join(BORDERS)} are known.")
+        return mode
 
     def _constant(self, name: str, fill: Any) -> Any:
         """One fill of all channels, or of each."""
@@ -248,13 +242,21 @@ class _Chain:
     def random_crop(self, name: str, transform: Any) -> None:
         """A drawn window, of a padded image."""
         if transform.padding is not None:
-            self._reach("pad", f"{name}(padding={transform.padding})")
-            self._surround(name, transform.padding, transform.fill, transform.padding_mode)
+            self.pad(f"{name}(padding={transform.padding})", transform)
         self._reach("crop", name)
         if transform.pad_if_needed:
-            raise LayoutError(f"{name}(pad_if_needed=True): a step pads every image alike; give padding=.")
+            self._pad_smaller(name, self._surrounding(name, transform))
         self._options["crop"] = tuple(_numbers(transform.size))
         self._draws.append(name)
+
+    def _pad_smaller(self, name: str, fill: Any) -> None:
+        """Surround images that are smaller than the window. Raises `LayoutError` beside pads that go on otherwise."""
+        if "pad" in self._options and (fill != self._options["fill"] or fill in ("reflect", "symmetric")):
+            raise LayoutError(
+                f"{name}(pad_if_needed=True) pads what is padded by {self._options['fill']!r} again, by {fill!r}: a "
+                "step does both at once, by one constant or by 'edge'."
+            )
+        self._options["fill"], self._options["smaller"] = fill, "pad"
 
     def flip(self, name: str, transform: Any) -> None:
         """Mirrored left and right with a probability."""
@@ -293,7 +295,7 @@ class _Chain:
             raise LayoutError(f"{name} converts tensors, and here it is given a PIL image: put ToImage() before it.")
         if isinstance(transform.dtype, dict):
             raise LayoutError(f"{name}(dtype={transform.dtype!r}): give one type, that of images.")
-        dtype, scale = _type_name(transform.dtype), getattr(transform, "scale", True)
+        dtype, scale = str(transform.dtype).removeprefix("torch."), getattr(transform, "scale", True)
         if dtype == self._dtype:
             return
         if self._dtype == "float32" and dtype in _FINAL:

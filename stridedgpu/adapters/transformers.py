@@ -37,14 +37,13 @@ def register() -> None:
         name = classes.get("torchvision")
         if name not in KINDS:
             continue
-        added = {backend: _class(name, backend) for backend in _NAMES}
+        added = {backend: _class(name, backend) for backend, whose in _NAMES.items() if whose in KINDS[name].backends}
         mapping.AutoImageProcessor.register(
             configs.CONFIG_MAPPING[model_type], image_processor_classes=added, exist_ok=True
         )
 
 
 def _library(module: str) -> Any:
-    """A module of transformers."""
     try:
         return import_module(f"transformers.{module}")
     except ModuleNotFoundError as problem:
@@ -101,5 +100,4 @@ def _class(name: str, backend: str) -> type:
 
 
 def _revived(name: str, backend: str, values: dict[str, object]) -> object:
-    """A processor from its pickle."""
     return _class(name, backend)(**values)

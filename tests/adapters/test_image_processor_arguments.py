@@ -95,7 +95,7 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         ("PoolFormerImageProcessor", {"size": {"longest_edge": 9}}, "of another kind"),
         ("DPTImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
         ("DPTImageProcessor", {"size": 30, "do_pad": True, "size_divisor": 14}, "puts zeros on all sides"),
-        ("DPTImageProcessor", {"do_pad": True}, "do_pad=True needs size_divisor"),
+        ("DPTImageProcessor", {"do_pad": True}, "do_pad=True needs a size_divisor"),
         ("DetrImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
         ("DetrImageProcessor", {"do_pad": False}, "do_pad=True fills them up to one"),
         ("SamImageProcessor", {"size": 100}, "of another kind"),
@@ -111,6 +111,10 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         ("LlavaNextImageProcessor", {"image_grid_pinpoints": []}, "for which no resolution keeps any"),
         ("LlavaNextImageProcessor", {"do_resize": False, "do_center_crop": False}, "tiles of several sizes"),
         ("MobileViTImageProcessor", {"rescale_factor": 0}, "do_rescale=True needs rescale_factor"),
+        ("DINOv3ViTImageProcessor", {"resample": 1}, "resample=1 is not reproduced .* it is 2 or 3"),
+        ("DINOv3ViTImageProcessor", {"rescale_factor": 2}, "rescale_factor=2 keeps bytes"),
+        ("DINOv3ViTImageProcessor", {"do_rescale": False}, "needs do_rescale=True"),
+        ("DINOv3ViTImageProcessor", {"size": {"height": 9, "width": 1}}, "becomes 9 x 1, .* with a defect"),
     ],
 )
 def test_options_that_are_not_reproduced_are_refused_by_name(name, options, words):
@@ -239,7 +243,8 @@ def test_tensors_of_pytorch_have_the_values_of_arrays():
 
 def test_one_number_as_a_size_is_the_shorter_side_where_the_default_is():
     shorter = {name for name, kind in KINDS.items() if not kind.defaults["default_to_square"]}
-    by_sides = {name for name, kind in KINDS.items() if "shortest_edge" in (kind.defaults["size"] or {})}
+    images = {name: kind for name, kind in KINDS.items() if kind.form != "clips"}
+    by_sides = {name for name, kind in images.items() if "shortest_edge" in (kind.defaults["size"] or {})}
     assert shorter == by_sides | {"SiglipImageProcessor", "RTDetrImageProcessor"}
 
 
@@ -260,6 +265,7 @@ def test_images_on_another_device_give_tensors_there():
         ("CLIPImageProcessor", {"size": {"shortest_edge": 24}, "crop_size": 28}),
         ("DetrImageProcessor", {"size": {"shortest_edge": 24, "longest_edge": 40}}),
         ("EfficientNetImageProcessor", {"size": 30}),
+        ("DINOv3ViTImageProcessor", {"size": 30, "resample": 3, "do_center_crop": True, "crop_size": 32}),
         ("Qwen2VLImageProcessor", {}),
         ("Siglip2ImageProcessor", {"max_num_patches": 16}),
         ("LlavaNextImageProcessor", {}),
@@ -274,13 +280,15 @@ def test_images_on_another_device_give_tensors_there():
         assert first.device.startswith("cuda-emulated")
 
 
-@pytest.mark.parametrize("backend", ["torchvision", "pil"])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name, backend", [(name, one) for name, kind in KINDS.items() if kind.form != "clips" for one in kind.backends]
+)
 def test_the_step_has_the_pixels_of_the_processor(name, backend):
     made = processor(name, backend)
     step = made.step
-    # EfficientNet divides once more, and MobileViT's window is larger than what it resizes to.
-    expected = KINDS[name].form == "images" and name not in ("EfficientNetImageProcessor", "MobileViTImageProcessor")
+    # EfficientNet divides once more, MobileViT's window is larger than what it resizes to, and DINOv3 resizes floats.
+    without = "EfficientNetImageProcessor", "MobileViTImageProcessor", "DINOv3ViTImageProcessor"
+    expected = KINDS[name].form == "images" and name not in without
     assert (step is not None) == expected
     if step is not None:
         photos = images((300, 431), (290, 400), (500, 300))
@@ -335,6 +343,24 @@ NONSENSE = {
     "a mean of NaN": ("ViTImageProcessor", {"image_mean": float("nan")}, "image_mean=nan must be finite numbers"),
     "a huge factor": ("ViTImageProcessor", {"rescale_factor": 10**400}, "rescale_factor=.* must be finite numbers"),
     "a stated factor": ("ViTImageProcessor", {"rescale_factor": "0.5"}, "rescale_factor='0.5' must be finite"),
+    "a mean beyond float32": ("ViTImageProcessor", {"image_mean": 1e300}, "image_mean=1e.300 must be finite numbers"),
+    "an array of sides": ("ViTImageProcessor", {"size": np.broadcast_to(1, (1 << 40,))}, "size=.* is no size"),
+    "factors": ("ViTImageProcessor", {"rescale_factor": [0.5] * 3}, "rescale_factor=.* must be finite numbers"),
+    "a share for each side": ("PoolFormerImageProcessor", {"crop_pct": [0.5, 0.9]}, "crop_pct=.* must be finite"),
+    "a word for a switch": ("ViTImageProcessor", {"do_normalize": "false"}, "do_normalize='false' must be True or"),
+    "a switch that is a number": ("EfficientNetImageProcessor", {"include_top": 0}, "include_top=0 must be True or"),
+    "a scan by nothing": ("Gemma3ImageProcessor", {"do_pan_and_scan": True}, "needs pan_and_scan_min_crop_size"),
+    "multiples of nothing": ("DPTImageProcessor", {"do_pad": True, "size_divisor": 0}, "size_divisor=0: do_pad=True"),
+    "a share of nothing": ("PoolFormerImageProcessor", {"crop_pct": 1e-320}, "crop_pct=1e-320 must be finite"),
+    "sides of two kinds": ("Qwen2VLImageProcessor", {"patch_size": {"height": 5}}, "patch_size=.* must be a whole"),
+    "a patch of one side": (
+        "PixtralImageProcessor",
+        {"patch_size": {"shortest_edge": 5}},
+        "must have height and width",
+    ),
+    "axes in an array": ("ViTImageProcessor", {"input_data_format": np.zeros(3)}, "input_data_format=.* is unknown"),
+    "a cap of numbers": ("Qwen2VLVideoProcessor", {"cap_pixels_per_frame": 5}, "cap_pixels_per_frame=5 must be True"),
+    "a side beyond floats": ("ViTImageProcessor", {"size": 10**400}, "is no size; it has integers from 1 to"),
     "no patch": ("Qwen2VLImageProcessor", {"patch_size": 0}, "patch_size=0 must be a whole number from 1 to"),
     "a patch of letters": ("Siglip2ImageProcessor", {"patch_size": "a"}, "patch_size='a' must be a whole number"),
     "no time": ("Qwen2VLImageProcessor", {"temporal_patch_size": 0}, "temporal_patch_size=0 must be a whole number"),
@@ -342,6 +368,11 @@ NONSENSE = {
     "sides of letters": ("Qwen2VLImageProcessor", {"size": {"shortest_edge": "a", "longest_edge": 9}}, "is no size"),
     "a list of pixels": ("Qwen2VLImageProcessor", {"size": [1, 2]}, "is of another kind"),
     "too many tiles": ("GotOcr2ImageProcessor", {"max_patches": 100_000}, "max_patches=100000 must be a whole number"),
+    "tiles inside a size": (
+        "LlavaNextImageProcessor",
+        {"size": {"max_height": 12, "max_width": 8}},
+        "size=.* is of another kind; this processor takes height and width, or shortest_edge",
+    ),
     "points that are numbers": ("LlavaNextImageProcessor", {"image_grid_pinpoints": 5}, "must be pairs of a height"),
     "a tile of one side": (
         "LlavaNextImageProcessor",
@@ -354,7 +385,7 @@ NONSENSE = {
         "more than 4096 tiles of 1 x 1 pixels",
     ),
     "an endless side": ("PoolFormerImageProcessor", {"crop_pct": 1e-9}, "and has 65536 at most"),
-    "no share": ("PoolFormerImageProcessor", {"crop_pct": 0}, "crop_pct=0 must be finite numbers above 0"),
+    "no share": ("PoolFormerImageProcessor", {"crop_pct": 0}, "crop_pct=0 must be finite numbers above"),
     "no window": ("CLIPImageProcessor", {"crop_size": 0}, "crop_size=0 is no size"),
     "a window of no rows": ("CLIPImageProcessor", {"crop_size": [0, 3]}, r"crop_size=\[0, 3\] is no size"),
     "a size that is true": ("ViTImageProcessor", {"size": True}, "size=True is no size"),
@@ -379,3 +410,38 @@ def test_numbers_that_no_declaration_has_are_refused(name, options, words, is_ov
             processor(name)(images((40, 50)), **options)
         else:
             processor(name, **options)(images((40, 50)))
+
+
+def test_narrow_counts_of_numpys_do_not_wrap():
+    wanted = processor("Qwen2VLImageProcessor", patch_size=14, merge_size=20)(images((300, 500)), "np")
+    counts = {"patch_size": np.uint8(14), "merge_size": np.uint8(20)}
+    for found in (
+        processor("Qwen2VLImageProcessor", **counts)(images((300, 500)), "np"),
+        processor("Qwen2VLImageProcessor")(images((300, 500)), "np", **counts),
+    ):
+        assert found["pixel_values"].tobytes() == wanted["pixel_values"].tobytes()
+
+
+def test_one_number_of_numpys_is_a_mean_and_a_std():
+    wanted = processor("ViTImageProcessor", image_mean=1.0, image_std=7.0)(images((40, 50)), "np")
+    found = processor("ViTImageProcessor", image_mean=np.float32(1), image_std=np.int64(7))(images((40, 50)), "np")
+    assert found["pixel_values"].tobytes() == wanted["pixel_values"].tobytes()
+
+
+@pytest.mark.parametrize(
+    "name, option",
+    [
+        ("Qwen2VLImageProcessor", "patch_size"),
+        ("Qwen2VLImageProcessor", "merge_size"),
+        ("Glm4vImageProcessor", "temporal_patch_size"),
+        ("Siglip2ImageProcessor", "max_num_patches"),
+        ("PixtralImageProcessor", "patch_size"),
+        ("DPTImageProcessor", "ensure_multiple_of"),
+        ("LlavaNextImageProcessor", "image_grid_pinpoints"),
+        ("ConvNextImageProcessor", "crop_pct"),
+    ],
+)
+def test_an_option_that_a_call_takes_away_is_missed(name, option):
+    options = {"size": 224} if name == "ConvNextImageProcessor" else {}
+    with pytest.raises(sg.LayoutError, match=option):
+        processor(name, **options)(images((40, 50)), **{option: None})

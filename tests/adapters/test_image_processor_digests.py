@@ -28,6 +28,7 @@ OPTIONS = {
     "SamImageProcessor": {"size": {"longest_edge": 200}, "pad_size": {"height": 210, "width": 200}},
     "DetrImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
     "Mask2FormerImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
+    "Qwen3VLVideoProcessor": {"do_sample_frames": False},
 }
 """Options beside the defaults: sizes that are large by default, and steps that are off."""
 
@@ -38,19 +39,21 @@ IMAGES = [np.random.default_rng(number).integers(0, 256, size, np.uint8) for num
 TRANSPARENT = np.random.default_rng(2).integers(0, 256, (80, 90, 4), np.uint8)
 """One more for the processors that make RGB of it."""
 
+VIDEOS = [[IMAGES[0], IMAGES[0][::-1], IMAGES[0][:, ::-1]], [IMAGES[1]] * 2]
+
 
 def digest(name: str, backend: str) -> str:
     """A digest of a processor's keys, shapes, types and bits."""
     processor = sg.image_processor({"image_processor_type": name, **OPTIONS.get(name, {})}, backend=backend)
     found = hashlib.sha256()
-    converts = KINDS[name].defaults["do_convert_rgb"]
-    for key, value in processor(IMAGES + [TRANSPARENT] * bool(converts), return_tensors="np").items():
+    images = IMAGES + [TRANSPARENT] * bool(KINDS[name].defaults["do_convert_rgb"])
+    for key, value in processor(VIDEOS if KINDS[name].form == "clips" else images, return_tensors="np").items():
         found.update(f"{key} {value.dtype.str} {value.shape}".encode())
         found.update(np.ascontiguousarray(value).tobytes())
     return found.hexdigest()[:24]
 
 
-CASES = [(name, backend) for name in KINDS for backend in ("torchvision", "pil")]
+CASES = [(name, backend) for name, kind in KINDS.items() for backend in kind.backends]
 
 
 def lines() -> list[str]:

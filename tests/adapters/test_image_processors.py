@@ -14,6 +14,7 @@ from stridedgpu.adapters.image_processors.declaration import KINDS
 pytestmark = pytest.mark.interop
 
 BACKENDS = ("torchvision", "pil")
+NAMES = [name for name, kind in KINDS.items() if kind.form != "clips"]
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "CLIPImageProcessor": [
@@ -30,6 +31,14 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     ],
     "SiglipImageProcessor": [{"size": {"height": 31, "width": 77}}, {"size": 64}, {"do_pad": True}],
     "ViTImageProcessor": [{"size": 33}, {"do_resize": False, "do_normalize": False}],
+    "DINOv3ViTImageProcessor": [
+        {"resample": 3, "size": {"height": 97, "width": 131}},
+        {"do_resize": False},
+        {"do_normalize": False, "size": {"shortest_edge": 60}},
+        {"do_center_crop": True, "crop_size": {"height": 90, "width": 131}, "size": {"height": 100, "width": 120}},
+        {"do_rescale": False, "do_normalize": False},
+        {"rescale_factor": 1 / 127.5, "image_mean": [1.0, 0.5, 0.25]},
+    ],
     "DeiTImageProcessor": [{"crop_size": {"height": 255, "width": 90}}],
     "ConvNextImageProcessor": [{"size": 224}, {"size": {"shortest_edge": 100}, "crop_pct": 0.8}],
     "PoolFormerImageProcessor": [{"crop_pct": 0.5}, {"size": {"height": 60, "width": 80}, "crop_size": 70}],
@@ -110,7 +119,8 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 }
 """Options beside the defaults of each class; each is set when the processor is made, and once more in a call."""
 
-CASES = [(name, {}) for name in KINDS] + [(name, one) for name, many in OPTIONS.items() for one in many]
+CASES = [(name, {}) for name in NAMES] + [(name, one) for name, many in OPTIONS.items() for one in many]
+PAIRS = [(name, backend) for name in NAMES for backend in KINDS[name].backends]
 
 
 def compared(ours: Any, theirs: Any, images: Any, **call: Any) -> list[str]:
@@ -127,8 +137,24 @@ def compared(ours: Any, theirs: Any, images: Any, **call: Any) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name, options", CASES, ids=[f"{name}-{number}" for number, (name, _) in enumerate(CASES)])
+@pytest.mark.parametrize("name", KINDS)
+def test_defaults_are_those_of_transformers(name):
+    theirs = original(name, "torchvision")
+    for key, ours in KINDS[name].defaults.items():
+        default = getattr(theirs, key, None)
+        if hasattr(default, "keys"):
+            default = {side: value for side, value in dict(default).items() if value is not None}
+        assert np.array_equal(default, ours) or default == ours, key
+
+
+@pytest.mark.parametrize(
+    "name, options, backend",
+    [
+        pytest.param(name, options, backend, id=f"{name}-{number}-{backend}")
+        for number, (name, options) in enumerate(CASES)
+        for backend in KINDS[name].backends
+    ],
+)
 def test_images_have_the_bits_of_transformers(name, options, backend):
     theirs = original(name, backend, **options)
     ours = sg.image_processor(theirs)
@@ -139,8 +165,7 @@ def test_images_have_the_bits_of_transformers(name, options, backend):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name, backend", PAIRS)
 def test_many_drawn_images_have_the_bits_of_transformers(name, backend):
     theirs = original(name, backend)
     ours = sg.image_processor(theirs)

@@ -21,7 +21,7 @@ RULES = {
     "within": (lambda size: sizes.within(size, 378, 980), "a73e028600a3"),
     "constrained": (lambda size: sizes.constrained(size, (384, 390), 32, keeps_shape=True), "de3454b6f81d"),
     "pixels_limited": (lambda size: sizes.pixels_limited(size, 28, 56 * 56 * 9, 28 * 28 * 640), "045afba2310f"),
-    "volume_limited": (lambda size: sizes.volume_limited(size, 28, 2, 112 * 112 * 5, 28 * 28 * 900), "ddc2c086f77f"),
+    "volume_limited": (lambda size: sizes.volume_limited(size, 28, 2, 2, 112 * 112 * 5, 28 * 28 * 900), "ddc2c086f77f"),
     "patches_limited": (lambda size: sizes.patches_limited(size, 16, 256), "8b5272da7089"),
     "tokens_limited": (lambda size: sizes.tokens_limited(size, (500, 640), (16, 14)), "1dc3e7778c67"),
     "best_resolution": (lambda size: sizes.best_resolution(size, PINPOINTS), "a3ecedb5277d"),

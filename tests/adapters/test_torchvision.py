@@ -194,6 +194,16 @@ RANDOM = {
     "reflected": lambda t: [t.RandomCrop((30, 35), padding=9, padding_mode="reflect"), *floats(t)],
     "continued": lambda t: [t.Resize((20, 21)), t.RandomCrop(9, padding=14, padding_mode="symmetric"), *floats(t)],
     "window": lambda t: [t.RandomCrop((30, 35)), *floats(t)],
+    "smaller": lambda t: [t.RandomCrop((70, 50), pad_if_needed=True, fill=7), t.RandomHorizontalFlip(), *floats(t)],
+    "smaller, mirrored": lambda t: [
+        t.RandomCrop((70, 50), pad_if_needed=True, padding_mode="reflect"),
+        t.RandomHorizontalFlip(),
+        *floats(t),
+    ],
+    "smaller, padded": lambda t: [
+        t.RandomCrop((70, 50), padding=4, pad_if_needed=True, padding_mode="edge"),
+        *floats(t),
+    ],
     "only mirrored": lambda t: [t.Resize(40), t.CenterCrop(33), t.RandomHorizontalFlip(0.5), *floats(t)],
 }
 
@@ -220,12 +230,15 @@ def test_random_transforms_are_torchvisions_with_the_choices_of_the_step(name, t
                     image, top, left, bottom - top, right - left, transform.size, transform.interpolation
                 )
             elif kind == "RandomCrop":
-                pad = {"padded": 4, "reflected": 9, "continued": 14}.get(name, 0)
+                pad = int(np.max(transform.padding or 0))
                 image = functional.pad(image, pad, fill=7, padding_mode=transform.padding_mode)
+                lacks = [max(side - size, 0) for side, size in zip(placed.size[::-1], image.size, strict=True)]
+                if transform.pad_if_needed:
+                    image = functional.pad(image, lacks, fill=7, padding_mode=transform.padding_mode)
                 row, column, _, width = placed.place
                 if placed.flip:
                     column = placed.size[1] - width - column
-                image = functional.crop(image, pad - row, pad - column, *placed.size)
+                image = functional.crop(image, pad + lacks[1] - row, pad + lacks[0] - column, *placed.size)
             elif kind == "RandomHorizontalFlip":
                 image = functional.hflip(image) if placed.flip else image
             else:
@@ -284,7 +297,12 @@ REFUSED = [
         r"Pad\(padding_mode='wrap'\) is unknown; constant and reflect",
     ),
     ([v2.Pad(2, fill={Image.Image: 3})], "pil", "give one fill"),
-    ([older.RandomCrop(3, pad_if_needed=True)], "pil", "pad_if_needed=True"),
+    (
+        [older.RandomCrop(3, padding=1, padding_mode="reflect", pad_if_needed=True)],
+        "pil",
+        r"RandomCrop\(pad_if_needed=True\) pads what is padded by 'reflect' again, by 'reflect'",
+    ),
+    ([older.Pad(2, fill=3), older.RandomCrop(3, pad_if_needed=True)], "pil", "padded by 3 again, by 0: a step"),
     ([older.Normalize(MEAN, STD)], "pil", "Normalize takes float32, and here it is given a PIL image"),
     ([older.PILToTensor(), older.Normalize(MEAN, STD)], "pil", "it is given a tensor of uint8: put ToDtype"),
     ([older.ToTensor(), *[older.Normalize(MEAN, STD)] * 2], "pil", "Normalize comes twice"),

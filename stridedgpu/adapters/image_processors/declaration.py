@@ -1,7 +1,7 @@
-"""What an image processor of transformers declares: read from the object, its dict, or a `preprocessor_config.json`.
+"""What a processor of transformers declares: read from the object, its dict, or a `preprocessor_config.json`.
 
 `KINDS` has the defaults of each class; a dict leaves out what is one. Transformers itself is not imported.
-Source: transformers 5.24, models/*/image_processing_*.py.
+Source: transformers 5.24, models/*/image_processing_*.py and video_processing_*.py.
 """
 
 from __future__ import annotations
@@ -11,46 +11,23 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from math import inf, isfinite
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from stridedgpu.operations.options import truth
 from stridedgpu.values.errors import LayoutError
 
+from . import windows
 from .normalising import Backend
-
-__all__ = ["BACKENDS", "KINDS", "Declared", "Kind", "declared_by", "is_count"]
+from .sampling import MOST_FRAMES, Sampling, evenly, in_whole_stacks
+from .sizes import is_count, is_finite
 
 BACKENDS: Final[tuple[Backend, ...]] = ("torchvision", "pil")
 
-Form = Literal[
-    "images", "detection", "segmentation", "sizes", "patches", "packed_patches", "tiles", "grid", "crops", "nested"
-]
-"""What a processor returns; `outputs.py` has a function for each."""
-
-Resizes = Literal[
-    "size",
-    "crop_pct",
-    "convnext",
-    "levit",
-    "dpt",
-    "detection",
-    "longest_edge",
-    "tokens",
-    "pixels",
-    "volume",
-    "patches",
-    "within",
-]
-"""The rule of the new size; `windows.py` computes each."""
-
 _IMAGENET: Final = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}
 _HALF: Final = {"image_mean": (0.5, 0.5, 0.5), "image_std": (0.5, 0.5, 0.5)}
-_CLIP: Final = {
-    "image_mean": (0.48145466, 0.4578275, 0.40821073),
-    "image_std": (0.26862954, 0.26130258, 0.27577711),
-}
+_CLIP: Final = {"image_mean": (0.48145466, 0.4578275, 0.40821073), "image_std": (0.26862954, 0.26130258, 0.27577711)}
 _LANCZOS, _BILINEAR, _BICUBIC = 1, 2, 3
 
 _EVERY: Final[dict[str, Any]] = {
@@ -75,21 +52,31 @@ _EVERY: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A class of image processors: its defaults, its rule of sizes, what it returns, and the steps that it takes.
+    """A class of image processors: its defaults, its rules, what it returns, and the steps that it takes.
 
+    `resizes` computes the size that an image is resized to, and `sampling` the frames that are taken of a video.
+    `outputs.py` has a function for each `form` of what is returned.
     `crops`, `pads` and `normalises` are whether `do_center_crop`, `do_pad` and `do_normalize` have an effect.
+    `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
     """
 
     defaults: Mapping[str, Any]
-    resizes: Resizes = "size"
-    form: Form = "images"
+    resizes: windows.SizeRule = windows.by_size
+    form: str = "images"
+    sampling: Sampling | None = None
     crops: bool = True
     pads: bool = True
     normalises: bool = True
+    rescales_first: bool = False
+    backends: tuple[Backend, ...] = BACKENDS
 
 
 def _kind(figures: Mapping[str, Any], size: dict[str, int] | None, **options: Any) -> Kind:
-    """A kind from its mean and std, its size, its own options, and fields of `Kind`."""
+    """A kind from its mean and std, its size, its own options, and fields of `Kind`.
+
+    One number as a size is a square, or the shorter side where the default has one.
+    """
+    options.setdefault("default_to_square", size is None or "shortest_edge" not in size)
     fields = {name: options.pop(name) for name in list(options) if name in Kind.__slots__}
     return Kind({**_EVERY, **figures, "size": size, **options}, **fields)
 
@@ -102,43 +89,49 @@ def _shortest(side: int) -> dict[str, int]:
     return {"shortest_edge": side}
 
 
-_CLIP_LIKE: Final = _kind(
-    _CLIP, _shortest(224), default_to_square=False, crop_size=_square(224), do_center_crop=True, do_convert_rgb=True
-)
+_CLIP_LIKE: Final = _kind(_CLIP, _shortest(224), crop_size=_square(224), do_center_crop=True, do_convert_rgb=True)
 _DETECTION: Final = _kind(
     _IMAGENET,
     {"shortest_edge": 800, "longest_edge": 1333},
-    default_to_square=False,
     resample=_BILINEAR,
     do_pad=True,
-    resizes="detection",
+    resizes=windows.detection,
     form="detection",
     crops=False,
 )
 _SEGMENTATION: Final = _kind(
     _IMAGENET,
     {"shortest_edge": 800, "longest_edge": 1333},
-    default_to_square=False,
     resample=_BILINEAR,
     size_divisor=32,
-    resizes="detection",
+    resizes=windows.detection,
     form="segmentation",
     crops=False,
 )
 
-_VOLUME: Final = _kind(
-    _CLIP,
-    {"shortest_edge": 112 * 112, "longest_edge": 28 * 28 * 15000},
-    default_to_square=False,
-    do_convert_rgb=True,
-    patch_size=14,
-    temporal_patch_size=2,
-    merge_size=2,
-    resizes="volume",
-    form="patches",
-    crops=False,
-    pads=False,
-)
+
+def _patches(
+    figures: Mapping[str, Any], least: int, most: int, resizes: windows.SizeRule, form: str = "patches", **options: Any
+) -> Kind:
+    """A kind whose frames become patches, from its mean and std and the least and the most pixels."""
+    return _kind(
+        figures,
+        {"shortest_edge": least, "longest_edge": most},
+        default_to_square=form == "clips",
+        do_convert_rgb=True,
+        temporal_patch_size=2,
+        merge_size=2,
+        resizes=resizes,
+        form=form,
+        crops=False,
+        pads=False,
+        backends=("torchvision",) if form == "clips" else BACKENDS,
+        **options,
+    )
+
+
+_SAMPLING: Final = {"fps": None, "num_frames": None, "min_frames": 4, "max_frames": 768, "video_metadata": None}
+"""The options by which a video's frames are chosen."""
 
 KINDS: Final[Mapping[str, Kind]] = {
     "CLIPImageProcessor": _CLIP_LIKE,
@@ -147,18 +140,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "SiglipImageProcessor": _kind(_HALF, _square(224), default_to_square=False, do_convert_rgb=True),
     "ViTImageProcessor": _kind(_HALF, _square(224), resample=_BILINEAR),
     "PvtImageProcessor": _kind(_IMAGENET, _square(224)),
+    "DINOv3ViTImageProcessor": _kind(
+        _IMAGENET, _square(224), resample=_BILINEAR, rescales_first=True, pads=False, backends=("torchvision",)
+    ),
     "DeiTImageProcessor": _kind(_HALF, _square(256), crop_size=_square(224), do_center_crop=True),
     "MobileNetV1ImageProcessor": _kind(
-        _HALF,
-        _shortest(256),
-        default_to_square=False,
-        crop_size=_square(224),
-        resample=_BILINEAR,
-        do_center_crop=True,
+        _HALF, _shortest(256), crop_size=_square(224), resample=_BILINEAR, do_center_crop=True
     ),
-    "ConvNextImageProcessor": _kind(
-        _HALF, _shortest(384), default_to_square=False, crop_pct=224 / 256, resizes="convnext", pads=False
-    ),
+    "ConvNextImageProcessor": _kind(_HALF, _shortest(384), crop_pct=224 / 256, resizes=windows.convnext, pads=False),
     "BlipImageProcessor": _kind(_CLIP, _square(384), do_convert_rgb=True),
     "OwlViTImageProcessor": _kind(
         _CLIP, _square(768), crop_size=_square(768), do_center_crop=False, do_convert_rgb=True
@@ -166,7 +155,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "ChameleonImageProcessor": _kind(
         {"image_mean": (1.0, 1.0, 1.0), "image_std": (1.0, 1.0, 1.0)},
         _shortest(512),
-        default_to_square=False,
         crop_size=_square(512),
         do_center_crop=True,
         do_convert_rgb=True,
@@ -174,26 +162,14 @@ KINDS: Final[Mapping[str, Kind]] = {
         rescale_factor=0.0078,
     ),
     "PoolFormerImageProcessor": _kind(
-        _IMAGENET,
-        _shortest(224),
-        default_to_square=False,
-        crop_size=_square(224),
-        do_center_crop=True,
-        crop_pct=0.9,
-        resizes="crop_pct",
+        _IMAGENET, _shortest(224), crop_size=_square(224), do_center_crop=True, crop_pct=0.9, resizes=windows.crop_pct
     ),
     "LevitImageProcessor": _kind(
-        _IMAGENET,
-        _shortest(224),
-        default_to_square=False,
-        crop_size=_square(224),
-        do_center_crop=True,
-        resizes="levit",
+        _IMAGENET, _shortest(224), crop_size=_square(224), do_center_crop=True, resizes=windows.levit
     ),
     "MobileViTImageProcessor": _kind(
         _HALF,
         _shortest(224),
-        default_to_square=False,
         crop_size=_square(256),
         do_center_crop=True,
         do_normalize=None,
@@ -219,7 +195,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         ensure_multiple_of=1,
         keep_aspect_ratio=False,
         size_divisor=None,
-        resizes="dpt",
+        resizes=windows.dpt,
     ),
     "DetrImageProcessor": _DETECTION,
     "ConditionalDetrImageProcessor": _DETECTION,
@@ -232,7 +208,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         resample=_BILINEAR,
         do_normalize=False,
         do_pad=False,
-        resizes="detection",
+        resizes=windows.detection,
         form="detection",
         crops=False,
     ),
@@ -245,8 +221,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         do_convert_rgb=True,
         do_pad=True,
         pad_size=_square(1024),
-        resizes="longest_edge",
-        form="sizes",
+        resizes=windows.longest_edge,
+        form="original_sizes",
     ),
     "PixtralImageProcessor": _kind(
         _CLIP,
@@ -254,32 +230,48 @@ KINDS: Final[Mapping[str, Kind]] = {
         do_convert_rgb=True,
         do_pad=True,
         patch_size=_square(16),
-        resizes="tokens",
+        resizes=windows.tokens,
         form="sizes",
     ),
-    "Qwen2VLImageProcessor": _kind(
+    "Qwen2VLImageProcessor": _patches(
+        _CLIP, 56 * 56, 28 * 28 * 1280, windows.pixels, patch_size=14, min_pixels=None, max_pixels=None
+    ),
+    "Glm4vImageProcessor": _patches(_CLIP, 112 * 112, 28 * 28 * 15000, windows.volume, patch_size=14),
+    "Qwen2VLVideoProcessor": _patches(
         _CLIP,
-        {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280},
-        default_to_square=False,
-        do_convert_rgb=True,
+        128 * 28 * 28,
+        28 * 28 * 768,
+        windows.pixels,
+        "clips",
+        sampling=in_whole_stacks,
         patch_size=14,
-        temporal_patch_size=2,
-        merge_size=2,
         min_pixels=None,
         max_pixels=None,
-        resizes="pixels",
-        form="patches",
-        crops=False,
-        pads=False,
+        cap_pixels_per_frame=None,
+        max_video_tokens=128000,
+        do_sample_frames=False,
+        **_SAMPLING,
     ),
-    "Glm4vImageProcessor": _VOLUME,
+    "Qwen3VLVideoProcessor": _patches(
+        _HALF,
+        128 * 32 * 32,
+        32 * 32 * 768,
+        windows.volume,
+        "clips",
+        sampling=evenly,
+        patch_size=16,
+        cap_pixels_per_frame=None,
+        max_video_tokens=768,
+        do_sample_frames=True,
+        **{**_SAMPLING, "fps": 2},
+    ),
     "Siglip2ImageProcessor": _kind(
         _HALF,
         None,
         resample=_BILINEAR,
         patch_size=16,
         max_num_patches=256,
-        resizes="patches",
+        resizes=windows.patches,
         form="packed_patches",
         crops=False,
         pads=False,
@@ -287,7 +279,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "LlavaNextImageProcessor": _kind(
         _CLIP,
         _shortest(224),
-        default_to_square=False,
         crop_size=_square(224),
         do_center_crop=True,
         do_convert_rgb=True,
@@ -309,12 +300,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     "Idefics2ImageProcessor": _kind(
         _HALF,
         {"shortest_edge": 378, "longest_edge": 980},
-        default_to_square=False,
         resample=_BILINEAR,
         do_convert_rgb=True,
         do_pad=True,
         do_image_splitting=False,
-        resizes="within",
+        resizes=windows.within,
         form="nested",
         crops=False,
     ),
@@ -335,19 +325,21 @@ KINDS: Final[Mapping[str, Kind]] = {
 """The processors that are reproduced, by the name of transformers' class for torchvision."""
 
 _REFUSED: Final[Mapping[str, str]] = {
-    "DINOv3ViTImageProcessor": "it resizes floats, whose bits depend on the processor that torch runs on: resize bytes "
-    "first, or use transformers' own",
     "Owlv2ImageProcessor": "it blurs and resizes floats, whose bits depend on the processor that torch runs on: use "
-    "transformers' own",
+    "transformers' own"
 }
 """Processors whose bits cannot be given, and why."""
+
+_NAMED: Final = ("image_processor_type", "video_processor_type", "feature_extractor_type")
+"""Where a dict has the name of the class."""
 
 _CONFIG: Final = "preprocessor_config.json"
 _COMBINED: Final = "processor_config.json"
 
-
 _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("patch_size", "merge_size", "temporal_patch_size", "max_num_patches"), (1, 1 << 20)),
+    "max_video_tokens": (1, 1 << 40),
+    **dict.fromkeys(("num_frames", "min_frames", "max_frames"), (1, 1 << 20)),
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
@@ -355,27 +347,25 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
 }
 """The least and the most of options that count."""
 
-_FIGURES: Final[Mapping[str, float]] = {
-    "image_mean": -inf,
-    "image_std": -inf,
-    "rescale_factor": -inf,
-    "crop_pct": 0.0,
-    "pan_and_scan_min_ratio_to_activate": 0.0,
+_NEEDED: Final = (
+    *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
+    *("min_patches", "max_patches"),
+)
+"""Counts that None does not leave out, where a class has them."""
+
+_LARGEST: Final = 2.0**128
+"""Above every float32."""
+
+_FIGURES: Final[Mapping[str, tuple[float, float]]] = {
+    **dict.fromkeys(("image_mean", "image_std", "rescale_factor"), (-_LARGEST, _LARGEST)),
+    "crop_pct": (2.0**-32, _LARGEST),
+    "fps": (0.0, MOST_FRAMES),
+    "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
 }
-"""What numbers have to be above."""
+"""What numbers have to be above, and below."""
 
-
-def _is_finite(figure: Any) -> bool:
-    """Whether it is a number of Python's or NumPy's that is finite as a float."""
-    try:
-        return type(figure) is not bool and isinstance(figure, Real) and isfinite(figure)
-    except OverflowError:
-        return False
-
-
-def is_count(value: Any, least: int = 1) -> bool:
-    """Whether it is a whole number of Python's or NumPy's from `least` on."""
-    return type(value) is not bool and isinstance(value, Integral) and int(value) >= least
+_OF_CHANNELS: Final = ("image_mean", "image_std")
+"""The options with a number for each channel, or with one."""
 
 
 def _are_sizes(points: Any) -> bool:
@@ -393,23 +383,37 @@ class Declared:
     backend: Backend | None = None
 
     def __post_init__(self) -> None:
-        """Raise `LayoutError` for numbers that are none; sizes are checked where they are used."""
+        """Raise `LayoutError` for numbers and switches that are none; sizes are checked where they are used.
+
+        Numbers of NumPy become Python's: products of narrow ones would wrap.
+        """
+        numbers: dict[str, Any] = {}
         for name, (least, most) in _COUNTS.items():
-            value = self.values.get(name)
-            if value is None or (isinstance(value, Mapping) and name == "patch_size"):
+            value: Any = self.values.get(name)
+            default = self.kind.defaults.get(name)
+            is_left_out = value is None and (default is None or name not in _NEEDED)
+            if is_left_out or isinstance(default, Mapping):
                 continue
             if not (is_count(value, least) and value <= most):
                 raise LayoutError(f"{name}={value!r} must be a whole number from {least} to {most}.")
-        for name, bound in _FIGURES.items():
+            numbers[name] = int(value)
+        for name, (low, high) in _FIGURES.items():
             stated = self.values.get(name)
             if stated is None:
                 continue
-            figures = stated if isinstance(stated, (list, tuple)) and stated else [stated]
-            if not all(_is_finite(figure) and figure > bound for figure in figures):
-                above = "" if bound == -inf else f" above {bound:g}"
-                raise LayoutError(f"{name}={stated!r} must be finite numbers{above}.")
-        points = self.values.get("image_grid_pinpoints")
-        if points is not None and not _are_sizes(points):
+            is_listed = name in _OF_CHANNELS and isinstance(stated, (list, tuple)) and stated
+            figures = stated if is_listed else [stated]
+            if not all(is_finite(figure) and low < float(figure) < high for figure in figures):
+                raise LayoutError(f"{name}={stated!r} must be finite numbers above {low:g} and below {high:g}.")
+            plain = [int(figure) if isinstance(figure, Integral) else float(figure) for figure in figures]
+            numbers[name] = type(stated)(plain) if is_listed else plain[0]
+        object.__setattr__(self, "values", {**self.values, **numbers})
+        for name, default in self.kind.defaults.items():
+            is_switch = type(default) is bool or name.startswith("do_") or name == "cap_pixels_per_frame"
+            if is_switch and self.values[name] is not None:
+                truth(name, self.values[name])
+        points = self.values.get("image_grid_pinpoints", ())
+        if not _are_sizes(points):
             raise LayoutError(f"image_grid_pinpoints={points!r} must be pairs of a height and a width, each from 1 on.")
 
     @property
@@ -449,24 +453,24 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise LayoutError(
             f"source={str(path)!r} is no file: give a {_CONFIG}, or the folder of a model that has one on this machine."
         )
-    found = _loaded(path)
-    nested = found.get("image_processor")
-    return nested if isinstance(nested, Mapping) else found
+    content = _loaded(path)
+    nested = content.get("image_processor")
+    return nested if isinstance(nested, Mapping) else content
 
 
 def _loaded(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as problem:
         raise LayoutError(f"source={str(path)!r} is not JSON: {problem}.") from None
-    if not isinstance(found, Mapping):
-        raise LayoutError(f"source={str(path)!r} holds a {type(found).__name__}; a {_CONFIG} is an object.")
-    return found
+    if not isinstance(content, Mapping):
+        raise LayoutError(f"source={str(path)!r} holds a {type(content).__name__}; a {_CONFIG} is an object.")
+    return content
 
 
 def _of_mapping(values: Mapping[str, Any], backend: Backend | None = None, *, nulls: bool = False) -> Declared:
     """The declaration of a dict; None stands for the default of the class, unless it may be an option (`nulls`)."""
-    stated = values.get("image_processor_type") or values.get("feature_extractor_type")
+    stated = next((values[key] for key in _NAMED if values.get(key)), None)
     if not isinstance(stated, str):
         raise LayoutError(
             "source has no 'image_processor_type', the name of the processor's class, such as 'CLIPImageProcessor'."
@@ -490,7 +494,7 @@ def _of_mapping(values: Mapping[str, Any], backend: Backend | None = None, *, nu
 def _adapted(name: str, taken: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The options under their present names, where older files have others."""
     kind = KINDS[name]
-    if kind.resizes == "detection" and isinstance(taken["size"], int):
+    if kind.resizes is windows.detection and isinstance(taken["size"], int):
         most = values.get("max_size", 1333 if kind is _DETECTION else None)
         taken["size"] = {"shortest_edge": taken["size"], **({} if most is None else {"longest_edge": most})}
     if kind.form == "detection" and "do_pad" not in values and "pad_and_return_pixel_mask" in values:

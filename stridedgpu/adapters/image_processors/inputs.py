@@ -16,16 +16,15 @@ from typing import Any, Final
 import numpy as np
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import operand_of, operand_of_array
+from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.preprocess.decoding import opened_image
 from stridedgpu.preprocess.images import decoded, is_encoded, is_pillow_image
 from stridedgpu.preprocess.pillow_memory import shared_operand
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.strides import is_one_of
 
 from .normalising import Backend
-
-__all__ = ["image_operand", "nested_images"]
 
 _CHANNELS: Final = (1, 3, 4)
 _WHITE: Final = 255
@@ -66,53 +65,56 @@ def _taken_apart(images: list[Any]) -> list[Any]:
 
 
 def _rank(image: Any) -> int | None:
-    """The number of an array's axes; None for what has none."""
-    shape: Any = getattr(image, "shape", None)
+    """The number of an array's axes; None for what has none, and for encoded bytes."""
+    shape: Any = None if is_encoded(image) else getattr(image, "shape", None)
     return len(shape) if hasattr(shape, "__len__") else None
 
 
 def image_operand(
-    number: int, image: Any, backend: Backend, *, converts: bool, channels_of: str | None = None
+    name: str, image: Any, backend: Backend, *, converts: bool, channels_of: str | None = None
 ) -> Operand:
     """An image as bytes with axes C, H, W, over its own memory where its pixels are not converted.
 
     `converts` is `do_convert_rgb`, and `channels_of` is `input_data_format`. Raises `ElementTypeError` unless it holds
-    bytes, and `LayoutError` for axes that no image has; `number` names it.
+    bytes, and `LayoutError` for axes that no image has; messages call it `name`.
     """
-    if is_pillow_image(image):
-        found = decoded(f"images[{number}]", lambda: _of_pillow(image, converts=converts))
+    is_pillow = is_pillow_image(image)
+    if is_pillow:
+        pixels = decoded(name, lambda: _of_pillow(image, converts=converts))
         place = 2
     else:
-        found, labels = operand_of(image)
-        place = _channel_axis(number, found.layout.sizes, channels_of or _LABELLED.get(labels or ""))
-    if found.element.name != "uint8":
+        pixels, labels = operand_of(image)
+        place = _channel_axis(
+            name, pixels.layout.sizes, _LABELLED.get(labels or "") if channels_of is None else channels_of
+        )
+    if pixels.element.name != "uint8":
         raise ElementTypeError(
-            f"images[{number}] holds {found.element}; the bits of image processors are those of bytes: give uint8, "
+            f"{name} holds {pixels.element}; the bits of image processors are those of bytes: give uint8, "
             "such as the decoder's pixels."
         )
-    layout = found.layout
+    layout = pixels.layout
     if layout.ndim == 2:
         layout = layout.unsqueezed(0)
     elif place == 2:
         layout = layout.permuted((2, 0, 1))
     if 0 in layout.sizes:
-        raise LayoutError(f"images[{number}] has sizes {found.layout.sizes}; an image has pixels.")
-    operand = found.with_layout(layout)
-    return _converted(number, operand, backend) if converts and not is_pillow_image(image) else operand
+        raise LayoutError(f"{name} has sizes {pixels.layout.sizes}; an image has pixels.")
+    operand = pixels.with_layout(layout)
+    return _converted(name, operand, backend) if converts and not is_pillow else operand
 
 
 _LABELLED: Final = {"CHW": "channels_first", "HWC": "channels_last"}
 
 
-def _channel_axis(number: int, sizes: tuple[int, ...], channels_of: str | None) -> int:
+def _channel_axis(name: str, sizes: tuple[int, ...], channels_of: str | None) -> int:
     """The axis of an array's channels, 0 or 2. Raises `LayoutError` for arrays of other ranks or channels."""
     if len(sizes) == 2:
         return 0
     if len(sizes) != 3:
-        raise LayoutError(f"images[{number}] has sizes {sizes}; an image has two axes, or three with its channels.")
+        raise LayoutError(f"{name} has sizes {sizes}; an image has two axes, or three with its channels.")
     if channels_of is not None:
         value = getattr(channels_of, "value", channels_of)
-        if value not in _LABELLED.values():
+        if not is_one_of(value, _LABELLED.values()):
             raise LayoutError(f"input_data_format={value!r} is unknown; it is 'channels_first' or 'channels_last'.")
         return 0 if value == "channels_first" else 2
     if sizes[0] in _CHANNELS:
@@ -120,7 +122,7 @@ def _channel_axis(number: int, sizes: tuple[int, ...], channels_of: str | None) 
     if sizes[2] in _CHANNELS:
         return 2
     raise LayoutError(
-        f"images[{number}] has sizes {sizes}, and neither the first nor the last axis has 1, 3 or 4 channels: say "
+        f"{name} has sizes {sizes}, and neither the first nor the last axis has 1, 3 or 4 channels: say "
         "which with input_data_format='channels_first' or 'channels_last'."
     )
 
@@ -128,20 +130,21 @@ def _channel_axis(number: int, sizes: tuple[int, ...], channels_of: str | None) 
 def _of_pillow(image: Any, *, converts: bool) -> Operand:
     """The pixels of an image of Pillow, axes H, W, C or H, W: in its own mode, or as RGB."""
     image.load()
-    if converts and ("A" in image.getbands() or image.info.get("transparency") is not None):
+    mode = image.mode
+    if converts and (image.info.get("transparency") is not None or (mode != "RGB" and "A" in image.getbands())):
         from PIL import Image
 
         coloured = image.convert("RGBA")
         white = Image.new("RGBA", coloured.size, (_WHITE,) * 4)
         image = Image.alpha_composite(white, coloured).convert("RGB")
-    elif converts and image.mode != "RGB":
+    elif converts and mode != "RGB":
         image = image.convert("RGB")
-    if image.mode == "RGB":
+    if converts or mode == "RGB":
         return shared_operand(image)
-    return operand_of_array(np.asarray(image))
+    return operand_of_array(array_of_pillow(image))
 
 
-def _converted(number: int, image: Operand, backend: Backend) -> Operand:
+def _converted(name: str, image: Operand, backend: Backend) -> Operand:
     """An array's image as RGB: a gray one as a view of its channel three times, a transparent one over white."""
     layout = image.layout
     if layout.sizes[0] == 1:
@@ -150,7 +153,7 @@ def _converted(number: int, image: Operand, backend: Backend) -> Operand:
         return image
     if image.buffer.device != "cpu":
         raise BindingError(
-            f"images[{number}] is on {image.buffer.device} with 4 channels; images are laid over white on the CPU: "
+            f"{name} is on {image.buffer.device} with 4 channels; images are laid over white on the CPU: "
             "bring it with .cpu()."
         )
     pixels = array_of_operand(image)

@@ -8,6 +8,7 @@ table, to the bit; where none does, pixels are looked up in the table, in a seco
   rounded to float32. Without a mean: x times rescale_factor, in float32.
 - PIL's backend: x times rescale_factor in float64, rounded to float32, then `(x - mean) / std` in float32.
 - EfficientNet divides by std once more with `include_top`, and with `rescale_offset` subtracts 1 before the mean.
+- DINOv3 resizes floats, x times rescale_factor in float32. What is resized has no table: `(y - mean) / std` in float32.
 
 Source: transformers, image_processing_backends.py and image_transforms.py.
 """
@@ -27,8 +28,6 @@ from stridedgpu.values.conversion import Conversion, conversion, conversion_opti
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import LayoutError
 
-__all__ = ["Backend", "Normalising"]
-
 Backend = Literal["torchvision", "pil"]
 
 _UINT8: Final = ELEMENT_TYPES["uint8"]
@@ -44,7 +43,8 @@ class Normalising:
     """The arithmetic of an image processor: the numbers of its declaration, None for steps that it leaves out.
 
     `again` is EfficientNet's second division by `std`. `flips` reverses the three channels at the end. `floats`: the
-    result is float32 even if no step makes it so.
+    result is float32 even if no step makes it so. `first` is the factor by which bytes become floats before they are
+    resized; `factor` is then None.
     """
 
     backend: Backend
@@ -55,12 +55,18 @@ class Normalising:
     offset: bool = False
     flips: bool = False
     floats: bool = False
+    first: float | None = None
+
+    @property
+    def source(self) -> ElementType:
+        """The type of the pixels that are resized."""
+        return _UINT8 if self.first is None else _FLOAT32
 
     @property
     def target(self) -> ElementType:
         """The type of the result: bytes stay bytes where nothing is computed."""
-        steps = self.factor is not None or self.mean is not None or self.again is not None
-        return _FLOAT32 if steps or self.floats else _UINT8
+        steps = (self.factor, self.mean, self.again, self.first)
+        return _FLOAT32 if self.floats or any(step is not None for step in steps) else _UINT8
 
     def table(self, channels: int) -> NDArray[np.float32]:
         """The value of each byte in each channel, (channels, 256), before channels are reversed.
@@ -131,14 +137,16 @@ def _of_channels(name: str, figures: Figures | None, channels: int) -> NDArray[n
 def _conversion(how: Normalising, channels: int) -> Conversion | None:
     if how.flips and channels != 3:
         raise LayoutError(f"do_flip_channel_order=True reverses three channels, and an image has {channels}.")
+    if how.first is not None:
+        return conversion_options(**how.keywords).conversion(_FLOAT32, channels, _FLOAT32)
     wanted = how.table(channels)[:: -1 if how.flips else 1]
     try:
         options = conversion_options(**how.keywords, channels=(2, 1, 0) if how.flips else None)
-        found = options.conversion(_UINT8, channels, _UINT8)
+        nearest = options.conversion(_UINT8, channels, _UINT8)
     except LayoutError:  # for a mean above 1, say, which the operations take for one of bytes
         return None
-    result = np.empty((channels, 256), found.target.name)
+    result = np.empty((channels, 256), nearest.target.name)
     rows = np.ascontiguousarray(np.broadcast_to(_BYTES, (channels, 256)))
-    move_elements(operand_of_array(rows), operand_of_array(result), found, 0)
+    move_elements(operand_of_array(rows), operand_of_array(result), nearest, 0)
     same = np.array_equal(result.astype(np.float32).view(np.uint32), wanted.view(np.uint32))
-    return found if same else None
+    return nearest if same else None

@@ -1,4 +1,4 @@
-"""What image processors return: batches, pads with masks, patches, tiles and nested images, under their keys.
+"""What image processors return: batches, pads with masks, patches, videos, tiles and nested images, by their keys.
 
 Source: transformers, models/*/image_processing_*.py (`_preprocess`).
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
@@ -20,23 +21,25 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
 from . import sizes
-from .declaration import Declared, Form
+from .declaration import Declared
 from .normalising import Backend
 from .rendering import Renderer, resize_rule
+from .sampling import sampled_frames
 from .sizes import Size
 from .windows import (
+    convnext,
     convnext_window,
     crop_places,
+    dpt,
     grid_places,
+    height_and_width,
     middle_place,
     middle_window,
     new_size,
+    other_size,
     placed,
     size_named,
 )
-
-__all__ = ["Job", "Listed", "Moved", "results"]
-
 
 _ALL: Final = slice(None)
 
@@ -44,13 +47,13 @@ _ALL: Final = slice(None)
 class Listed(NamedTuple):
     """A batch that is a list of its images where no tensors are asked for."""
 
-    batch: Any
+    batch: StridedTensor | NDArray[np.int32]
 
 
 class Moved(NamedTuple):
     """Numbers that belong on the device of the pixels."""
 
-    array: np.ndarray[Any, np.dtype[Any]]
+    array: NDArray[np.int64]
     is_listed: bool = False
 
 
@@ -60,11 +63,12 @@ Results = dict[str, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """One call: what is declared, and what renders it."""
+    """One call: what is declared, what renders it, and the processor's `own` options, without those of the call."""
 
     declared: Declared
     backend: Backend
     renderer: Renderer
+    own: Mapping[str, Any]
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -79,9 +83,9 @@ class Job:
     def window(self) -> Size | None:
         """The middle window of the resized image that is kept; None keeps all of it."""
         kind, values = self.declared.kind, self.values
-        crops = kind.crops and not (kind.resizes == "dpt" and self.backend == "pil")
+        crops = kind.crops and not (kind.resizes is dpt and self.backend == "pil")
         middle = middle_window(values) if crops else None
-        if kind.resizes != "convnext" or not values["do_resize"] or convnext_window(values) is None:
+        if kind.resizes is not convnext or not values["do_resize"] or convnext_window(values) is None:
             return middle
         if middle is not None:
             raise LayoutError("do_center_crop=True cuts what ConvNext's resize has cut already: leave it out.")
@@ -106,22 +110,34 @@ def _flat(images: Images) -> list[Operand]:
     return [image for group in images for image in group]
 
 
+def _placed(job: Job, images: Images) -> tuple[list[Operand], list[Placement], list[Size]]:
+    """All images of a call one behind the other, where each goes as a whole, and the sizes of their windows."""
+    flat = _flat(images)
+    placements = [job.placed(size) for size in _sizes_of(flat)]
+    return flat, placements, [placement.size for placement in placements]
+
+
 def _largest(windows: Sequence[Size]) -> Size:
     return max(height for height, _ in windows), max(width for _, width in windows)
 
 
-def _batched(job: Job, images: Sequence[Operand], placements: Sequence[Placement]) -> Listed | list[Any]:
-    """A batch of windows of one size, else a list with one batch for each size, in order."""
+def _batched(
+    job: Job, images: Sequence[Operand], placements: Sequence[Placement]
+) -> StridedTensor | list[StridedTensor]:
+    """A batch of windows of one size, else a list of the windows, of which those of one size are one batch."""
     windows = [placement.size for placement in placements]
     if len(set(windows)) == 1:
-        return Listed(job.renderer.batch(images, placements, windows[0]))
-    found: list[Any] = [None] * len(images)
+        return job.renderer.batch(images, placements, windows[0])
+    by_row: dict[int, StridedTensor] = {}
     for window in dict.fromkeys(windows):
         rows = [row for row, size in enumerate(windows) if size == window]
         batch = job.renderer.batch([images[row] for row in rows], [placements[row] for row in rows], window)
-        for place, row in enumerate(rows):
-            found[row] = batch[place]
-    return found
+        by_row.update((row, batch[place]) for place, row in enumerate(rows))
+    return [by_row[row] for row in range(len(images))]
+
+
+def _listed(batch: StridedTensor | list[StridedTensor]) -> Listed | list[StridedTensor]:
+    return Listed(batch) if isinstance(batch, StridedTensor) else batch
 
 
 def _padded_size(job: Job, windows: Sequence[Size]) -> Size:
@@ -129,10 +145,7 @@ def _padded_size(job: Job, windows: Sequence[Size]) -> Size:
     stated = job.values["pad_size"]
     if stated is None:
         return _largest(windows)
-    named = size_named("pad_size", stated)
-    if set(named) != {"height", "width"}:
-        raise LayoutError(f"pad_size={stated!r} must have height and width.")
-    wanted = named["height"], named["width"]
+    wanted = height_and_width("pad_size", stated)
     for height, width in windows:
         if height > wanted[0] or width > wanted[1]:
             raise LayoutError(
@@ -145,8 +158,8 @@ def _images(job: Job, images: Images) -> Results:
     """A window of each image; with `do_pad` filled up to the largest."""
     flat = _flat(images)
     placements = [_divided(job, job.placed(size)) for size in _sizes_of(flat)]
-    if not (job.values["do_pad"] and job.declared.kind.pads) or job.declared.kind.resizes == "dpt":
-        return {"pixel_values": _batched(job, flat, placements)}
+    if not (job.values["do_pad"] and job.declared.kind.pads) or job.declared.kind.resizes is dpt:
+        return {"pixel_values": _listed(_batched(job, flat, placements))}
     extent = _padded_size(job, [placement.size for placement in placements])
     return {"pixel_values": Listed(job.renderer.batch(flat, placements, extent))}
 
@@ -154,13 +167,13 @@ def _images(job: Job, images: Images) -> Results:
 def _divided(job: Job, placement: Placement) -> Placement:
     """DPT's pad to whole multiples of `size_divisor`."""
     values = job.values
-    if job.declared.kind.resizes != "dpt" or not values["do_pad"]:
+    if job.declared.kind.resizes is not dpt or not values["do_pad"]:
         return placement
     divisor = values["size_divisor"]
     if divisor is None and job.backend == "pil":
         return placement
-    if divisor is None:
-        raise LayoutError("do_pad=True needs size_divisor.")
+    if not divisor:
+        raise LayoutError(f"size_divisor={divisor}: do_pad=True needs a size_divisor of 1 or more.")
     if any(side % divisor for side in placement.size):
         raise LayoutError(
             f"do_pad=True with size_divisor={divisor} puts zeros on all sides of an image of {placement.size[0]} x "
@@ -171,9 +184,7 @@ def _divided(job: Job, placement: Placement) -> Placement:
 
 def _detection(job: Job, images: Images) -> Results:
     """DETR: with `do_pad` filled up to the largest, and masks."""
-    flat = _flat(images)
-    placements = [job.placed(size) for size in _sizes_of(flat)]
-    windows = [placement.size for placement in placements]
+    flat, placements, windows = _placed(job, images)
     is_torch = job.backend == "torchvision"
     if job.values["do_pad"]:
         extent = _padded_size(job, windows)
@@ -182,19 +193,17 @@ def _detection(job: Job, images: Images) -> Results:
             "pixel_mask": Moved(job.renderer.masks(windows, extent), not is_torch),
             "pixel_values": batch if is_torch else Listed(batch),
         }
-    found = _batched(job, flat, placements)
-    if is_torch and not isinstance(found, Listed):
+    batched = _batched(job, flat, placements)
+    if is_torch and isinstance(batched, list):
         raise LayoutError(
             f"The images have the sizes {sorted(set(windows))} when they are resized; do_pad=True fills them up to one."
         )
-    return {"pixel_values": found.batch if is_torch and isinstance(found, Listed) else found}
+    return {"pixel_values": batched if is_torch else _listed(batched)}
 
 
 def _segmentation(job: Job, images: Images) -> Results:
     """Mask2Former: always filled up to the largest, with masks."""
-    flat = _flat(images)
-    placements = [job.placed(size) for size in _sizes_of(flat)]
-    windows = [placement.size for placement in placements]
+    flat, placements, windows = _placed(job, images)
     extent = _padded_size(job, windows)
     return {
         "pixel_values": Listed(job.renderer.batch(flat, placements, extent)),
@@ -203,63 +212,99 @@ def _segmentation(job: Job, images: Images) -> Results:
 
 
 def _with_sizes(job: Job, images: Images) -> Results:
-    """SAM and Pixtral: the sizes beside the pixels."""
-    flat = _flat(images)
+    """SAM and Pixtral: the sizes beside the pixels; of SAM those before the resize, too."""
     if job.window is not None:
         raise LayoutError("do_center_crop=True is not reproduced for this processor: leave it out.")
-    originals = _sizes_of(flat)
-    placements = [job.placed(size) for size in originals]
-    resized = [placement.size for placement in placements]
-    is_sam = job.declared.name == "SamImageProcessor"
-    found: Any
-    if not job.values["do_pad"]:
-        found = _batched(job, flat, placements)
-    else:
-        extent = _padded_size(job, resized) if is_sam else _largest(resized)
-        batch = job.renderer.batch(flat, placements, extent)
-        found = Listed(batch) if is_sam else batch
+    flat, placements, resized = _placed(job, images)
+    is_sam, pads = job.declared.kind.form == "original_sizes", job.values["do_pad"]
+    batched = (
+        job.renderer.batch(flat, placements, _padded_size(job, resized) if is_sam else _largest(resized))
+        if pads
+        else _batched(job, flat, placements)
+    )
     if is_sam:
-        return {"pixel_values": found, "original_sizes": originals, "reshaped_input_sizes": resized}
-    return {"pixel_values": found, "image_sizes": resized}
+        return {"pixel_values": _listed(batched), "original_sizes": _sizes_of(flat), "reshaped_input_sizes": resized}
+    return {"pixel_values": batched if pads else _listed(batched), "image_sizes": resized}
 
 
 def _patches(job: Job, images: Images) -> Results:
-    """Qwen2-VL: all patches of all images in one array, in the order of the windows that the model merges."""
-    flat, values = _flat(images), job.values
+    """Qwen2-VL: all patches of all images in one array. An image is the one frame of a stack, repeated."""
+    flat, placements, _ = _placed(job, images)
+    patches, grids = _stacks(job, flat, placements, range(len(flat)), are_stills=True)
+    return {"pixel_values": patches, "image_grid_thw": np.array([(1, *grid) for grid in grids], np.int64)}
+
+
+def _clips(job: Job, images: Images) -> Results:
+    """Qwen2-VL's videos: their patches in one array. The last frame of a video is repeated to a whole stack."""
+    # transformers takes this number from the processor, whatever a call says.
+    values = {**job.values, "max_video_tokens": job.own["max_video_tokens"]}
+    times = values["temporal_patch_size"]
+    if values["do_sample_frames"]:
+        rule = job.declared.kind.sampling
+        assert rule is not None, "the class has the option"
+        numbers = sampled_frames(rule, job.own, values, [len(clip) for clip in images])
+        images = [[clip[place] for place in places] for clip, places in zip(images, numbers, strict=True)]
+    frames: list[Operand] = []
+    placements: list[Placement] = []
+    lengths = []
+    for number, clip in enumerate(images):
+        clip_sizes = sorted(set(_sizes_of(clip)))
+        if len(clip_sizes) != 1:
+            raise LayoutError(f"videos[{number}] has frames of the sizes {clip_sizes}; a video has frames of one size.")
+        (size,) = clip_sizes
+        whole = {**values, "frames": len(clip)}
+        resized = new_size(job.declared.kind.resizes, whole, size) if values["do_resize"] else size
+        stacked = [*clip, *clip[-1:] * (-len(clip) % times)]
+        frames += stacked
+        placements += [placed(size, resized, None, job.backend)] * len(stacked)
+        lengths.append(len(stacked) // times)
+    patches, grids = _stacks(job, frames, placements, range(0, len(frames), times), are_stills=False)
+    firsts = accumulate(lengths[:-1], initial=0)
+    counted = [(length, *grids[first]) for length, first in zip(lengths, firsts, strict=True)]
+    return {"pixel_values_videos": patches, "video_grid_thw": np.array(counted, np.int64)}
+
+
+def _stacks(
+    job: Job, frames: Sequence[Operand], placements: Sequence[Placement], firsts: Sequence[int], *, are_stills: bool
+) -> tuple[StridedTensor, list[Size]]:
+    """The patches of stacks of `temporal_patch_size` frames, and how many each stack has along its height and width.
+
+    `firsts` numbers the first frame of each stack. The others follow it; with `are_stills` they are the same frame.
+    Patches lie in the order of the windows that the model merges.
+    """
+    values = job.values
     patch, merge, times = values["patch_size"], values["merge_size"], values["temporal_patch_size"]
-    placements = [job.placed(size) for size in _sizes_of(flat)]
-    windows = [placement.size for placement in placements]
+    windows = [placements[first].size for first in firsts]
     for height, width in windows:
         if height % (patch * merge) or width % (patch * merge):
             raise LayoutError(
                 f"An image of {height} x {width} pixels has no whole number of patches of {patch * merge} pixels: "
                 "do_resize=True gives it one."
             )
-    pixels = job.renderer.plain.batch(flat, placements, _largest(windows)).operand
-    channels = flat[0].layout.sizes[0]
-    grids = [(1, height // patch, width // patch) for height, width in windows]
-    counts = [height * width for _, height, width in grids]
+    pixels = job.renderer.plain.batch(frames, placements, _largest(windows)).operand
+    channels = frames[0].layout.sizes[0]
+    grids = [(height // patch, width // patch) for height, width in windows]
+    counts = [down * across for down, across in grids]
     rows = job.renderer.rows((sum(counts), channels * times * patch * patch), channels)
-    first = 0
-    for row, ((_, down, across), count) in enumerate(zip(grids, counts, strict=True)):
-        image = pixels.layout.sliced(row)
+    frame = 0 if are_stills else pixels.layout.strides[0]
+    written = 0
+    for first, (down, across), count in zip(firsts, grids, counts, strict=True):
+        image = pixels.layout.sliced(first)
         # Axes: rows and columns of merged windows, those inside a window, channels, time, rows and columns of a patch.
         counted = (down // merge, across // merge, merge, merge, channels, times, patch, patch)
         plane, line, column = image.strides
         step = patch * merge
-        strides = (line * step, column * step, line * patch, column * patch, plane, 0, line, column)
-        target = Layout(counted, offset=rows.operand.layout.offset + first * rows.sizes[1])
+        strides = (line * step, column * step, line * patch, column * patch, plane, frame, line, column)
+        target = Layout(counted, offset=rows.operand.layout.offset + written * rows.sizes[1])
         job.renderer.rearranged(pixels, Layout(counted, strides, image.offset), rows, target, 4)
-        first += count
-    return {"pixel_values": job.renderer.finished(rows, channels), "image_grid_thw": np.array(grids, np.int64)}
+        written += count
+    return job.renderer.finished(rows, channels), grids
 
 
 def _packed_patches(job: Job, images: Images) -> Results:
     """SigLIP 2: the patches of each image, filled up to `max_num_patches`, with masks and the numbers of patches."""
-    flat, values = _flat(images), job.values
-    patch, most = values["patch_size"], values["max_num_patches"]
-    placements = [job.placed(size) for size in _sizes_of(flat)]
-    windows = [placement.size for placement in placements]
+    flat, placements, windows = _placed(job, images)
+    patch, most = job.values["patch_size"], job.values["max_num_patches"]
     shapes = [(height // patch, width // patch) for height, width in windows]
     for (height, width), (down, across) in zip(windows, shapes, strict=True):
         if (down * patch, across * patch) != (height, width) or down * across > most:
@@ -277,13 +322,13 @@ def _packed_patches(job: Job, images: Images) -> Results:
         opened = Layout(counted, (line * patch, column * patch, line, column, plane), image.offset)
         target = Layout(counted, offset=rows.operand.layout.offset + row * most * rows.sizes[2])
         job.renderer.rearranged(pixels, opened, rows, target, 4)
-    found = job.renderer.finished(rows, channels)
+    patches = job.renderer.finished(rows, channels)
     masks = np.zeros((len(flat), most), np.int32)
     for row, (down, across) in enumerate(shapes):
         masks[row, : down * across] = 1
         if down * across < most:
-            found[row, down * across :][...] = 0
-    return {"pixel_values": Listed(found), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
+            patches[row, down * across :][...] = 0
+    return {"pixel_values": Listed(patches), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
 
 
 _MOST_TILES: Final = 1 << 12
@@ -297,11 +342,10 @@ def _tiles(job: Job, images: Images) -> Results:
     """
     flat, values = _flat(images), job.values
     wanted = size_named("size", values["size"], is_square=bool(values["default_to_square"]))
-    whole = (wanted["height"], wanted["width"]) if "height" in wanted else (wanted.get("shortest_edge", 0),) * 2
-    cut = None if values["crop_size"] is None else size_named("crop_size", values["crop_size"])
-    if cut is not None and set(cut) != {"height", "width"}:
-        raise LayoutError(f"crop_size={values['crop_size']!r} must have height and width.")
-    side = whole[0] if cut is None else cut["height"]
+    if wanted.keys().isdisjoint(("height", "shortest_edge")):
+        raise other_size(values, "height and width, or shortest_edge")
+    whole = (wanted["height"], wanted["width"]) if "height" in wanted else (wanted["shortest_edge"],) * 2
+    side = whole[0] if values["crop_size"] is None else height_and_width("crop_size", values["crop_size"])[0]
     resolutions = [(int(height), int(width)) for height, width in values["image_grid_pinpoints"]]
     originals = _sizes_of(flat)
     canvases = replace(job.renderer.plain, rule=resize_rule(values["resample"], job.backend))
@@ -323,19 +367,15 @@ def _tiles(job: Job, images: Images) -> Results:
     most = max(map(len, groups)) if values["do_pad"] else 0
     # Places without a tile repeat the whole image, and become zeros.
     rows = [tile for group in groups for tile in [*group, *group[:1] * (most - len(group))]]
-    found = _batched(job, rows, [job.placed(size) for size in _sizes_of(rows)])
-    if not isinstance(found, Listed):
+    batch = _batched(job, rows, [job.placed(size) for size in _sizes_of(rows)])
+    if isinstance(batch, list):
         raise LayoutError(
             f"size={values['size']!r} and crop_size={values['crop_size']!r} give tiles of several sizes, which are no "
             "array: do_center_crop=True makes them alike."
         )
-    batch = found.batch
     if not values["do_pad"]:
         ends = np.cumsum([0, *map(len, groups)]).tolist()
-        return {
-            "pixel_values": [batch[first:end] for first, end in pairwise(ends)],
-            "image_sizes": originals,
-        }
+        return {"pixel_values": [batch[first:end] for first, end in pairwise(ends)], "image_sizes": originals}
     stacked = StridedTensor.over(batch.operand.with_layout(_nested(batch.operand.layout, most)))
     for row, group in enumerate(groups):
         if len(group) < most:
@@ -363,11 +403,19 @@ def _grid(job: Job, images: Images) -> Results:
                 raise LayoutError("crop_to_patches=True needs do_resize=True and a size of height and width.")
             grid = sizes.tile_grid(size, whole.size, values["min_patches"], values["max_patches"])
             tiles = grid_places(size, grid, whole.size)
-        found = [*tiles, whole] if len(tiles) != 1 else tiles
-        rows += [image] * len(found)
-        places += found
-        counts.append(len(found))
-    return {"pixel_values": _batched(job, rows, places), "num_patches": counts}
+        windows = [*tiles, whole] if len(tiles) != 1 else tiles
+        rows += [image] * len(windows)
+        places += windows
+        counts.append(len(windows))
+    return {"pixel_values": _listed(_batched(job, rows, places)), "num_patches": counts}
+
+
+_SCAN: Final = (
+    "pan_and_scan_min_crop_size",
+    "pan_and_scan_max_num_crops",
+    "pan_and_scan_min_ratio_to_activate",
+)
+"""What pan and scan goes by."""
 
 
 def _crops(job: Job, images: Images) -> Results:
@@ -379,16 +427,14 @@ def _crops(job: Job, images: Images) -> Results:
         if values["do_pan_and_scan"]:
             if not values["do_resize"]:
                 raise LayoutError("do_pan_and_scan=True without do_resize is not reproduced: resize, or leave it out.")
-            crops = sizes.scan_crops(
-                size,
-                values["pan_and_scan_min_crop_size"],
-                values["pan_and_scan_max_num_crops"],
-                values["pan_and_scan_min_ratio_to_activate"],
-            )
+            for name in _SCAN:
+                if values[name] is None:
+                    raise LayoutError(f"do_pan_and_scan=True needs {name}.")
+            crops = sizes.scan_crops(size, *(values[name] for name in _SCAN))
         places += [job.placed(size), *crop_places(size, crops, job.resized)]
         rows += [image] * (1 + len(crops))
         counts.append(len(crops))
-    return {"pixel_values": _batched(job, rows, places), "num_crops": counts}
+    return {"pixel_values": _listed(_batched(job, rows, places)), "num_crops": counts}
 
 
 def _nested_images(job: Job, images: Images) -> Results:
@@ -406,8 +452,9 @@ def _nested_images(job: Job, images: Images) -> Results:
     flat = [pair for group in groups for pair in group]
     rows, places = [image for image, _ in flat], [place for _, place in flat]
     if not job.values["do_pad"]:
-        found = iter(_rows(_batched(job, rows, places)))
-        return {"pixel_values": [[next(found) for _ in group] for group in groups]}
+        batched = _batched(job, rows, places)
+        left = iter(range(len(rows)))
+        return {"pixel_values": [[batched[next(left)] for _ in group] for group in groups]}
     if job.renderer.how.target.name == "uint8":
         raise LayoutError("do_pad=True of bytes is not reproduced here: leave do_rescale or do_normalize on.")
     windows = [place.size for place in places]
@@ -443,16 +490,14 @@ def _quarters(size: Size) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def _rows(found: Listed | list[Any]) -> list[Any]:
-    return [found.batch[row] for row in range(len(found.batch))] if isinstance(found, Listed) else found
-
-
-_FORMS: Final[Mapping[Form, Callable[[Job, Images], Results]]] = {
+_FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "images": _images,
     "detection": _detection,
     "segmentation": _segmentation,
     "sizes": _with_sizes,
+    "original_sizes": _with_sizes,
     "patches": _patches,
+    "clips": _clips,
     "packed_patches": _packed_patches,
     "tiles": _tiles,
     "grid": _grid,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stridedgpu.api.arguments import operands_of_list
 from stridedgpu.api.creation import asarray, empty
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
+from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.operations.images import CropSources
 from stridedgpu.preprocess.step import Preprocess
@@ -18,14 +22,14 @@ from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.typing import DeviceLike
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import is_one_of
 
-from .declaration import BACKENDS, Declared, declared_by, is_count
+from .declaration import BACKENDS, Declared, declared_by
 from .inputs import image_operand, nested_images
 from .normalising import Backend, Normalising
 from .outputs import Job, Listed, Moved, results
 from .rendering import Renderer, resize_rule
-
-__all__ = ["ImageProcessor", "image_processor"]
+from .sizes import is_count
 
 _WITHOUT_EFFECT: Final = frozenset(
     ("data_format", "disable_grouping", "do_reduce_labels", "default_to_square", "image_seq_length")
@@ -46,7 +50,6 @@ class ImageFeatures(dict[str, Any]):
     """The results of an image processor by their keys, which are attributes, too."""
 
     def __getattr__(self, name: str) -> Any:
-        """A result."""
         try:
             return self[name]
         except KeyError:
@@ -56,12 +59,12 @@ class ImageFeatures(dict[str, Any]):
 def image_processor(
     source: object, *, backend: Backend | None = None, device: DeviceLike | None = None
 ) -> ImageProcessor:
-    """An image processor of transformers, with its keys, shapes, types and bits.
+    """An image or video processor of transformers, with its keys, shapes, types and bits.
 
-    `source` is an image processor of transformers (5.x), its dict (`to_dict()`), or the path of a
-    `preprocessor_config.json` or of a folder that has one. Transformers is needed for the first alone. `backend` says
-    whose bits: "torchvision" or "pil"; None is that of the source, else transformers' default, "torchvision". `device`
-    is where results are computed and lie; None is that of the images.
+    `source` is a processor of transformers (5.x), its dict (`to_dict()`), or the path of a `preprocessor_config.json`,
+    of a `video_preprocessor_config.json`, or of a folder with the former. An object alone needs transformers.
+    `backend` says whose bits: "torchvision" or "pil"; None is that of the source, else transformers' default,
+    "torchvision". `device` is where results are computed and lie; None is that of the images.
 
     The bits are those of transformers 5.24 on the CPU, for images of bytes: with torch 2.13's and torchvision 0.28's
     resize, or with that of the Pillow that is installed. What would differ is refused.
@@ -76,7 +79,7 @@ def image_processor(
     >>> batch["pixel_values"].shape, float(batch.pixel_values.max())
     ((2, 3, 2, 2), 1.0)
     """
-    if backend is not None and backend not in BACKENDS:
+    if backend is not None and not is_one_of(backend, BACKENDS):
         raise LayoutError(f"backend={backend!r} is unknown; it is 'torchvision' or 'pil'.")
     declared = declared_by(source)
     return ImageProcessor(declared, backend or declared.backend or BACKENDS[0], device)
@@ -125,7 +128,9 @@ class ImageProcessor:
         """Process images: one, a list, lists of lists, or batches; of Pillow, arrays or tensors of bytes, or encoded.
 
         Encoded images are bytes, bytearrays or memoryviews of JPEG, PNG, WebP and others; Pillow opens them and leaves
-        them in the camera's orientation.
+        them in the camera's orientation. A video is a list of frames, or an array (T, C, H, W) or (T, H, W, C). With
+        `do_sample_frames` some of its frames are taken; `video_metadata=` has each video's `total_num_frames` and
+        `fps`, as transformers' `VideoMetadata` or a dict.
 
         `return_tensors` is "np" or "pt"; None gives lists of arrays where the original has lists, and on another device
         `StridedTensor`s. `overrides` are options of the processor, for this call.
@@ -133,40 +138,28 @@ class ImageProcessor:
         Raises `LayoutError` for images and options that do not fit, `ElementTypeError` for arrays that are not bytes,
         `StridedGpuError` for encoded bytes that are no image, `TypeError` for an option that the processor lacks.
         """
-        if return_tensors not in (None, "np", "pt"):
-            value = getattr(return_tensors, "value", return_tensors)
-            if value not in ("np", "pt"):
-                raise LayoutError(f"return_tensors={return_tensors!r} is unknown; it is 'np', 'pt' or None.")
-            return_tensors = value
+        tensors: Tensors | None = getattr(return_tensors, "value", return_tensors)
+        if tensors is not None and not is_one_of(tensors, ("np", "pt")):
+            raise LayoutError(f"return_tensors={return_tensors!r} is unknown; it is 'np', 'pt' or None.")
         declared, device = self._overridden(overrides)
         groups = nested_images(images)
         if not any(groups):
             raise LayoutError("images is empty: a call needs one image.")
-        numbered, number = [], 0
-        for group in groups:
-            operands = []
-            for image in group:
-                operands.append(
-                    image_operand(
-                        number,
-                        image,
-                        self.backend,
-                        converts=bool(declared.values["do_convert_rgb"]),
-                        channels_of=declared.values["input_data_format"],
-                    )
-                )
-                number += 1
-            numbered.append(operands)
-        flat = [operand for operands in numbered for operand in operands]
-        first = flat[0]
+        converts, channels_of = bool(declared.values["do_convert_rgb"]), declared.values["input_data_format"]
+
+        def read(name: str, image: Any) -> Operand:
+            return image_operand(name, image, self.backend, converts=converts, channels_of=channels_of)
+
+        flat = operands_of_list("images", [image for group in groups for image in group], read)
+        rest, first = iter(flat), flat[0]
+        operands = [list(islice(rest, len(group))) for group in groups]
         CropSources.of_images(flat, "images").check(first.layout.sizes[0], first.element, first.buffer.device)
         where = device or first.buffer.device
         job = self._job(declared, where)
-        found = results(job, numbered)
-        return ImageFeatures((key, _returned(key, value, return_tensors, where)) for key, value in found.items())
+        outputs = results(job, operands)
+        return ImageFeatures((key, _returned(key, value, tensors, where)) for key, value in outputs.items())
 
     def _overridden(self, overrides: Mapping[str, Any]) -> tuple[Declared, str | None]:
-        """The declaration of a call, and its device."""
         if not overrides:
             return self._declared, self.device
         values = dict(self._declared.values)
@@ -189,7 +182,8 @@ class ImageProcessor:
         """How a call is carried out; that of the processor's own options is kept for each device."""
         if declared is self._declared and device in self._jobs:
             return self._jobs[device]
-        job = Job(declared, self.backend, Renderer(*_renders(declared, self.backend), device, self._memory))
+        renderer = Renderer(*_renders(declared, self.backend), device, self._memory)
+        job = Job(declared, self.backend, renderer, self._declared.values)
         if declared is self._declared:
             self._jobs[device] = job
         return job
@@ -198,36 +192,45 @@ class ImageProcessor:
 def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, Normalising]:
     """The resize and the arithmetic of a declaration. Raises `LayoutError` for options that are not reproduced."""
     values, kind = declared.values, declared.kind
-    rule = resize_rule(values["resample"], backend) if values["do_resize"] else None
-    normalises = bool(values["do_normalize"]) and kind.normalises
+    if backend not in kind.backends:
+        raise LayoutError(f"backend='pil' is none of {declared.name}, whose only one is 'torchvision': leave it out.")
+    normalises, rescales_first = bool(values["do_normalize"]) and kind.normalises, kind.rescales_first
+    rescales = bool(values["do_rescale"])
+    rule = resize_rule(values["resample"], backend, floats=rescales_first and rescales) if values["do_resize"] else None
     if normalises and (values["image_mean"] is None or values["image_std"] is None):
         raise LayoutError("do_normalize=True needs image_mean and image_std.")
-    if values["do_rescale"] and not values["rescale_factor"]:
+    if rescales and not values["rescale_factor"]:
         raise LayoutError("do_rescale=True needs rescale_factor.")
-    if values["do_rescale"] and not normalises and backend == "torchvision" and is_count(values["rescale_factor"]):
+    keeps_bytes = backend == "torchvision" and (rescales_first or not normalises)
+    if rescales and keeps_bytes and is_count(values["rescale_factor"]):
+        alone = "" if rescales_first else " without do_normalize"
         raise LayoutError(
-            f"rescale_factor={values['rescale_factor']} without do_normalize keeps bytes in transformers: state it as "
+            f"rescale_factor={values['rescale_factor']}{alone} keeps bytes in transformers: state it as "
             f"{float(values['rescale_factor'])}, or leave do_rescale out."
         )
+    if rescales_first and normalises and not rescales:
+        raise LayoutError(f"do_normalize=True of {declared.name} needs do_rescale=True: it does not normalise bytes.")
     std = _figures(values["image_std"])
+    factor = float(values["rescale_factor"]) if rescales else None
     how = Normalising(
         backend,
-        float(values["rescale_factor"]) if values["do_rescale"] else None,
+        None if rescales_first else factor,
         _figures(values["image_mean"]) if normalises else None,
         std if normalises else None,
         std if values.get("include_top") else None,
         bool(values.get("rescale_offset") and values["do_rescale"]),
         bool(values.get("do_flip_channel_order")),
         kind.form == "patches" and backend == "pil",
+        factor if rescales_first else None,
     )
     return rule, how
 
 
 def _figures(figures: Any) -> tuple[float, ...] | float | None:
     """A mean or a std as a value that can be hashed."""
-    if figures is None or isinstance(figures, (int, float)):
-        return None if figures is None else float(figures)
-    return tuple(float(figure) for figure in figures)
+    if isinstance(figures, (list, tuple)):
+        return tuple(float(figure) for figure in figures)
+    return None if figures is None else float(figures)
 
 
 def _step(declared: Declared, backend: Backend) -> Preprocess[Any] | None:
@@ -237,7 +240,9 @@ def _step(declared: Declared, backend: Backend) -> Preprocess[Any] | None:
     converted = how.conversion(_RGB)
     if kind.form != "images" or rule is None or converted is None or (kind.pads and values["do_pad"]):
         return None
-    job = Job(declared, backend, Renderer(rule, how, "cpu", RecycledMemory()))
+    if how.first is not None:  # a step resizes bytes
+        return None
+    job = Job(declared, backend, Renderer(rule, how, "cpu", RecycledMemory()), values)
     # Two images, of which one is wide and one is tall, show whether a size is the shorter side's.
     wide, tall = (job.resized(size) for size in ((1000, 2000), (2000, 1000)))
     if wide == tall:
@@ -264,21 +269,14 @@ def _step(declared: Declared, backend: Backend) -> Preprocess[Any] | None:
 
 
 def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any:
-    """A result as it is asked for."""
     if isinstance(value, Listed):
-        if tensors is not None:
-            return _array(value.batch, tensors)
-        batch = _array(value.batch, None)
-        return [batch[row] for row in range(len(batch))]
-    if isinstance(value, StridedTensor):
-        return _array(value, tensors)
+        whole = _array(value.batch, tensors)
+        return whole if tensors is not None else [whole[row] for row in range(len(whole))]
     if isinstance(value, Moved):
-        if tensors == "np" or device == "cpu":
-            whole: Any = _array(value.array, tensors)
-        else:
-            whole = _array(asarray(value.array).to_device(device), tensors)
+        is_near = tensors == "np" or device == "cpu"
+        whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)
         return list(whole) if value.is_listed and tensors is None else whole
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
     if value and isinstance(value[0], (StridedTensor, list)):
         if tensors is None:
@@ -311,7 +309,7 @@ def _leaves(value: list[Any]) -> list[StridedTensor]:
     return [leaf for one in value for leaf in (_leaves(one) if isinstance(one, list) else [one])]
 
 
-def _array(value: StridedTensor | np.ndarray[Any, np.dtype[Any]], tensors: Tensors | None) -> Any:
+def _array(value: StridedTensor | NDArray[Any], tensors: Tensors | None) -> Any:
     """An array as NumPy's, or PyTorch's; without either wish a tensor on another device stays as it is."""
     is_near = not isinstance(value, StridedTensor) or value.device == "cpu"
     if tensors is None and not is_near:

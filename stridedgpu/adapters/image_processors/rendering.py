@@ -20,11 +20,12 @@ from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import installed_passes
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.preprocess.windows import write_placed
 from stridedgpu.problems.resize_problem import ResizeRule
-from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.conversion import Conversion, conversion_options
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import interpolation_named
@@ -59,16 +60,16 @@ _TORCHVISION_NAMES: Final = {"nearest-exact": 0, "lanczos": 1, "bilinear": 2, "b
 """The numbers of torchvision's InterpolationMode."""
 
 
-def resize_rule(resample: Any, backend: Backend) -> ResizeRule:
+def resize_rule(resample: Any, backend: Backend, *, floats: bool = False) -> ResizeRule:
     """The resize that `resample` names: a number as in PIL.Image.Resampling, or a mode of torchvision.
 
-    Raises `LayoutError` for one that is not reproduced.
+    Raises `LayoutError` for one that is not reproduced, as torch's Lanczos of `floats`.
     """
     value = getattr(resample, "value", resample)
     number = _TORCHVISION_NAMES.get(value) if isinstance(value, str) else value
     named = _INTERPOLATIONS[backend].get(number) if isinstance(number, int) else None
-    if named is None:
-        known = "1, 2 or 3" if backend == "torchvision" else "0 to 5"
+    if named is None or (floats and named == "torch-lanczos"):
+        known = "2 or 3" if floats else "1, 2 or 3" if backend == "torchvision" else "0 to 5"
         raise LayoutError(
             f"resample={resample!r} is not reproduced for backend={backend!r}; it is {known}, as PIL.Image.Resampling "
             "has them."
@@ -99,19 +100,40 @@ class Renderer:
         channels = images[0].layout.sizes[0]
         written = self._written(channels)
         batch = self._empty((len(images), channels, *extent), written.target)
+        if self.how.first is not None:
+            self._write_floats(images, placements, written, batch)
+            return StridedTensor.over(batch, "NCHW")
         rule = self.rule
         if rule is not None and channels == _RGBA and rule.interpolation.name in _WEIGHED:
             rule = replace(rule, premultiplies=True)
-        write_placed(CropSources.of_images(images), placements, rule, written, bytes(channels), batch)
-        found = self.finished(StridedTensor.over(batch), channels)
-        self._clear_around(found, placements, extent)
-        return StridedTensor.over(found.operand, "NCHW")
+        # Around windows that images cover, zeros of the result come behind the arithmetic.
+        fill = b"" if all(placed.covers for placed in placements) else bytes(channels)
+        write_placed(CropSources.of_images(images), placements, rule, written, fill, batch)
+        result = self.finished(StridedTensor.over(batch), channels)
+        self._clear_around(result, placements, extent)
+        return StridedTensor.over(result.operand, "NCHW")
+
+    def _write_floats(
+        self, images: Sequence[Operand], placements: Sequence[Placement], written: Conversion, batch: Operand
+    ) -> None:
+        """Windows of bytes that become floats before they are resized, with one image of floats at a time."""
+        options = conversion_options(dtype=written.source, scale=self.how.first)
+        fill = bytes(written.source.itemsize * images[0].layout.sizes[0])
+        for row, (image, placed) in enumerate(zip(images, placements, strict=True)):
+            if self.rule is not None and placed.place[3] == 1 and placed.place[2] != placed.source[0]:
+                raise LayoutError(
+                    f"An image of {placed.source[0]} x {placed.source[1]} pixels becomes {placed.place[2]} x 1, and "
+                    "torch resizes floats to one column with a defect: ask for two columns at least."
+                )
+            floats, _ = relayout_operand(image, "CHW", options, MemoryOptions(device=self.device), None, None)
+            window = batch.with_layout(batch.layout.sliced(slice(row, row + 1)))
+            write_placed(CropSources.of_images([floats]), [placed], self.rule, written, fill, window)
 
     def zeros(self, sizes: tuple[int, ...]) -> StridedTensor:
         """Zeros of the result's type."""
-        found = StridedTensor.over(self._empty(sizes, self.how.target))
-        found[...] = 0
-        return found
+        result = StridedTensor.over(self._empty(sizes, self.how.target))
+        result[...] = 0
+        return result
 
     def masks(self, windows: Sequence[Size], extent: Size) -> NDArray[np.int64]:
         """1 where each window is, and 0 around it; on the CPU."""
@@ -139,8 +161,8 @@ class Renderer:
         """Rows that were written: themselves, or what the table has at the places that they hold."""
         if self.how.conversion(channels) is not None:
             return rows
-        found = StridedTensor.over(self._empty(rows.sizes, self.how.target))
-        return gather(_table_on(self.how, channels, self.device), rows, mode="clip", out=found)
+        result = StridedTensor.over(self._empty(rows.sizes, self.how.target))
+        return gather(_table_on(self.how, channels, self.device), rows, mode="clip", out=result)
 
     def _written(self, channels: int) -> Conversion:
         """The conversion in the pass over the pixels."""

@@ -7,31 +7,27 @@ down elsewhere has another pixel. Source: transformers, image_transforms.py and 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import ceil, floor, sqrt
+from math import ceil, floor, isfinite, sqrt
+from numbers import Integral, Real
+from typing import Any
 
 from stridedgpu.values.errors import LayoutError
 
-__all__ = [
-    "Size",
-    "aspect_limited",
-    "best_resolution",
-    "centred",
-    "constrained",
-    "inside",
-    "longest_edge",
-    "patches_limited",
-    "pixels_limited",
-    "scan_crops",
-    "shortest_edge",
-    "splittable",
-    "tile_grid",
-    "tokens_limited",
-    "volume_limited",
-    "within",
-]
-
 Size = tuple[int, int]
 """Height and width in pixels."""
+
+
+def is_count(value: Any, least: int = 1) -> bool:
+    """Whether it is a whole number of Python's or NumPy's from `least` on."""
+    return type(value) is not bool and isinstance(value, Integral) and int(value) >= least
+
+
+def is_finite(figure: Any) -> bool:
+    """Whether it is a number of Python's or NumPy's that is finite as a float."""
+    try:
+        return type(figure) is not bool and isinstance(figure, Real) and isfinite(figure)
+    except OverflowError:
+        return False
 
 
 def shortest_edge(size: Size, edge: int) -> Size:
@@ -111,42 +107,37 @@ def pixels_limited(size: Size, factor: int, least: int, most: int) -> Size:
     >>> pixels_limited((480, 640), 28, 56 * 56, 28 * 28 * 1280)
     (476, 644)
     """
-    height, width = size
-    _check_shape(size)
-    rows, columns = round(height / factor) * factor, round(width / factor) * factor
-    if rows * columns > most:
-        shrink = sqrt((height * width) / most)
-        rows = max(factor, floor(height / shrink / factor) * factor)
-        columns = max(factor, floor(width / shrink / factor) * factor)
-    elif rows * columns < least:
-        grow = sqrt(least / (height * width))
-        rows, columns = ceil(height * grow / factor) * factor, ceil(width * grow / factor) * factor
-    return rows, columns
+    return _limited(size, factor, (1, 1), least, most)
 
 
-def volume_limited(size: Size, factor: int, times: int, least: int, most: int) -> Size:
-    """Sides of whole factors of a still that counts `times` over, `least` to `most` pixels in all, as in GLM-4V."""
+def volume_limited(size: Size, factor: int, frames: int, counted: int, least: int, most: int) -> Size:
+    """Sides of whole factors of a video, `least` to `most` pixels in all, as in GLM-4V and Qwen3-VL.
+
+    The limits are those of `counted` frames, the number of `frames` in whole stacks. A still counts as one stack.
+    """
     height, width = size
     if min(size) < factor:
         scale = max(factor / height, factor / width)
         height, width = int(height * scale), int(width * scale)
-    _check_shape((height, width))
-    rows, columns = round(height / factor) * factor, round(width / factor) * factor
-    if times * rows * columns > most:
-        shrink = sqrt((times * height * width) / most)
-        rows = max(factor, floor(height / shrink / factor) * factor)
-        columns = max(factor, floor(width / shrink / factor) * factor)
-    elif times * rows * columns < least:
-        grow = sqrt(least / (times * height * width))
-        rows, columns = ceil(height * grow / factor) * factor, ceil(width * grow / factor) * factor
-    return rows, columns
+    return _limited((height, width), factor, (frames, counted), least, most)
 
 
-def _check_shape(size: Size) -> None:
+def _limited(size: Size, factor: int, frames: tuple[int, int], least: int, most: int) -> Size:
+    """Sides of whole factors with `least` to `most` pixels in all `frames`: their number, and that in whole stacks."""
+    (height, width), (stated, counted) = size, frames
     if max(size) / min(size) > 200:
         raise LayoutError(
-            f"An image has {size[0]} x {size[1]} pixels; the longer side may be at most 200 times the shorter one."
+            f"An image has {height} x {width} pixels; the longer side may be at most 200 times the shorter one."
         )
+    rows, columns = round(height / factor) * factor, round(width / factor) * factor
+    if counted * rows * columns > most:
+        shrink = sqrt((stated * height * width) / most)
+        rows = max(factor, floor(height / shrink / factor) * factor)
+        columns = max(factor, floor(width / shrink / factor) * factor)
+    elif counted * rows * columns < least:
+        grow = sqrt(least / (stated * height * width))
+        rows, columns = ceil(height * grow / factor) * factor, ceil(width * grow / factor) * factor
+    return rows, columns
 
 
 def patches_limited(size: Size, patch: int, most: int) -> Size:

@@ -1,7 +1,9 @@
 """Where the pixels of an image go: its new size and the window that is cut from it, as a processor declares.
 
-Each result is a `Placement`: a box of the image is resized to a place of a window. What a window has besides is zeros
-of the image's bytes, before they are normalised; zeros around windows, behind the arithmetic, are in `outputs.py`.
+Each result is a `Placement`: a box of the image is resized to a place of a window. Elsewhere the window has bytes of
+zero, which are normalised like the image's. Zeros of the result, around windows, are written by `rendering.py`.
+
+A `SizeRule` computes the new size for one class of processors, or for several: `KINDS` in `declaration.py` names it.
 """
 
 from __future__ import annotations
@@ -9,17 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import ceil
 from numbers import Integral
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
 from . import sizes
-from .declaration import Resizes, is_count
 from .normalising import Backend
-from .sizes import Size
-
-__all__ = ["crop_places", "grid_places", "middle_place", "middle_window", "new_size", "placed", "size_named"]
+from .sizes import Size, is_count
 
 _SIZES: Final = (
     {"height", "width"},
@@ -30,7 +29,12 @@ _SIZES: Final = (
     {"min_pixels", "max_pixels"},
 )
 
+_MOST_STATED: Final = 1 << 40
+"""Of a side, or of an area: floats of larger numbers would be inexact, or none."""
+
 Values = Mapping[str, Any]
+SizeRule: TypeAlias = Callable[[Values, Size], Size]
+"""The height and width that an image of a size is resized to, by the options of a processor."""
 
 
 def size_named(name: str, size: Any, *, is_square: bool = True) -> dict[str, int]:
@@ -39,27 +43,36 @@ def size_named(name: str, size: Any, *, is_square: bool = True) -> dict[str, int
     Raises `LayoutError` for keys and numbers that are no size.
     """
     if isinstance(size, Integral):
-        found: dict[str, Any] = {"height": size, "width": size} if is_square else {"shortest_edge": size}
+        sides: dict[str, Any] = {"height": size, "width": size} if is_square else {"shortest_edge": size}
     elif isinstance(size, (list, tuple)) and len(size) == 2:
-        found = {"height": size[0], "width": size[1]}
+        sides = {"height": size[0], "width": size[1]}
     else:
         try:
-            found = {key: value for key, value in dict(size).items() if value is not None}
+            stated = dict(size) if hasattr(size, "keys") else {}
+            sides = {key: value for key, value in stated.items() if value is not None}
         except (TypeError, ValueError):
-            found = {}
-    if set(found) not in _SIZES or not all(map(is_count, found.values())):
+            sides = {}
+    if set(sides) not in _SIZES or not all(is_count(side) and side <= _MOST_STATED for side in sides.values()):
         known = ", ".join(" and ".join(sorted(keys)) for keys in _SIZES)
-        raise LayoutError(f"{name}={size!r} is no size; it has positive integers for {known}.")
-    return {key: int(side) for key, side in found.items()}
+        raise LayoutError(f"{name}={size!r} is no size; it has integers from 1 to {_MOST_STATED} for {known}.")
+    return {key: int(side) for key, side in sides.items()}
+
+
+def height_and_width(name: str, size: Any) -> Size:
+    """A size that has both sides. Raises `LayoutError` for other sizes."""
+    sides = size_named(name, size)
+    if set(sides) != {"height", "width"}:
+        raise LayoutError(f"{name}={size!r} must have height and width.")
+    return sides["height"], sides["width"]
 
 
 _MOST_PIXELS: Final = 1 << 16
 """Of a side: a declaration from elsewhere asks for no more memory than that."""
 
 
-def new_size(rule: Resizes, values: Values, size: Size) -> Size:
+def new_size(rule: SizeRule, values: Values, size: Size) -> Size:
     """Height and width of an image of `size` when it is resized."""
-    resized = _RULES[rule](values, size)
+    resized = rule(values, size)
     if min(resized) < 1 or max(resized) > _MOST_PIXELS:
         raise LayoutError(
             f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]} by size={values['size']}; "
@@ -74,10 +87,7 @@ def middle_window(values: Values) -> Size | None:
         return None
     if values["crop_size"] is None:
         raise LayoutError("do_center_crop=True needs crop_size, the height and width of the window.")
-    window = size_named("crop_size", values["crop_size"])
-    if set(window) != {"height", "width"}:
-        raise LayoutError(f"crop_size={values['crop_size']!r} must have height and width.")
-    return window["height"], window["width"]
+    return height_and_width("crop_size", values["crop_size"])
 
 
 def placed(size: Size, resized: Size, window: Size | None, backend: Backend) -> Placement:
@@ -88,12 +98,12 @@ def placed(size: Size, resized: Size, window: Size | None, backend: Backend) -> 
 
 def crop_places(size: Size, crops: list[tuple[int, int, int, int]], resized: Callable[[Size], Size]) -> list[Placement]:
     """Boxes of an image, (top, left, height, width), each cut out and then resized as an image of its size."""
-    found = []
+    placements = []
     for top, left, height, width in crops:
-        made = resized((height, width))
+        size_there = resized((height, width))
         box = (float(top), float(left), float(top + height), float(left + width))
-        found.append(Placement(size, box, (0, 0, *made), made))
-    return found
+        placements.append(Placement(size, box, (0, 0, *size_there), size_there))
+    return placements
 
 
 def grid_places(size: Size, grid: tuple[int, int], tile: Size) -> list[Placement]:
@@ -114,20 +124,18 @@ def middle_place(size: Size, resolution: Size) -> Placement:
     return Placement(size, (0.0, 0.0, float(size[0]), float(size[1])), place, resolution)
 
 
-def _of_size(values: Values, size: Size) -> Size:
+def by_size(values: Values, size: Size) -> Size:
     """The library's general rule."""
-    wanted = _wanted(values)
-    match sorted(wanted):
-        case ["longest_edge", "shortest_edge"]:
-            return sizes.aspect_limited(size, wanted["shortest_edge"], wanted["longest_edge"])
-        case ["shortest_edge"]:
-            return sizes.shortest_edge(size, wanted["shortest_edge"])
-        case ["max_height", "max_width"]:
-            return sizes.inside(size, wanted["max_height"], wanted["max_width"])
-        case ["height", "width"]:
-            return wanted["height"], wanted["width"]
-        case _:
-            raise _other_size(values, "height and width, max_height and max_width, or shortest_edge")
+    match _wanted(values):
+        case {"shortest_edge": edge, "longest_edge": most}:
+            return sizes.aspect_limited(size, edge, most)
+        case {"shortest_edge": edge}:
+            return sizes.shortest_edge(size, edge)
+        case {"max_height": height, "max_width": width}:
+            return sizes.inside(size, height, width)
+        case {"height": height, "width": width}:
+            return height, width
+    raise other_size(values, "height and width, max_height and max_width, or shortest_edge")
 
 
 def _wanted(values: Values) -> dict[str, int]:
@@ -136,133 +144,142 @@ def _wanted(values: Values) -> dict[str, int]:
     return size_named("size", values["size"], is_square=bool(values["default_to_square"]))
 
 
-def _other_size(values: Values, needed: str) -> LayoutError:
+def other_size(values: Values, needed: str) -> LayoutError:
+    """What is wrong with a `size` that a processor does not take."""
     return LayoutError(f"size={values['size']!r} is of another kind; this processor takes {needed}.")
 
 
-def _scaled(values: Values, size: Size) -> Size:
+def crop_pct(values: Values, size: Size) -> Size:
     """PoolFormer: the size divided by `crop_pct`."""
     share = values["crop_pct"]
     if share is None:
-        return _of_size(values, size)
-    wanted = _wanted(values)
-    if "shortest_edge" in wanted:
-        return sizes.shortest_edge(size, int(wanted["shortest_edge"] / share))
-    if set(wanted) != {"height", "width"}:
-        raise _other_size(values, "shortest_edge, or height and width")
-    if wanted["height"] == wanted["width"]:
-        return sizes.shortest_edge(size, int(wanted["height"] / share))
-    return int(wanted["height"] / share), int(wanted["width"] / share)
+        return by_size(values, size)
+    match _wanted(values):
+        case {"shortest_edge": edge}:
+            return sizes.shortest_edge(size, int(edge / share))
+        case {"height": height, "width": width} if height == width:
+            return sizes.shortest_edge(size, int(height / share))
+        case {"height": height, "width": width}:
+            return int(height / share), int(width / share)
+    raise other_size(values, "shortest_edge, or height and width")
 
 
-def _convnext(values: Values, size: Size) -> Size:
+def convnext(values: Values, size: Size) -> Size:
     """ConvNext: a square from 384 pixels on; below, the shorter side divided by `crop_pct`, then the middle is cut."""
-    edge = convnext_edge(values)
-    return (edge, edge) if edge >= _CONVNEXT_SQUARE else sizes.shortest_edge(size, int(edge / values["crop_pct"]))
+    edge, share = _convnext_edge(values), values["crop_pct"]
+    if edge >= _CONVNEXT_SQUARE:
+        return edge, edge
+    if share is None:
+        raise LayoutError(f"size={values['size']!r} needs crop_pct, the share of a side that is left.")
+    return sizes.shortest_edge(size, int(edge / share))
 
 
 _CONVNEXT_SQUARE: Final = 384
 
 
-def convnext_edge(values: Values) -> int:
-    """The side of ConvNext's square."""
+def _convnext_edge(values: Values) -> int:
     wanted = _wanted(values)
     if "shortest_edge" not in wanted:
-        raise _other_size(values, "shortest_edge")
+        raise other_size(values, "shortest_edge")
     return wanted["shortest_edge"]
 
 
 def convnext_window(values: Values) -> Size | None:
     """The window that ConvNext's resize cuts; None where it does not."""
-    edge = convnext_edge(values)
+    edge = _convnext_edge(values)
     return None if edge >= _CONVNEXT_SQUARE else (edge, edge)
 
 
-def _levit(values: Values, size: Size) -> Size:
+def levit(values: Values, size: Size) -> Size:
+    """LeViT: the shorter side times 256 / 224."""
     wanted = _wanted(values)
     if "shortest_edge" in wanted:
         return sizes.shortest_edge(size, int((256 / 224) * wanted["shortest_edge"]))
-    return _of_size(values, size)
+    return by_size(values, size)
 
 
-def _dpt(values: Values, size: Size) -> Size:
-    wanted = _wanted(values)
-    if set(wanted) != {"height", "width"}:
-        raise _other_size(values, "height and width")
-    target = wanted["height"], wanted["width"]
-    return sizes.constrained(size, target, values["ensure_multiple_of"], keeps_shape=bool(values["keep_aspect_ratio"]))
+def dpt(values: Values, size: Size) -> Size:
+    """DPT: whole multiples of `ensure_multiple_of`."""
+    match _wanted(values):
+        case {"height": height, "width": width}:
+            keeps_shape = bool(values["keep_aspect_ratio"])
+            return sizes.constrained(size, (height, width), values["ensure_multiple_of"], keeps_shape=keeps_shape)
+    raise other_size(values, "height and width")
 
 
-def _detection(values: Values, size: Size) -> Size:
+def detection(values: Values, size: Size) -> Size:
     """DETR, and Mask2Former, whose sides are whole multiples of `size_divisor`."""
     if set(_wanted(values)) == {"shortest_edge"}:
-        raise _other_size(values, "shortest_edge with longest_edge, height and width, or max_height and max_width")
-    height, width = _of_size(values, size)
+        raise other_size(values, "shortest_edge with longest_edge, height and width, or max_height and max_width")
+    height, width = by_size(values, size)
     divisor = values.get("size_divisor") or 0
     if divisor > 0:
         height, width = ceil(height / divisor) * divisor, ceil(width / divisor) * divisor
     return height, width
 
 
-def _longest(values: Values, size: Size) -> Size:
+def longest_edge(values: Values, size: Size) -> Size:
+    """SAM: the longer side."""
     wanted = _wanted(values)
     if set(wanted) != {"longest_edge"}:
-        raise _other_size(values, "longest_edge")
+        raise other_size(values, "longest_edge")
     return sizes.longest_edge(size, wanted["longest_edge"])
 
 
-def _tokens(values: Values, size: Size) -> Size:
-    wanted, patch = _wanted(values), size_named("patch_size", values["patch_size"])
+def tokens(values: Values, size: Size) -> Size:
+    """Pixtral: whole patches inside a square or a rectangle."""
+    wanted, patch = _wanted(values), height_and_width("patch_size", values["patch_size"])
     if set(wanted) == {"longest_edge"}:
         most = wanted["longest_edge"], wanted["longest_edge"]
     elif set(wanted) == {"height", "width"}:
         most = wanted["height"], wanted["width"]
     else:
-        raise _other_size(values, "longest_edge, or height and width")
-    return sizes.tokens_limited(size, most, (patch["height"], patch["width"]))
+        raise other_size(values, "longest_edge, or height and width")
+    return sizes.tokens_limited(size, most, patch)
 
 
-def _pixels(values: Values, size: Size) -> Size:
+def pixels(values: Values, size: Size) -> Size:
+    """Qwen2-VL: the pixels of a frame."""
     wanted = {} if values["size"] is None else size_named("size", values["size"], is_square=False)
     for name, key in (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge")):
         if values[name] is not None:
             wanted.pop(name, None)
             wanted[key] = values[name]
     if set(wanted) != {"shortest_edge", "longest_edge"}:
-        raise _other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
-    factor = values["patch_size"] * values["merge_size"]
-    return sizes.pixels_limited(size, factor, wanted["shortest_edge"], wanted["longest_edge"])
-
-
-def _volume(values: Values, size: Size) -> Size:
-    wanted = _wanted(values)
-    if set(wanted) != {"shortest_edge", "longest_edge"}:
-        raise _other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
+        raise other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
     factor = values["patch_size"] * values["merge_size"]
     least, most = wanted["shortest_edge"], wanted["longest_edge"]
-    return sizes.volume_limited(size, factor, values["temporal_patch_size"], least, most)
+    if values.get("cap_pixels_per_frame"):
+        whole = int(values["max_video_tokens"] * factor * factor * 0.9)
+        most = max(min(most, whole * values["temporal_patch_size"] // values["frames"]), int(least * 1.05))
+    return sizes.pixels_limited(size, factor, least, most)
 
 
-def _within(values: Values, size: Size) -> Size:
+def volume(values: Values, size: Size) -> Size:
+    """GLM-4V and Qwen3-VL: the pixels of all frames."""
     wanted = _wanted(values)
-    if set(wanted) == {"shortest_edge", "longest_edge"}:
-        return sizes.within(size, wanted["shortest_edge"], wanted["longest_edge"])
-    if set(wanted) == {"height", "width"}:
-        return wanted["height"], wanted["width"]
-    raise _other_size(values, "shortest_edge and longest_edge, or height and width")
+    if set(wanted) != {"shortest_edge", "longest_edge"}:
+        raise other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
+    factor = values["patch_size"] * values["merge_size"]
+    least, most, times = wanted["shortest_edge"], wanted["longest_edge"], values["temporal_patch_size"]
+    frames = values.get("frames", times)
+    if frames < times:
+        raise LayoutError(f"A video has {frames} frames; this processor takes {times} at least.")
+    if values.get("cap_pixels_per_frame"):
+        most = frames * max(min(values["max_video_tokens"] * factor * factor, most // frames), int(least * 1.05))
+    return sizes.volume_limited(size, factor, frames, round(frames / times) * times, least, most)
 
 
-_RULES: Final[Mapping[Resizes, Callable[[Values, Size], Size]]] = {
-    "size": _of_size,
-    "crop_pct": _scaled,
-    "convnext": _convnext,
-    "levit": _levit,
-    "dpt": _dpt,
-    "detection": _detection,
-    "longest_edge": _longest,
-    "tokens": _tokens,
-    "pixels": _pixels,
-    "volume": _volume,
-    "patches": lambda values, size: sizes.patches_limited(size, values["patch_size"], values["max_num_patches"]),
-    "within": _within,
-}
+def within(values: Values, size: Size) -> Size:
+    """Idefics2: both sides between two bounds."""
+    match _wanted(values):
+        case {"shortest_edge": least, "longest_edge": most}:
+            return sizes.within(size, least, most)
+        case {"height": height, "width": width}:
+            return height, width
+    raise other_size(values, "shortest_edge and longest_edge, or height and width")
+
+
+def patches(values: Values, size: Size) -> Size:
+    """SigLIP 2: at most `max_num_patches` patches of `patch_size`."""
+    return sizes.patches_limited(size, values["patch_size"], values["max_num_patches"])
