@@ -29,11 +29,9 @@ _UPLOADED: Final = 32
 _TIMED_WINDOW_BYTES: Final = 5 << 17
 """The first images are compared with NumPy and timed, while their windows stay below this: 4 of 224x224.
 
-NumPy takes as long for one as decoding it: 27 of them were a tenth of the processor time of 600 images.
+NumPy takes as long for one as decoding it: 27 of them were a tenth of the processor time of 600 images. They are at
+most as many as a thread decodes at once, since they stay in memory.
 """
-
-_TIMED_IMAGE_BYTES: Final = 1 << 28
-"""And while the decoded images themselves stay below this."""
 
 _RESIZE_WEIGHT: Final = 4
 """A window that NumPy resizes counts as so many: it takes as long as converting them."""
@@ -89,7 +87,6 @@ class BatchMemory:
         self._filled += count
 
     def __str__(self) -> str:
-        """Its bytes, for the summary."""
         batch, nbytes = self.tensor, self.tensor.buffer.nbytes
         padding = nbytes - batch.layout.element_count * batch.itemsize
         return f"{nbytes:,} bytes, {padding:,} of them padding, aligned to {batch.alignment} bytes"
@@ -105,32 +102,24 @@ def make_batch(
     """
     step, (count, _, height, width) = job.step, job.sizes
     weight = _RESIZE_WEIGHT if step.resizes else 1
-    timed = min(count, max(1, _TIMED_WINDOW_BYTES // (3 * height * width * weight)))
-    source = JobImages(
-        [image.path for image in job.images],
-        list(sample_keys(image.name for image in job.images)),
-        step,
-        job.decoder,
-        keeps=count if job.compares_all else timed,
-        most_bytes=2**63 if job.compares_all else _TIMED_IMAGE_BYTES,
-    )
+    timed = max(1, min(count, PART_SAMPLES, _TIMED_WINDOW_BYTES // (3 * height * width * weight)))
+    paths, keys = [image.path for image in job.images], list(sample_keys(image.name for image in job.images))
+    source = JobImages(paths, keys, step, job.decoder, keeps=count if job.compares_all else timed)
     first: list[tuple[StridedTensor, Pixels]] = []
+
+    def raised(number: int, _key: object, problem: StridedGpuError) -> None:
+        raise source.refusal(number, problem)  # one batch has all images or is not made
+
     with silent_decoders():
-        for _, images, rows in source.batches(job.written_together, _raised):
+        for _, images, rows in source.batches(job.written_together, raised):
             target.add(images, ())
-            for place, row in enumerate(rows):
-                pixels = source.kept.pop(row.number, None)
-                if pixels is not None and len(first) == row.number < timed:
-                    first.append((images[place], pixels))
-                if pixels is not None and job.compares_all:
-                    by_numpy.check_bits(images[place], pixels, source.keys[row.number], row.number)
+            for image, row in zip(images, rows, strict=True):
+                if row.number < timed:
+                    first.append((image, row.columns[0]))
+                if job.compares_all:
+                    by_numpy.check_bits(image, row.columns[0], keys[row.number], row.number)
                 done()
     if not job.compares_all:  # now that no other thread shares NumPy's loops
         for number, (image, pixels) in enumerate(first):
-            by_numpy.check_bits(image, pixels, source.keys[number], number)
+            by_numpy.check_bits(image, pixels, keys[number], number)
     return [pixels for _, pixels in first], count if job.compares_all else len(first)
-
-
-def _raised(_number: int, _key: object, problem: StridedGpuError) -> None:
-    """One batch has all images or is not made."""
-    raise problem

@@ -36,9 +36,9 @@ def digits(text: str) -> int:
     return int(text)
 
 
-def numbers(text: str) -> tuple[float, ...]:
-    """Numbers with commas between. Raises `ValueError` for anything else."""
-    return tuple(map(float, text.split(",")))
+figures: Final = argument(
+    lambda text: tuple(map(float, text.split(","))), "is not one number, or several with commas between"
+)
 
 
 def one_line(message: str) -> str:

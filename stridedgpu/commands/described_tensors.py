@@ -96,7 +96,6 @@ def _order_hint(sizes: tuple[int, ...], labels: Labels, order: str | None) -> st
 
 
 def _axis(name: str, labels: Labels) -> int:
-    """An axis by its letter or number."""
     if name in labels:
         return labels.index(name)
     if name.isdecimal() and int(name) < len(labels):
@@ -164,7 +163,6 @@ _strides_of = argument(_strides, f"{_LIST} 60,1,15,3")
 
 
 def _axes_of(text: str) -> tuple[str, ...]:
-    """Parse letters or numbers of axes."""
     return tuple(part.strip().upper() for part in text.split(","))
 
 

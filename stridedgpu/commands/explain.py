@@ -19,13 +19,12 @@ from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .console import argument, numbers
+from .console import figures
 from .described_tensors import SIDE, DescribedTensor, side_of, sizes_of
 from .show import add_outputs, put_picture
 
 _CPU: Final = "cpu"
 _DEFAULT: Final = "h200"
-_FIGURES: Final = argument(numbers, "is not one number, or several with commas between")
 
 
 def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
@@ -41,13 +40,8 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     add("--from", metavar="SIDE", dest="source", type=side_of, required=True, help="what is read")
     add("--to", metavar="SIDE", dest="target", type=side_of, required=True, help="what is written")
-    add("--scale", metavar="X[,X,X]", type=_FIGURES, help="factor of each element: one number, or one for each channel")
-    add(
-        "--bias",
-        metavar="X[,X,X]",
-        type=_FIGURES,
-        help="addend of each product (write --bias=-1 for a negative one)",
-    )
+    add("--scale", metavar="X[,X,X]", type=figures, help="factor of each element: one number, or one for each channel")
+    add("--bias", metavar="X[,X,X]", type=figures, help="addend of each product (write --bias=-1 for a negative one)")
     add(
         "--channels",
         metavar="rgb|bgr|C,C,C",

@@ -150,7 +150,7 @@ def write_shard(
     failures: dict[int, str] = {}
 
     def failed(number: int, _key: object, problem: StridedGpuError) -> None:
-        failures[number] = str(problem)
+        failures[number] = str(source.refusal(number, problem))
 
     batches = source.batches(_BATCH, failed, threads)
     decoding, path = silent_decoders(), job.path(shard.number)

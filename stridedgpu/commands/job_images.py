@@ -1,12 +1,10 @@
-"""The images of a job, in batches by `sg.load`'s machinery: each checked against the window before it is cut."""
+"""The images of a job, in batches by `sg.load`'s machinery; what is wrong with one is said in the command's words."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +15,13 @@ from stridedgpu.preprocess.decoding import Decoder
 from stridedgpu.preprocess.files import ImageError, ImageFile
 from stridedgpu.preprocess.geometry import resized_sizes
 from stridedgpu.preprocess.images import Pixels
-from stridedgpu.preprocess.loader import BatchMaker, Refuse
+from stridedgpu.preprocess.loader import BatchMaker
 from stridedgpu.preprocess.samples import Form, Sample
 from stridedgpu.preprocess.step import Preprocess
+from stridedgpu.preprocess.worker import Refuse
+from stridedgpu.values.errors import StridedGpuError
+
+from .preprocess_options import in_options
 
 AHEAD: Final = 2
 """Batches that are begun while one is written, besides those that the threads work on."""
@@ -51,33 +53,22 @@ def sample_images() -> list[ImageFile]:
 
 
 class JobImages:
-    """Files with their keys, as the samples of a step. The pixels of those below `keeps` stay in `kept`.
-
-    These take up to `most_bytes` together.
-    """
+    """Files with their keys, as the samples of a step. Those below `keeps` have their pixels as a column, too."""
 
     form = Form(None)
     is_encoded = True
 
     def __init__(
-        self,
-        paths: Sequence[Path],
-        keys: Sequence[str],
-        step: Preprocess[Any],
-        decoder: Decoder,
-        *,
-        keeps: int = 0,
-        most_bytes: int = 0,
+        self, paths: Sequence[Path], keys: Sequence[str], step: Preprocess[Any], decoder: Decoder, *, keeps: int = 0
     ) -> None:
-        self.keys, self._paths, self._step, self._decoder = keys, paths, step, decoder
-        self._keeps, self._room, self._lock = keeps, most_bytes, Lock()
-        self.kept: dict[int, Pixels] = {}
+        self._paths, self._keys, self._step, self._decoder, self._keeps = paths, keys, step, decoder, keeps
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def __getitem__(self, number: int) -> Sample:
-        return _JobImage(number, self.keys[number], self._paths[number], (), self)
+        pixels = self._decoded(self._paths[number])
+        return Sample(number, self._keys[number], pixels, (pixels,) if number < self._keeps else ())
 
     def batches(
         self, size: int, refuse: Refuse, threads: int | None = None
@@ -86,48 +77,30 @@ class JobImages:
         maker = BatchMaker(self._step, self, self._decoder, refuse)
         return maker.batches(range(len(self)), size, threads or usable_cores(), AHEAD, self._step.epoch)
 
-    def decoded(self, number: int, path: Path, decoder: Decoder) -> Pixels:
-        """The pixels of an image. Raises `ImageError` for one that has no such window."""
-        pixels = decoder.frame(path, str(path))
-        if decoder.deep and pixels.dtype != np.uint16:
+    def _decoded(self, path: Path) -> Pixels:
+        """The pixels of an image. Raises `ImageError` also for one that is too large when it is resized."""
+        pixels = self._decoder.frame(path, str(path))
+        if self._decoder.deep and pixels.dtype != np.uint16:
             raise ImageError(
                 f"{str(path)!r} holds samples of {pixels.dtype}; with --deep all images have 16 bits (uint16)."
             )
-        self._check_window(pixels, path)
-        if number < self._keeps:
-            with self._lock:
-                self._room -= pixels.nbytes
-                if self._room > 0 or not number:
-                    self.kept[number] = pixels
+        self._check_resize(pixels, path)
         return pixels
 
-    def _check_window(self, pixels: Pixels, path: Path) -> None:
-        """Raise `ImageError`, in the command's words, for an image below its window, or too large when resized."""
-        step = self._step
-        height, width = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
-        if step.resize is not None:
-            from PIL import Image
-
-            if Image.MAX_IMAGE_PIXELS is not None and width * height > Image.MAX_IMAGE_PIXELS:
-                raise ImageError(
-                    f"{str(path)!r} scaled to {width} x {height} by --resize {step.resize[0]} "
-                    f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
-                )
-        if step.crop is None or step.random_resized_crop is not None or step.pad is not None:
+    def _check_resize(self, pixels: Pixels, path: Path) -> None:
+        """Raise `ImageError` for more pixels than Pillow opens: the taps of a resize would not fit the memory."""
+        if self._step.resize is None:
             return
-        rows, columns = step.crop
-        if rows > height or columns > width:
+        from PIL import Image
+
+        height, width = resized_sizes(self._step, (pixels.shape[0], pixels.shape[1]))
+        if Image.MAX_IMAGE_PIXELS is not None and width * height > Image.MAX_IMAGE_PIXELS:
             raise ImageError(
-                f"{str(path)!r} is {height} x {width} (height x width), smaller than --size {rows}x{columns}: "
-                "give a smaller --size, or scale images first with --resize."
+                f"{str(path)!r} scaled to {width} x {height} by --resize {self._step.resize[0]} "
+                f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
             )
 
-
-@dataclass(frozen=True, slots=True)
-class _JobImage(Sample):
-    """One image of a job."""
-
-    job: JobImages
-
-    def pixels(self, decoder: Decoder) -> Pixels:
-        return self.job.decoded(self.number, self.image, decoder)
+    def refusal(self, number: int, problem: StridedGpuError) -> ImageError:
+        """What is wrong with an image, in the command's words, with the name of its file."""
+        text = in_options(problem)
+        return ImageError(text if isinstance(problem, ImageError) else f"{str(self._paths[number])!r}: {text}")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
+from stridedgpu.operations.borders import BORDERS
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
-from stridedgpu.preprocess.declaration import MODES, SEEDS, Center
+from stridedgpu.preprocess.declaration import MODES, Center
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.typing import Interpolation
 from stridedgpu.values.arithmetic import ARITHMETIC_RULES, NORMALISATIONS
+from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.interpolation import PASSES
 
-from .console import argument, digits, numbers
+from .console import argument, digits, figures
 
 _INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _DTYPES: Final = ("float16", "float32", "float64", *_INTEGERS)
@@ -49,12 +52,7 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
     )
     add = group.add_argument
     add("--size", metavar="N|HxW", type=_size, default=(224, 224), help="size of the window, in pixels (default: 224)")
-    add(
-        "--resize",
-        metavar="N",
-        type=_positive,
-        help="first scale the shorter side to N pixels (default: no resize)",
-    )
+    add("--resize", metavar="N", type=_positive, help="first scale the shorter side to N pixels (default: no resize)")
     add(
         "--interpolation",
         metavar="NAME",
@@ -71,7 +69,7 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
     add(
         "--pad",
         metavar="N[,N..]",
-        type=_padding,
+        type=_pixels,
         help="pixels to add around each image: one number, rows and columns, or top,left,bottom,right",
     )
     add("--random-crop", action="store_true", help="a random window (default: the middle)")
@@ -90,12 +88,12 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
     add(
         "--fill",
         metavar="V[,V,V]",
-        type=_values,
+        type=_fill,
         help="pixel value of borders and pads, 0 to 255; 255 is the value that becomes 1, also with --deep, --maximum "
-        "and --clip (default: 114; 0 for --pad)",
+        "and --clip (default: 114; 0 for --pad); or reflect, symmetric or edge, by which the image goes on",
     )
     add("--flip", action="store_true", help="mirror left and right, one image in two at random")
-    add("--seed", metavar="N", type=_seed, help=f"seed of random choices (default: {_DEFAULT_SEED})")
+    add("--seed", metavar="N", type=int, help=f"seed of random choices (default: {_DEFAULT_SEED})")
     add("--epoch", metavar="N", type=_count, default=0, help="epoch of random choices (default: 0)")
 
 
@@ -112,7 +110,7 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
     add(
         "--layout",
         metavar="ORDER",
-        type=_layout,
+        type=str.upper,
         default="NCHW",
         help="order of the axes in memory, outermost first: NCHW (default), NHWC, CHWN or any other",
     )
@@ -137,11 +135,11 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
     add(
         "--mean",
         metavar="M[,M,M]",
-        type=_figures,
+        type=figures,
         help="mean in units of 0..1: one number, or one for each channel in the order of --channels (write --mean=-1 "
-        "for a negative one)",
+        "for a negative one; default: 0)",
     )
-    add("--std", metavar="S[,S,S]", type=_figures, help="standard deviation, in the same form; needs --mean")
+    add("--std", metavar="S[,S,S]", type=figures, help="standard deviation, in the same form (default: 1)")
     add(
         "--maximum",
         metavar="N",
@@ -151,7 +149,7 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
     add(
         "--clip",
         metavar="LOW,HIGH",
-        type=_range,
+        type=figures,
         help="clamp samples to this range, which becomes 0..1 for --normalize or --mean and --std",
     )
     add(
@@ -162,49 +160,27 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         "and Normalize; torchvision-v2: those of v2's ToDtype(scale=True) and Normalize; transformers, "
         "transformers-pil: those of transformers' image processors with torchvision or with Pillow",
     )
-    add("--gain", metavar="LOW,HIGH", type=_range, help="multiply each channel by a random number of this range")
+    add("--gain", metavar="LOW,HIGH", type=figures, help="multiply each channel by a random number of this range")
     add(
         "--offset",
         metavar="LOW,HIGH",
-        type=_range,
+        type=figures,
         help="add a random number of this range, in units of 0..1, to each channel",
     )
 
 
 _positive = argument(digits, "is not a positive integer", lambda number: number > 0)
 _count = argument(digits, "is not an integer from 0")
-_seed = argument(int, f"is not an integer from {SEEDS.start} to {SEEDS.stop - 1}", SEEDS.__contains__)
+_pixels = argument(lambda text: tuple(map(digits, text.split(","))), "is not pixels with commas between")
 _values = argument(
-    lambda text: tuple(map(_count, text.split(","))),
-    "is not one value of 0 to 255, or three, red, green and blue",
+    lambda text: tuple(map(digits, text.split(","))),
+    f"is not one value of 0 to 255, or three, red, green and blue, and none of {', '.join(BORDERS)}",
     lambda values: len(values) in (1, 3) and max(values) <= _EIGHT_BITS,
 )
-_layout = argument(
-    str.upper,
-    "is not an order of the axes NCHW: each letter stands once, such as NCHW or NHWC",
-    lambda order: sorted(order) == sorted("NCHW"),
-)
-_figures = argument(
-    numbers,
-    "is not one number or three with commas between, each up to 1e6",
-    lambda figures: len(figures) in (1, 3) and _is_small(figures),
-)
-_range = argument(
-    numbers,
-    "is not a range: give two numbers up to 1e6, the lower one first, such as 0.8,1.2",
-    lambda bounds: len(bounds) == 2 and bounds[0] <= bounds[1] and _is_small(bounds),
-)
 
 
-def _is_small(figures: tuple[float, ...]) -> bool:
-    return all(abs(figure) <= 1e6 for figure in figures)
-
-
-def _padding(text: str) -> tuple[int, ...]:
-    pixels = tuple(map(_count, text.split(",")))
-    if len(pixels) not in (1, 2, 4):
-        raise argparse.ArgumentTypeError(f"{text!r} has {len(pixels)} numbers of pixels; it has 1, 2 or 4")
-    return pixels
+def _fill(text: str) -> str | tuple[int, ...]:
+    return text if text in BORDERS else _values(text)
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -218,118 +194,91 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _refusals(chosen: argparse.Namespace) -> Iterator[str]:
-    """What is wrong with options that do not go together."""
-    for refused in (_refused_values, _refused_chance, _refused_windows, _refused_depth):
-        yield from refused(chosen)
-
-
-def _is_random(chosen: argparse.Namespace) -> bool:
-    return bool(chosen.random_crop or chosen.random_resized_crop or chosen.flip or chosen.gain or chosen.offset)
-
-
-def _normalises(chosen: argparse.Namespace) -> bool:
-    return chosen.normalize is not None or chosen.mean is not None
-
-
-def _refused_values(chosen: argparse.Namespace) -> Iterator[str]:
-    """What no channel can be normalised with."""
-    if (chosen.mean is None) != (chosen.std is None):
-        only, missing = ("--mean", "--std") if chosen.std is None else ("--std", "--mean")
-        yield f"{only} needs {missing} beside it: pixels become (pixel/255 - mean)/std"
-    if chosen.normalize is not None and chosen.mean is not None:
-        yield "--normalize and --mean/--std exclude each other: give one of them"
-    if chosen.std is not None and min(chosen.std) < 1e-6:
-        yield f"argument --std: {min(chosen.std)} is too small; in units of 0..1 a deviation is at least 1e-6"
-    for name, default in (("maximum", None), ("arithmetic", "multiply")):
-        if getattr(chosen, name) != default and not _normalises(chosen):
-            yield f"--{name} is how pixels are normalised: give --normalize, or --mean and --std, too"
-    if chosen.maximum is not None and chosen.clip is not None:
-        yield "--maximum and --clip both say which value becomes 1: give one of them"
-    for name in ("clip", "gain", "offset"):
-        if chosen.arithmetic != "multiply" and getattr(chosen, name) is not None:
-            yield f"--{name} is one factor and one addend: leave --arithmetic {chosen.arithmetic} out"
-    if chosen.mode == "gray":
-        yield from _refused_in_gray(chosen)
-
-
-def _refused_in_gray(chosen: argparse.Namespace) -> Iterator[str]:
-    """What is for three channels."""
-    if chosen.channels != "rgb":
+    """What is wrong with options that the step has not, or not in this form."""
+    if chosen.mode == "gray" and chosen.channels != "rgb":
         yield f"--channels {chosen.channels} orders colours, and --mode gray has one channel: leave it out"
-    figures = (
-        NORMALISATIONS[chosen.normalize] if chosen.normalize is not None else (chosen.mean or (), chosen.std or ())
-    )
-    if max(map(len, figures)) > 1:
-        which = f"--normalize {chosen.normalize}" if chosen.normalize is not None else "--mean and --std"
-        yield f"{which} has figures for red, green and blue, and --mode gray one channel: give one of each"
-    if chosen.fill is not None and len(chosen.fill) > 1:
+    if chosen.mode == "gray" and isinstance(chosen.fill, tuple) and len(chosen.fill) > 1:
         yield "argument --fill: three values are of red, green and blue, and --mode gray has one channel"
-
-
-def _refused_chance(chosen: argparse.Namespace) -> Iterator[str]:
-    """A seed or an epoch without an option that uses it."""
     for name, default in (("seed", None), ("epoch", 0)):
         if getattr(chosen, name) != default and not _is_random(chosen):
             yield (
                 f"--{name} decides --random-crop, --random-resized-crop, --flip, --gain and --offset: "
                 f"give one of them too, or no --{name}"
             )
-
-
-def _refused_windows(chosen: argparse.Namespace) -> Iterator[str]:
-    """Options of which each says what a window holds, and those of a resize without one."""
-    others = ("resize", "pad", "random_crop")
-    for name, excluded in (("letterbox", (*others, "random_resized_crop")), ("random_resized_crop", others)):
-        for other in excluded:
-            if getattr(chosen, name) and getattr(chosen, other):
-                first, second = (f"--{option.replace('_', '-')}" for option in (name, other))
-                yield f"{first} and {second} exclude each other: {first} fills the window by itself"
-    if chosen.fill is not None and chosen.pad is None and not chosen.letterbox:
-        yield "--fill is what surrounds an image: give --letterbox or --pad too, or no --fill"
-    if chosen.center != "round" and (chosen.letterbox or chosen.random_resized_crop or chosen.random_crop):
-        yield f"--center {chosen.center} is for the middle window, which another option replaces: leave it out"
-    for name in ("interpolation", "passes"):
-        resizes = chosen.resize is not None or chosen.letterbox or chosen.random_resized_crop
-        if getattr(chosen, name) and not resizes:
-            yield f"--{name} is how images are resized: give --resize, --random-resized-crop or --letterbox too"
-
-
-def _refused_depth(chosen: argparse.Namespace) -> Iterator[str]:
-    """Numbers that no sample of the images could have, and results that could not hold them."""
     most = _SIXTEEN_BITS if chosen.deep else _EIGHT_BITS
     if chosen.maximum is not None and chosen.maximum > most:
         advice = "" if chosen.deep else ": give --deep for images of 16"
         yield f"--maximum {chosen.maximum}: samples of {most.bit_length()} bits go to {most}{advice}"
-    if chosen.deep and chosen.dtype in _SHORT and not _normalises(chosen):
+    is_normalised = any(value is not None for value in (chosen.normalize, chosen.mean, chosen.std))
+    if chosen.deep and chosen.dtype in _SHORT and not is_normalised:
         yield f"--dtype {chosen.dtype} would cut samples of 16 bits off: give --dtype uint16, or --normalize"
     if chosen.deep and chosen.device not in (None, "cpu"):
         yield f"--device {chosen.device}: images of 16 bits are made on the CPU; give --device cpu"
 
 
+def _is_random(chosen: argparse.Namespace) -> bool:
+    return bool(chosen.random_crop or chosen.random_resized_crop or chosen.flip or chosen.gain or chosen.offset)
+
+
+_FLAGS: Final = ("letterbox", "random_resized_crop", "random_crop", "flip")
+"""Fields that the command has without a value."""
+
+_OPTIONS: Final = {
+    **{name: f"--{name.replace('_', '-')}" for name in (*_FIELDS, *_FLAGS, "resize", "seed", "device", "alignment")},
+    "crop": "--size",
+    "row_pitch_bytes": "--row-pitch",
+}
+"""The options that set fields of the step."""
+
+_FIELD: Final = re.compile(rf"\b({'|'.join(_OPTIONS)})=(\([^()]*\)|'[^']*'|[\w+-]*(?:\.\w+)*)")
+"""A field of the step in a sentence, with its value or without one."""
+
+
+def in_options(problem: StridedGpuError) -> str:
+    """What the step says, with the command's options in place of its fields.
+
+    >>> in_options(StridedGpuError("gain=(1.0, 2.0) is one factor: leave arithmetic='divide' out, or give crop=."))
+    '--gain 1.0,2.0 is one factor: leave --arithmetic divide out, or give --size.'
+    """
+
+    def option(field: re.Match[str]) -> str:
+        name, value = field.groups()
+        value = value.strip("()',").replace(", ", "x" if name == "crop" else ",")
+        return _OPTIONS[name] if name in _FLAGS or not value else f"{_OPTIONS[name]} {value}"
+
+    return _FIELD.sub(option, re.sub(r"^Preprocess\(.*\) has", "the step has", str(problem)))
+
+
 def declared_step(chosen: argparse.Namespace) -> Preprocess[Any]:
-    """What happens to an image, in one batch and in shards alike. Refuses options that do not go together."""
+    """What happens to an image, in one batch and in shards alike.
+
+    Raises `StridedGpuError`, in the command's words, for options that do not go together.
+    """
     for refusal in _refusals(chosen):
         chosen.refuse(refusal)
     seed = _DEFAULT_SEED if chosen.seed is None and _is_random(chosen) else chosen.seed
-    is_window = not (chosen.letterbox or chosen.random_resized_crop)
+    fills = chosen.letterbox or chosen.random_resized_crop
     is_gray = chosen.mode == "gray"
-    step: Preprocess[Any] = Preprocess(
-        "image",
-        **{name: getattr(chosen, name) for name in _FIELDS},
-        mode="gray" if is_gray else None,
-        exif=not chosen.no_exif,
-        channels=None if is_gray else (2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
-        resize=None if chosen.resize is None else (chosen.resize,),
-        crop=None if chosen.letterbox else chosen.size,
-        letterbox=chosen.size if chosen.letterbox else None,
-        random_crop=chosen.random_crop if seed is not None and is_window else None,
-        random_resized_crop=chosen.random_resized_crop or None,
-        flip=chosen.flip or None,
-        seed=seed,
-        row_pitch_bytes=chosen.row_pitch,
-        alignment=chosen.alignment or DEFAULT_ALIGNMENT,
-        output="numpy" if chosen.shards is not None else "tensor",
-        device="cpu" if chosen.deep else chosen.device or "auto",
-    )
+    try:
+        step: Preprocess[Any] = Preprocess(
+            "image",
+            **{name: getattr(chosen, name) for name in _FIELDS},
+            mode="gray" if is_gray else None,
+            exif=not chosen.no_exif,
+            channels=None if is_gray else (2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
+            resize=None if chosen.resize is None else (chosen.resize,),
+            crop=None if chosen.letterbox else chosen.size,
+            letterbox=chosen.size if chosen.letterbox else None,
+            random_crop=chosen.random_crop or (None if seed is None or fills else False),
+            random_resized_crop=chosen.random_resized_crop or None,
+            flip=chosen.flip or None,
+            seed=seed,
+            row_pitch_bytes=chosen.row_pitch,
+            alignment=chosen.alignment or DEFAULT_ALIGNMENT,
+            output="numpy" if chosen.shards is not None else "tensor",
+            device="cpu" if chosen.deep else chosen.device or "auto",
+        )
+    except StridedGpuError as problem:
+        raise StridedGpuError(in_options(problem)) from None
     step.set_epoch(chosen.epoch)
     return step

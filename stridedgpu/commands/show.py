@@ -66,7 +66,6 @@ def put_picture(chosen: argparse.Namespace, thing: object, title: str, **options
 
 
 def _run_show(chosen: argparse.Namespace) -> None:
-    """Draw a file's array, or a described layout."""
     if (chosen.file is None) == (chosen.sizes is None):
         chosen.refuse("give a FILE.npy or --sizes, one of them")
     if chosen.file is not None:

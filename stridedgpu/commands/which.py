@@ -29,7 +29,6 @@ def add_which(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run_which(chosen: argparse.Namespace) -> None:
-    """Print what made the pixels of one file or two."""
     paths = [chosen.after] if chosen.other is None else [chosen.after, chosen.other]
     answers = [which(chosen.before, path, dims=chosen.dims, resize=chosen.resize) for path in paths]
     for path, answer in zip(paths, answers, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
-from stridedgpu.exchange.array_like import operand_of, operand_of_array
+from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array
 from stridedgpu.operations.crops import fill_bytes
 from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.options import MemoryOptions
@@ -23,7 +23,7 @@ from stridedgpu.values.interpolation import interpolation_named
 from .declaration import Declaration, UserData, border_of
 from .decoding import opened_image
 from .geometry import Coordinates, Placement
-from .images import Pixels, decoded, is_encoded, is_pillow_image, upright
+from .images import Pixels, decoded, is_encoded, is_pillow_image, orientation_of, upright
 from .windows import write_placed
 from .worker import BatchResult, Worker
 
@@ -91,7 +91,9 @@ def _mask_operand(value: UserData, sizes: tuple[int, int], *, turns: bool) -> Op
     if is_encoded(value):
         value = opened_image(value, "the mask")
     if is_pillow_image(value):
-        pixels = decoded("the mask", lambda: np.asarray(upright(value) if turns else value))
+        pixels = decoded("the mask", lambda: array_of_pillow(value))
+        if turns:
+            pixels = upright(pixels, orientation_of(value))
         mask = operand_of_array(pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels)
     else:
         mask, _ = operand_of(value)

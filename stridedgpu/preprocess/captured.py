@@ -25,8 +25,6 @@ from .worker import BatchResult, Call, Worker, is_sequence
 if TYPE_CHECKING:
     from stridedgpu.devices.cuda.runtime.graphs import RecordedGraph
 
-__all__ = ["CapturedPreprocess"]
-
 
 class CapturedPreprocess:
     """A step for so many images on one CUDA device, as a graph: see `Preprocess.captured`.
@@ -158,7 +156,6 @@ class CapturedPreprocess:
             )
 
     def _check_step(self, keys: Sequence[object] | None) -> None:
-        """Raise for a step that no graph has."""
         step, device = self._step, self._worker.device
         if not device.startswith("cuda:"):
             raise DeviceError(f"captured() is for a step on a CUDA device, and this one is on {device}: device='cuda'.")

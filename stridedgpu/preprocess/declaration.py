@@ -15,10 +15,10 @@ import numpy as np
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import plain
-from stridedgpu.operations.borders import BORDERS, Border
+from stridedgpu.operations.borders import BORDERS
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.operations.resize import DEFAULT_PASSES, warn_of_other_passes
-from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
+from stridedgpu.typing import Border, DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.arithmetic import (
     ARITHMETIC_RULES,
     Arithmetic,
@@ -376,10 +376,7 @@ _COLUMN: Final = (_column, "one column's name, or its place in a tuple")
 _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     **dict.fromkeys(("mean", "std", "scale", "bias"), _CHANNELS),
     "fill": (_fill, f"a number, one for each channel, or a word: {', '.join(map(repr, BORDERS))}"),
-    "clip": (
-        _clip,
-        "two numbers in order: the least and the largest value that are kept, such as (-1000, 400)",
-    ),
+    "clip": (_clip, "two numbers in order: the least and the largest value that are kept, such as (-1000, 400)"),
     "gain": (_range, "two numbers in order: the range of a factor, such as (0.8, 1.2)"),
     "offset": (_range, "two numbers in order: the range of an addend in units of 0..1, such as (-0.1, 0.1)"),
     "maximum": (_largest, "the largest value of a sample, such as 4095 of 12 bits"),
@@ -477,10 +474,8 @@ def _of_geometry(step: Declaration) -> Iterator[str]:
         yield f"passes={step.passes!r} is the order of Pillow's filters: add resize= or random_resized_crop=."
     if options and step.passes is None:
         warn_of_other_passes(interpolation)
-    if step.smaller != "refuse":
-        is_random = step.seed is not None and step.random_crop is not False
-        if step.crop is None or step.random_resized_crop is not None or is_random:
-            yield f"smaller={step.smaller!r} is for the middle window of crop=: give crop= alone, and no random window."
+    if step.smaller != "refuse" and (step.crop is None or step.random_resized_crop is not None):
+        yield f"smaller={step.smaller!r} says what surrounds an image in the window of crop=: give crop= alone."
     if step.fill is not None and not step.surrounds:
         yield f"fill={step.fill!r} is what surrounds an image, for pad=, letterbox= and smaller='pad'."
     if border_of(step) is not None and step.mask is not None and step.mask_fill:

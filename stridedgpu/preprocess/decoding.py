@@ -30,7 +30,7 @@ from stridedgpu.values.errors import LayoutError
 from .declaration import Declaration
 from .files import ImageError, opened_file, read_array
 from .geometry import resized_sizes
-from .images import DEEP_MODES, ORIENTATION, Encoded, Pixels, decoded, encoded_name, pixels_of
+from .images import DEEP_MODES, Encoded, Pixels, decoded, encoded_name, orientation_of, pixels_of, upright
 from .pillow_memory import shared_pixels
 
 if TYPE_CHECKING:
@@ -57,17 +57,6 @@ _SEGMENT_BYTES: Final = 1 << 16
 
 _LARGEST_BLOCK: Final = 16 << 20
 """Memory of an image above this is released: Pillow's own bound of the blocks that it keeps."""
-
-_UPRIGHT: Final[dict[int, Callable[[Pixels], Pixels]]] = {
-    2: lambda frame: frame[:, ::-1],
-    3: lambda frame: frame[::-1, ::-1],
-    4: lambda frame: frame[::-1],
-    5: lambda frame: frame.swapaxes(0, 1),
-    6: lambda frame: frame.swapaxes(0, 1)[:, ::-1],
-    7: lambda frame: frame.swapaxes(0, 1)[::-1, ::-1],
-    8: lambda frame: frame.swapaxes(0, 1)[::-1],
-}
-"""The view that shows an image of each EXIF orientation upright (TIFF 6.0, tag Orientation)."""
 
 
 class PixelMemory:
@@ -234,7 +223,6 @@ def _opened(decoder: Decoder, source: Path | Encoded, subject: str) -> Pixels:
 
 
 def _stream(source: Path | Encoded) -> BinaryIO:
-    """A file, opened, or encoded bytes as one."""
     return opened_file(source, "image", _SEGMENT_BYTES) if isinstance(source, Path) else BytesIO(source)
 
 
@@ -256,7 +244,7 @@ def _by_pillow(image: PillowImage, subject: str, decoder: Decoder, *, is_own: bo
             "(on the command line those of 16 bits with --deep)."
         )
     if decoder.name == "pillow-draft" and decoder.needed is not None and image.format == "JPEG":
-        is_turned = decoder.turns and image.getexif().get(ORIENTATION, 1) >= _FIRST_TURNED
+        is_turned = decoder.turns and orientation_of(image) >= _FIRST_TURNED
         height, width = decoder.needed((image.width, image.height) if is_turned else (image.height, image.width))
         image.draft("RGB", (height, width) if is_turned else (width, height))
     if image.mode != "RGB":
@@ -264,8 +252,7 @@ def _by_pillow(image: PillowImage, subject: str, decoder: Decoder, *, is_own: bo
     else:
         pixels = _jpeg_pixels(image, decoder.memory) if is_own and image.format == "JPEG" else shared_pixels(image)
     # After loading, which rotates a TIFF and updates its tag.
-    upright = _UPRIGHT.get(image.getexif().get(ORIENTATION, 1)) if decoder.turns else None
-    return pixels if upright is None else upright(pixels)
+    return upright(pixels, orientation_of(image)) if decoder.turns else pixels
 
 
 def _jpeg_pixels(image: PillowImage, memory: PixelMemory) -> Pixels:
@@ -297,8 +284,7 @@ def _by_simplejpeg(encoded: bytes, decoder: Decoder) -> Pixels | None:
         return None
     _check_size(height * width)
     pixels: Pixels = simplejpeg.decode_jpeg(encoded, buffer=decoder.memory.allocate(height, width, 3))
-    upright = _UPRIGHT.get(_orientation(encoded)) if decoder.turns else None
-    return pixels if upright is None else upright(pixels)
+    return upright(pixels, _orientation(encoded)) if decoder.turns else pixels
 
 
 def _orientation(encoded: bytes) -> int:
@@ -308,5 +294,4 @@ def _orientation(encoded: bytes) -> int:
     from PIL import Image
 
     with Image.open(BytesIO(encoded), formats=("JPEG",)) as image:
-        orientation: int = image.getexif().get(ORIENTATION, 1)
-    return orientation
+        return orientation_of(image)

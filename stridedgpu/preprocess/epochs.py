@@ -67,9 +67,13 @@ class Chance(NamedTuple):
         return cls(seed, epoch, key, row, column, mirrored)
 
     def origin(self, sizes: tuple[int, int], window: tuple[int, int]) -> tuple[int, int]:
-        """The origin of a window in an image of `sizes`: row and column, in pixels, uniformly distributed."""
-        spare = (sizes[0] - window[0] + 1, sizes[1] - window[1] + 1)
-        return (self.row * spare[0] >> _WORD_BITS, self.column * spare[1] >> _WORD_BITS)
+        """The origin of a window in an image of `sizes`: row and column, in pixels, uniformly distributed.
+
+        It is negative where the image is smaller, which the window then contains.
+        """
+        tall, wide = sizes[0] - window[0], sizes[1] - window[1]
+        row, column = self.row * (abs(tall) + 1) >> _WORD_BITS, self.column * (abs(wide) + 1) >> _WORD_BITS
+        return row if tall >= 0 else -row, column if wide >= 0 else -column
 
     def flips(self, probability: float) -> bool:
         """Whether to mirror: True with this probability."""

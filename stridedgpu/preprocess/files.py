@@ -35,10 +35,7 @@ _REASON_LETTERS: Final = 200
 _ONE_HEADER: Final = threading.Lock()
 """Python until 3.11.8 and 3.12.2 may raise `SystemError` where two threads parse a literal (its issue 106905)."""
 
-_HEADERS: Final = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+_HEADERS: Final = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 """The versions of the format. A third one is for names of fields, which no array here has."""
 
 Array = np.ndarray[Any, np.dtype[np.generic]]
@@ -135,11 +132,8 @@ def opened_file(path: Path, content: str, buffering: int = -1) -> BinaryIO:
 
     Raises `FileError` for a pipe or a device, for whose writer nobody waits, and `OSError`.
     """
-
-    def without_waiting(name: str, flags: int) -> int:
-        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-
-    file = open(path, "rb", buffering, opener=without_waiting)  # noqa: SIM115 - `Path.open` has no opener
+    no_wait = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", buffering, opener=lambda name, flags: os.open(name, flags | no_wait))  # noqa: SIM115 - `Path.open` has no opener
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()

@@ -29,6 +29,7 @@ from stridedgpu.operations.resize import check_pixels, placement, shorter_side
 from stridedgpu.problems.resize_problem import ResizeWindow
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import is_one_of
 
 from .declaration import Center, Declaration
 from .epochs import Chance
@@ -61,6 +62,12 @@ class Placement(NamedTuple):
     place: tuple[int, int, int, int]
     size: tuple[int, int]
     flip: bool = False
+
+    @property
+    def covers(self) -> bool:
+        """Whether the box covers the whole result."""
+        (top, left, height, width), (rows, columns) = self.place, self.size
+        return top <= 0 and left <= 0 and top + height >= rows and left + width >= columns
 
     def window(self, image: Layout) -> ResizeWindow:
         """The window of a resize, for an image of this layout. The box is cut out first, as by torchvision."""
@@ -118,7 +125,7 @@ _CORNERS: Final[dict[str, tuple[_Pairs, _Pairs]]] = {
 def _moved_boxes(boxes: object, box_format: str, move: Callable[[Any], Coordinates]) -> Coordinates:
     """Boxes by both corners, put in order again: mirroring swaps left and right."""
     numbers = _coordinates(boxes, 4, "boxes")
-    if box_format not in _CORNERS:
+    if not is_one_of(box_format, _CORNERS):
         raise LayoutError(f"box_format={box_format!r} is unknown; it is 'xyxy', 'xywh', 'cxcywh' or 'tlbr'.")
     to_corners, from_corners = _CORNERS[box_format]
     ends = np.stack([move(corner) for corner in to_corners(numbers[:, :2], numbers[:, 2:])])

@@ -20,6 +20,7 @@ its RGB pixels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy as np
 from stridedgpu.api.frames import Frame
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import operand_of, operand_of_array, with_canonical_axes
+from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array, with_canonical_axes
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import moved_frame, relayout_frames, rgb_image
 from stridedgpu.operations.images import CropSources, FrameSources
@@ -55,8 +56,19 @@ Encoded: TypeAlias = bytes | bytearray | memoryview
 Pixels = np.ndarray[Any, np.dtype[Any]]
 Result = TypeVar("Result")
 
-ORIENTATION: Final = 0x0112
+_ORIENTATION: Final = 0x0112
 """The EXIF tag of the camera's orientation."""
+
+_UPRIGHT: Final[dict[int, Callable[[Pixels], Pixels]]] = {
+    2: lambda frame: frame[:, ::-1],
+    3: lambda frame: frame[::-1, ::-1],
+    4: lambda frame: frame[::-1],
+    5: lambda frame: frame.swapaxes(0, 1),
+    6: lambda frame: frame.swapaxes(0, 1)[:, ::-1],
+    7: lambda frame: frame.swapaxes(0, 1)[::-1, ::-1],
+    8: lambda frame: frame.swapaxes(0, 1)[::-1],
+}
+"""The view that shows an image of each EXIF orientation upright (TIFF 6.0, tag Orientation)."""
 
 DEEP_MODES: Final = frozenset(("I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
 """Pillow's modes with samples of more than 8 bits, all of them grey."""
@@ -85,16 +97,31 @@ _IMAGE_AXES: Final = len("CHW")
 
 def is_pillow_image(value: object) -> bool:
     """True for an image of Pillow, which is not imported."""
-    return not isinstance(value, np.ndarray) and any(
-        kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(value).__mro__
-    )
+    return _is_pillow_type(type(value))  # type: ignore[arg-type]  # types can be hashed
+
+
+@lru_cache(maxsize=64)
+def _is_pillow_type(kind: type) -> bool:
+    """Whether a type is that of Pillow's images, or made from it."""
+    return any(base.__module__ == "PIL.Image" and base.__name__ == "Image" for base in kind.__mro__)
 
 
 def is_encoded(value: object) -> TypeGuard[Encoded]:
-    """True for an image's encoded bytes: bytes, a bytearray, or a memoryview of one axis of bytes."""
+    """True for an image's encoded bytes: bytes, a bytearray, or a memoryview of one axis of bytes.
+
+    A released memoryview has no axes. It is taken for encoded bytes, which `decoded` refuses by their name.
+    """
     if isinstance(value, memoryview):
-        return value.ndim == 1 and value.itemsize == 1
+        return _is_released(value) or (value.ndim == 1 and value.itemsize == 1)
     return isinstance(value, (bytes, bytearray))
+
+
+def _is_released(view: memoryview) -> bool:
+    """Python names no way to ask: every property of a released memoryview raises."""
+    try:
+        return view.ndim < 0
+    except ValueError:
+        return True
 
 
 def encoded_name(name: str, encoded: Encoded) -> str:
@@ -103,6 +130,8 @@ def encoded_name(name: str, encoded: Encoded) -> str:
     >>> encoded_name("the mask", b"no image")
     'the mask (8 bytes: 6e 6f 20 69 6d 61 67 65)'
     """
+    if isinstance(encoded, memoryview) and _is_released(encoded):
+        return f"{name} (a released memoryview)"
     first = bytes(encoded[:_FIRST_BYTES]).hex(" ")
     more = " ..." if len(encoded) > _FIRST_BYTES else ""
     return f"{name} ({len(encoded)} bytes: {first}{more})" if first else f"{name} (0 bytes)"
@@ -139,31 +168,39 @@ def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> 
     With `turns` the EXIF orientation is applied. RGB shares the image's memory where Pillow can. Raises `LayoutError`
     for a mode that Pillow does not convert.
     """
-    turned = upright(image) if turns else image
-    if turned.mode in DEEP_MODES:
-        samples = np.asarray(turned)
+    image.load()
+    pixels = _converted(image, mode)
+    return upright(pixels, orientation_of(image)) if turns else pixels
+
+
+def _converted(image: PillowImage, mode: Mode) -> Pixels:
+    """A loaded image's pixels in a mode, as they are stored."""
+    if image.mode in DEEP_MODES:
+        samples = array_of_pillow(image)
         return samples if mode == "gray" else np.broadcast_to(samples[..., None], (*samples.shape, 3))
-    if mode == "rgb" and turned.mode == "RGB":
-        turned.load()
-        return shared_pixels(turned)
-    wanted = "RGB" if mode == "rgb" else "L"
+    if mode == "rgb" and image.mode == "RGB":
+        return shared_pixels(image)
+    wanted, converted = "RGB" if mode == "rgb" else "L", image
     try:
-        if turned.mode in _UNMULTIPLIED:
-            turned = turned.convert(_UNMULTIPLIED[turned.mode])
-        if mode == "gray" and turned.mode not in ("1", "L", "LA"):
-            turned = turned.convert("RGB")
-        return np.asarray(turned if turned.mode == wanted else turned.convert(wanted))
+        if image.mode in _UNMULTIPLIED:
+            converted = image.convert(_UNMULTIPLIED[image.mode])
+        if mode == "gray" and converted.mode not in ("1", "L", "LA"):
+            converted = converted.convert("RGB")
+        return array_of_pillow(converted if converted.mode == wanted else converted.convert(wanted))
     except ValueError as problem:
         raise LayoutError(f"it has Pillow's mode {image.mode!r}, which does not become {mode!r}: {problem}.") from None
 
 
-def upright(image: PillowImage) -> PillowImage:
-    """The image rotated and mirrored by its EXIF orientation; the image itself if it is upright."""
-    if image.getexif().get(ORIENTATION, 1) == 1:
-        return image
-    from PIL.ImageOps import exif_transpose
+def orientation_of(image: PillowImage) -> int:
+    """The EXIF orientation of an image, 1 if it is upright; of a loaded one, since loading turns a TIFF."""
+    orientation: int = image.getexif().get(_ORIENTATION, 1)
+    return orientation
 
-    return exif_transpose(image)
+
+def upright(pixels: Pixels, orientation: int) -> Pixels:
+    """The pixels, axes H, W, ..., as a view by the EXIF orientation."""
+    turned = _UPRIGHT.get(orientation)
+    return pixels if turned is None else turned(pixels)
 
 
 # ---- modes and values
@@ -281,7 +318,7 @@ def sources_of(images: Sequence[Image]) -> CropSources:
 
 def pixels_in(images: Sequence[Image]) -> list[Operand]:
     """The pixels of each image; those of frames in new memory."""
-    return [rgb_image(image, None) if isinstance(image, FrameOperand) else image for image in images]
+    return [rgb_image(image) if isinstance(image, FrameOperand) else image for image in images]
 
 
 def memory_of(images: Sequence[Image]) -> dict[str, Operand]:
@@ -302,7 +339,7 @@ def _of_frame(step: Declaration, frame: FrameOperand, device: str) -> Image:
         return _clipped(step, image if "C" in step.dims else image.with_layout(image.layout.sliced(0)))
     if frame.colours is None and step.clip is None:
         return moved_frame(frame, device)
-    return _clipped(step, rgb_image(frame, None))
+    return _clipped(step, rgb_image(frame))
 
 
 def _gray_frame(frame: FrameOperand) -> Operand:
@@ -314,7 +351,7 @@ def _gray_frame(frame: FrameOperand) -> Operand:
         (plane,) = frame.planes
         return plane.with_layout(plane.layout.unsqueezed(0))
     if frame.element.itemsize > 1:
-        return _in_mode(rgb_image(frame, None), "gray")
+        return _in_mode(rgb_image(frame), "gray")
     return relayout_frames(FrameSources.of_frames([frame]), "CHW", _LUMA_VALUES, MemoryOptions(), None, None)
 
 
@@ -348,11 +385,11 @@ def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:
 
 def _loaded(image: PillowImage, step: Declaration) -> Operand | Pixels:
     """The pixels of a Pillow image; RGB that Pillow does not have to convert as an operand with the axes H, W, C."""
-    turned = upright(image) if step.exif else image
-    if step.image_mode != "rgb" or turned.mode != "RGB":
-        return pixels_of(turned, step.image_mode, turns=False)
-    turned.load()
-    return shared_operand(turned)
+    image.load()
+    is_upright = not step.exif or orientation_of(image) == 1
+    if step.image_mode == "rgb" and image.mode == "RGB" and is_upright:
+        return shared_operand(image)
+    return pixels_of(image, step.image_mode, turns=step.exif)
 
 
 def _refuse_planes(step: Declaration, sizes: Sequence[int]) -> None:

@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -41,7 +40,7 @@ from .samples import Sample, Source, source_of
 from .step import Preprocess
 from .torch_loader import torch_tensors
 from .windows import CHANNELS_LAST
-from .worker import BatchResult, Call, Worker
+from .worker import BatchResult, Call, Refuse, Worker
 
 PART_SAMPLES: Final = 8
 """Samples that a thread decodes before it makes their windows in one call.
@@ -58,8 +57,6 @@ _CONVERSION: Final = {*ConversionOptions._fields, *MemoryOptions._fields} & Decl
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Refuse = Callable[[int, object, StridedGpuError], None]
-"""A function that takes the number and key of an unusable sample, and the problem."""
 
 Progress = bool | Callable[[int, int], object]
 
@@ -106,9 +103,8 @@ def load(
     numbers, else lists. The step's `mask`, `boxes` and `points` move with their images: masks, which may be files too,
     become one array (N, H, W), boxes and points a list of arrays. A folder gives images alone, or with the step's
     `column` a dict with their "name" too. If the step has output="torch", all arrays are PyTorch's tensors over the
-    same memory.
-    Unusable samples are handled as `Preprocess(errors=)` says: raised with their number, or left out and counted; a
-    batch without usable samples is not returned.
+    same memory. Unusable samples are handled as `Preprocess(errors=)` says: raised with their number, or left out and
+    counted; a batch without usable samples is not returned.
 
     Raises `LayoutError` for an argument that breaks a rule, and `ImageError` for a folder without images.
 
@@ -152,7 +148,6 @@ class Loader:
         self._epoch = step.epoch
 
     def __len__(self) -> int:
-        """The number of batches of an epoch."""
         count = len(self._source)
         return count // self._batch if self._drop_last else -(-count // self._batch)
 
@@ -189,7 +184,6 @@ class Loader:
         return self._counted(batches, start)
 
     def _counted(self, batches: Generator[tuple[int, UserData]], start: int) -> Iterator[UserData]:
-        """The batches, with the position after each."""
         with closing(batches), self._shown() as show:
             self._position = start
             for count, batch in batches:
@@ -237,30 +231,20 @@ class Loader:
                 yield lambda done, _total: bar.update(done - bar.n)
 
 
-@dataclass(eq=False)
-class _Batch:
-    """The number of a batch's samples, and its memory once a part needs it."""
-
-    count: int
-    memory: Operand | None = None
-    lock: Lock = field(default_factory=Lock)
-
-
 @dataclass
 class _Part:
-    """Consecutive samples of a batch, later its usable rows, and their pixels unless the batch has their windows."""
+    """Consecutive samples of a batch, later its usable rows, and their pixels unless the batch has their windows.
 
-    batch: _Batch
+    `count` is the number of the batch's samples; `memory` has their slots, or is None without slots.
+    """
+
+    count: int
+    memory: Operand | None
     first: int
     numbers: Sequence[int]
     epoch: int
     rows: list[Sample] = field(default_factory=list)
     pixels: list[UserData] = field(default_factory=list)
-
-    @property
-    def is_last(self) -> bool:
-        """True for the part that completes its batch."""
-        return self.first + len(self.numbers) == self.batch.count
 
 
 class BatchMaker:
@@ -292,13 +276,13 @@ class BatchMaker:
         """
         in_flight = threads + ahead * -(-size // PART_SAMPLES)
         parts: list[_Part] = []
-        with closing(in_order(self._make, _parts(numbers, size, epoch), threads, in_flight)) as results:
+        with closing(in_order(self._make, self._parts(numbers, size, epoch), threads, in_flight)) as results:
             for part in results:
                 parts.append(part)
-                if part.is_last:
+                if part.first + len(part.numbers) == part.count:
                     images, rows = self._batch(parts)
                     parts = []
-                    yield part.batch.count, images, rows
+                    yield part.count, images, rows
 
     def _make(self, part: _Part) -> _Part:
         """Decode a part's samples, and write their windows into their slots. Called by several threads at once.
@@ -315,28 +299,32 @@ class BatchMaker:
                 self._refuse(number, key, problem)
             else:
                 part.rows.append(replace(sample, image=None))
-        if self._has_slots:
-            slots = _rows(self._memory(part.batch), part.first, part.first + len(part.pixels))
-            result = self._near.images(part.pixels, _call(part.rows, part.epoch, slots), stacked=True)
+        if part.memory is not None:
+            slots = _rows(part.memory, part.first, part.first + len(part.pixels))
+            result = self._near.images(part.pixels, self._call(part.rows, part.epoch, slots), stacked=True)
             part.rows, part.pixels = self._moved(self._near, result, part.rows), []
         return part
 
     def _batch(self, parts: Sequence[_Part]) -> tuple[StridedTensor, list[Sample]]:
         """A batch with all parts complete, and its rows."""
         rows = [row for part in parts for row in part.rows]
-        if not self._has_slots:
+        memory = parts[0].memory
+        if memory is None:
             pixels = [image for part in parts for image in part.pixels]
-            whole = self._worker.images(pixels, _call(rows, parts[0].epoch), stacked=True)
+            whole = self._worker.images(pixels, self._call(rows, parts[0].epoch), stacked=True)
             assert isinstance(whole.images, StridedTensor), "they are stacked"
             return whole.images, self._moved(self._worker, whole, rows)
-        batch = parts[0].batch
-        memory = self._memory(batch) if len(rows) == batch.count else self._closed_up(parts, len(rows))
+        if len(rows) < parts[0].count:
+            memory = self._closed_up(memory, parts, len(rows))
         near = StridedTensor.over(memory, "NCHW")
         if self._far is None:
             return near, rows
         far = self._far.batch(near.permute("NHWC"), Call()).images
         assert isinstance(far, StridedTensor), "it is one batch"
         return far, rows
+
+    def _call(self, rows: Sequence[Sample], epoch: int, out: Operand | None = None) -> Call:
+        return Call([row.key for row in rows], epoch, out, numbers=[row.number for row in rows], refuse=self._refuse)
 
     def _moved(self, worker: Worker, result: BatchResult, rows: Sequence[Sample]) -> list[Sample]:
         """The rows of a result, with the annotations among their columns moved as their images were."""
@@ -356,12 +344,14 @@ class BatchMaker:
                 values[name] = array
         return [replace(row, columns=tuple(columns[row.number].values())) for row in kept]
 
-    def _memory(self, batch: _Batch) -> Operand:
-        """The memory of a batch: allocated once, by the part whose images are decoded first."""
-        with batch.lock:
-            if batch.memory is None:
-                batch.memory = self._allocated(batch.count)
-            return batch.memory
+    def _parts(self, numbers: Sequence[int], size: int, epoch: int) -> Iterator[_Part]:
+        """The samples of an epoch as parts of consecutive batches."""
+        for start in range(0, len(numbers), size):
+            count = min(size, len(numbers) - start)
+            memory = self._allocated(count) if self._has_slots else None
+            for first in range(0, count, PART_SAMPLES):
+                end = min(first + PART_SAMPLES, count)
+                yield _Part(count, memory, first, numbers[start + first : start + end], epoch)
 
     def _allocated(self, count: int) -> Operand:
         """Memory of a batch: the result's, or pinned memory of windows in 8 bits."""
@@ -375,9 +365,9 @@ class BatchMaker:
         staging = remote_device_named(self._worker.device).allocate_staging(layout.element_count)
         return Operand(staging, layout, element_type("uint8"))
 
-    def _closed_up(self, parts: Sequence[_Part], count: int) -> Operand:
+    def _closed_up(self, memory: Operand, parts: Sequence[_Part], count: int) -> Operand:
         """A batch without the slots of samples that were left out."""
-        memory, closed, place = self._memory(parts[0].batch), self._allocated(count), 0
+        closed, place = self._allocated(count), 0
         for part in parts:
             kept = len(part.rows)
             assign_operand(_rows(memory, part.first, part.first + kept), _rows(closed, place, place + kept))
@@ -408,21 +398,8 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _parts(numbers: Sequence[int], size: int, epoch: int) -> Iterator[_Part]:
-    """The samples of an epoch as parts of consecutive batches."""
-    for start in range(0, len(numbers), size):
-        batch = _Batch(min(size, len(numbers) - start))
-        for first in range(0, batch.count, PART_SAMPLES):
-            end = min(first + PART_SAMPLES, batch.count)
-            yield _Part(batch, first, numbers[start + first : start + end], epoch)
-
-
 def _rows(batch: Operand, first: int, end: int) -> Operand:
     return batch.with_layout(batch.layout.sliced(slice(first, end)))
-
-
-def _call(rows: Sequence[Sample], epoch: int, out: Operand | None = None) -> Call:
-    return Call([row.key for row in rows], epoch, out, numbers=[row.number for row in rows])
 
 
 def _mask(value: object) -> UserData:

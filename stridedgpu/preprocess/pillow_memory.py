@@ -17,7 +17,7 @@ import numpy as np
 from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.row_buffer import RowBuffer, RowOperand
-from stridedgpu.exchange.array_like import operand_of_array
+from stridedgpu.exchange.array_like import array_of_pillow, operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.layout import Layout
@@ -25,9 +25,10 @@ from stridedgpu.values.layout import Layout
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
-__all__ = ["shared_operand", "shared_pixels"]
-
 Pixels = np.ndarray[Any, np.dtype[Any]]
+
+_MODES: Final = ("RGB", "RGBX")
+"""The modes of memory with RGB in the first three of four bytes; an image of mode RGB may have either."""
 
 _CHANNELS: Final = 3
 _PIXEL_BYTES: Final = 4
@@ -61,7 +62,7 @@ class _SharedPixels:
 
 
 def shared_pixels(image: PillowImage) -> Pixels:
-    """The pixels of a loaded image of mode RGB, axes HWC: read-only and shared if they lie in one block, else a copy.
+    """The pixels of an image of mode RGB, axes HWC: read-only and shared if they lie in one block, else a copy.
 
     `numpy.asarray(image)` packs them through a chain of byte strings: a step of loaded images of 500 x 375 pixels took
     0.22 ms an image with it and 0.14 without (one core of Zen 5).
@@ -70,33 +71,50 @@ def shared_pixels(image: PillowImage) -> Pixels:
 
 
 def shared_operand(image: PillowImage) -> Operand:
-    """The pixels of a loaded image of mode RGB as an operand, axes H, W, C: shared if they can be, otherwise a copy."""
-    try:
-        pixels = _exported(image)
-    except ValueError:  # the image lies in several blocks of memory
-        pixels, rows = None, _rows_of(image)
-        if rows is not None:
-            row_bytes = image.width * _PIXEL_BYTES
-            layout = Layout((image.height, image.width, _CHANNELS), (row_bytes, _PIXEL_BYTES, 1))
-            return RowOperand(RowBuffer(rows, row_bytes, image.im), layout, ELEMENT_TYPES["uint8"])
-    return operand_of_array(np.asarray(image) if pixels is None else pixels)
+    """The pixels of an image of mode RGB as an operand, axes H, W, C: shared if they can be, otherwise a copy.
+
+    What is shared is described by the memory that the image has now, `core`, and not by the image: another thread, or a
+    subclass, may give the image another size or other memory meanwhile.
+    """
+    image.load()
+    core: Any = image.im
+    pixels = None
+    if type(core) is _type_of_cores() and core.mode in _MODES:
+        try:
+            pixels = _exported(core)
+        except ValueError:  # the image lies in several blocks of memory
+            rows = _rows_of(core)
+            if rows is not None:
+                width, height = core.size
+                layout = Layout((height, width, _CHANNELS), (width * _PIXEL_BYTES, _PIXEL_BYTES, 1))
+                return RowOperand(RowBuffer(rows, width * _PIXEL_BYTES, core), layout, ELEMENT_TYPES["uint8"])
+    return operand_of_array(array_of_pillow(image) if pixels is None else pixels)
 
 
-def _exported(image: PillowImage) -> Pixels | None:
+@cache
+def _type_of_cores() -> Any:
+    """The type of the memory of Pillow's images, which has no subclasses and no objects that others describe."""
+    from PIL import Image
+
+    return type(Image.new("RGB", (1, 1)).im)
+
+
+def _exported(core: Any) -> Pixels | None:
     """The memory of an image by Arrow's interface; None where that is missing or describes other bytes.
 
     Raises `ValueError` for several blocks of memory.
     """
-    export: Any = getattr(image, "__arrow_c_array__", None)
+    export = getattr(core, "__arrow_c_array__", None)
     if export is None:  # Pillow before 11.2
         return None
-    _, capsule = export()
+    capsule = export()
     array = _ArrowArray.from_address(_pointer_of(capsule, b"arrow_array"))
     pixels = _ArrowArray.from_address(array.children[0]) if array.n_children else array
-    shape = image.height, image.width, 4
-    if pixels.length != image.height * image.width * 4 or pixels.n_buffers < 2 or array.offset or pixels.offset:
+    width, height = core.size
+    shape = height, width, _PIXEL_BYTES
+    if pixels.length != height * width * 4 or pixels.n_buffers < 2 or array.offset or pixels.offset:
         return None
-    return np.asarray(_SharedPixels(capsule, pixels.buffers[1], shape))[..., :3]
+    return np.asarray(_SharedPixels(capsule, pixels.buffers[1], shape))[..., :_CHANNELS]
 
 
 # ---- rows in several blocks of memory
@@ -104,18 +122,18 @@ def _exported(image: PillowImage) -> Pixels | None:
 _name_of: Final = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 
 
-def _rows_of(image: PillowImage) -> np.ndarray[Any, np.dtype[np.int64]] | None:
-    """The addresses of the rows of an image of mode RGB; None where they are not known."""
-    listed_at, description = _list_place(), _description(image)
+def _rows_of(core: Any) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """The addresses of the rows of an image's memory; None where they are not known."""
+    listed_at, description = _list_place(), _description(core)
     if listed_at is None or description is None:
         return None
     listed = ctypes.c_size_t.from_address(description + listed_at).value
-    return np.array((ctypes.c_int64 * image.height).from_address(listed), np.int64)
+    return np.array((ctypes.c_int64 * core.size[1]).from_address(listed), np.int64)
 
 
-def _description(image: PillowImage) -> int | None:
+def _description(core: Any) -> int | None:
     """The address of Pillow's description of an image, `struct ImagingMemoryInstance`; None before Pillow 11."""
-    capsule = getattr(image.im, "ptr", None)
+    capsule = getattr(core, "ptr", None)
     return None if capsule is None else _pointer_of(capsule, _name_of(capsule))
 
 
@@ -128,11 +146,11 @@ def _list_place() -> int | None:
     """
     from PIL import Image
 
-    image = Image.new("RGB", (3, 2))
-    shared, description = _exported(image), _description(image)
+    core: Any = Image.new("RGB", (3, 2)).im
+    shared, description = _exported(core), _description(core)
     if shared is None or description is None or ctypes.sizeof(ctypes.c_int64) != _WORD:
         return None
-    first, row_bytes = address_of(shared), image.width * _PIXEL_BYTES
+    first, row_bytes = address_of(shared), core.size[0] * _PIXEL_BYTES
     words = (ctypes.c_size_t * _SEARCHED_WORDS).from_address(description)
     for place in range(1, _SEARCHED_WORDS - 4):
         of_bytes, of_words, of_all = words[place - 1 : place + 2]

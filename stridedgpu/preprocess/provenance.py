@@ -35,8 +35,6 @@ from .files import read_array
 from .geometry import middle
 from .images import Encoded, Pixels, is_encoded, is_pillow_image, luma, pixels_of
 
-__all__ = ["Difference", "Parting", "Pipeline", "Provenance", "which"]
-
 Sizes = tuple[int, int]
 Array = NDArray[Any]
 Options = Mapping[str, Any]
@@ -162,7 +160,7 @@ def which(before: object, after: object, *, dims: str | None = None, resize: int
     if result.shape[2] == 1:
         sources = [(decoder, words, gray) for decoder, _, pixels in sources for words, gray in _lumas(pixels)]
     subject = f"{' x '.join(map(str, result.shape))} (HWC) {result.dtype}, lying as {axes}"
-    return _Search(sources, result, resize).provenance(subject)
+    return _searched(sources, result, resize, subject)
 
 
 def _either(words: Iterable[str]) -> str:
@@ -284,24 +282,22 @@ class _Geometry(NamedTuple):
         options = None if self.options is None else {**self.options, "flip": True}
         return self._replace(words=f"{self.words}, mirrored", is_mirrored=True, options=options)
 
-    def seen(self, sizes: Sizes) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    def seen(self, result: Pixels) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
         """The rows and columns of a result that show the image, and of the resized image that are shown."""
         spans = [
             (slice(max(start, 0), min(start + size, most)), slice(max(-start, 0), min(size, most - start)))
-            for start, size, most in zip(self.place, self.resized, sizes, strict=True)
+            for start, size, most in zip(self.place, self.resized, result.shape[:2], strict=True)
         ]
         return (spans[0][0], spans[1][0]), (spans[0][1], spans[1][1])
 
     def inner(self, result: Pixels) -> Pixels:
         """The part of a result that shows the image, not mirrored."""
-        rows, columns = self.seen((result.shape[0], result.shape[1]))[0]
-        return (result[:, ::-1] if self.is_mirrored else result)[rows, columns]
+        return (result[:, ::-1] if self.is_mirrored else result)[self.seen(result)[0]]
 
     def has_even_borders(self, result: Pixels) -> bool:
         """Whether each channel has one value around the image."""
-        rows, columns = self.seen((result.shape[0], result.shape[1]))[0]
         outside = np.ones(result.shape[:2], bool)
-        outside[rows, columns] = False
+        outside[self.seen(result)[0]] = False
         borders = (result[:, ::-1] if self.is_mirrored else result)[outside]
         return bool((borders == borders[:1]).all())
 
@@ -347,16 +343,14 @@ def _crops(words: str, resized: Sizes, sizes: Sizes, options: Options | None) ->
 
 def _scored(source: Pixels, result: Pixels, resize: int | None) -> Iterator[tuple[float, _Geometry]]:
     """Each geometry, and how far the result is from it with one interpolation, in levels."""
-    sizes = result.shape[0], result.shape[1]
     places: dict[tuple[Sizes, Sizes], _Geometry] = {}
-    for geometry in _geometries((source.shape[0], source.shape[1]), sizes, resize):
+    for geometry in _geometries((source.shape[0], source.shape[1]), (result.shape[0], result.shape[1]), resize):
         places.setdefault((geometry.resized, geometry.place), geometry)
     images: dict[Sizes, Pixels] = {}
     for geometry in places.values():
         if geometry.resized not in images:
             images[geometry.resized] = _resized(source, geometry.resized, "pillow-bilinear", "horizontal")
-        rows, columns = geometry.seen(sizes)[1]
-        image = images[geometry.resized][rows, columns]
+        image = images[geometry.resized][geometry.seen(result)[1]]
         for turned in (geometry, geometry.mirrored()):
             if turned.has_even_borders(result):
                 shown = turned.inner(result)
@@ -398,51 +392,44 @@ _EQUAL_LEVELS: Final = 0.01
 # ---- The search
 
 
-class _Search:
-    """All interpolations of each source, compared with a result."""
+def _searched(sources: list[tuple[str, str, Pixels]], result: Pixels, resize: int | None, subject: str) -> Provenance:
+    """The pipelines that give the result, or the nearest one, by all interpolations of each source."""
+    near = []
+    for source in sources:
+        scored = sorted(_scored(source[2], result, resize), key=itemgetter(0))
+        near += [(distance, geometry, source) for distance, geometry in scored[:_NEAR]]
+    farthest = _NEAR * min(distance for distance, *_ in near) + _NEAR
+    places = [(geometry, source) for distance, geometry, source in near if distance <= farthest]
+    known = _Conversions(result.dtype)
+    pipelines: list[Pipeline] = []
+    levels: Pixels | None = None
+    declaration: str | None = None
+    for pipeline, geometry, candidate, shown in _candidates(places, result, _byte_resizes):
+        values = _values(candidate, shown)
+        conversions = [] if values is None else known.of(*values, pipeline.channels, shown.size)
+        pipelines += [pipeline._replace(conversion=conversion) for conversion, _ in conversions]
+        if conversions and levels is None:
+            levels, declaration = candidate, _declaration(geometry, pipeline, conversions[0][1])
+    if levels is not None:
+        return Provenance(subject, tuple(pipelines), pipelines[0], _SAME, levels, declaration)
+    both = chain.from_iterable(_candidates(places, result, resizes) for resizes in (_byte_resizes, _float_resizes))
+    pipeline, _, candidate, shown = min(both, key=lambda entry: _distance(entry[2], entry[3]))
+    levels = _levels(candidate, shown)
+    return Provenance(subject, (), pipeline, _difference(levels, candidate), levels)
 
-    def __init__(self, sources: list[tuple[str, str, Pixels]], result: Pixels, resize: int | None) -> None:
-        self._result = result
-        near = []
-        for source in sources:
-            scored = sorted(_scored(source[2], result, resize), key=itemgetter(0))
-            near += [(distance, geometry, source) for distance, geometry in scored[:_NEAR]]
-        farthest = _NEAR * min(distance for distance, *_ in near) + _NEAR
-        self._places = [(geometry, source) for distance, geometry, source in near if distance <= farthest]
-        self._conversions = _Conversions(result.dtype)
 
-    def provenance(self, subject: str) -> Provenance:
-        """The pipelines that give the result, or the nearest one."""
-        pipelines: list[Pipeline] = []
-        levels: Pixels | None = None
-        declaration: str | None = None
-        for pipeline, geometry, candidate, result in self._candidates(_byte_resizes):
-            values = _values(candidate, result)
-            if values is not None:
-                conversions = self._conversions.of(*values, pipeline.channels, result.size)
-                if not conversions:
-                    continue
-                pipelines += [pipeline._replace(conversion=conversion) for conversion, _ in conversions]
-                if levels is None:
-                    levels, declaration = candidate, _declaration(geometry, pipeline, conversions[0][1])
-        if levels is not None:
-            return Provenance(subject, tuple(pipelines), pipelines[0], _SAME, levels, declaration)
-        both = chain.from_iterable(self._candidates(resizes) for resizes in (_byte_resizes, _float_resizes))
-        pipeline, _, candidate, result = min(both, key=lambda entry: _distance(entry[2], entry[3]))
-        levels = _levels(candidate, result)
-        return Provenance(subject, (), pipeline, _difference(levels, candidate), levels)
-
-    def _candidates(
-        self, resizes: Callable[[Pixels, Sizes], Iterator[tuple[str, str, Pixels]]]
-    ) -> Iterator[tuple[Pipeline, _Geometry, Pixels, Pixels]]:
-        """Every pipeline without its conversion, and its pixels beside the part of the result that they would be."""
-        for geometry, (decoder, channels, source) in self._places:
-            shown = geometry.inner(self._result)
-            part = geometry.seen((self._result.shape[0], self._result.shape[1]))[1]
-            for interpolation, passes, image in resizes(source, geometry.resized):
-                for order in ("RGB", "BGR") if channels == "RGB" else (channels,):
-                    pipeline = Pipeline(decoder, order, geometry.words, interpolation, passes, "unknown")
-                    yield pipeline, geometry, image[part], shown[..., ::-1] if order == "BGR" else shown
+def _candidates(
+    places: list[tuple[_Geometry, tuple[str, str, Pixels]]],
+    result: Pixels,
+    resizes: Callable[[Pixels, Sizes], Iterator[tuple[str, str, Pixels]]],
+) -> Iterator[tuple[Pipeline, _Geometry, Pixels, Pixels]]:
+    """Every pipeline without its conversion, and its pixels beside the part of the result that they would be."""
+    for geometry, (decoder, channels, source) in places:
+        shown, part = geometry.inner(result), geometry.seen(result)[1]
+        for interpolation, passes, image in resizes(source, geometry.resized):
+            for order in ("RGB", "BGR") if channels == "RGB" else (channels,):
+                pipeline = Pipeline(decoder, order, geometry.words, interpolation, passes, "unknown")
+                yield pipeline, geometry, image[part], shown[..., ::-1] if order == "BGR" else shown
 
 
 _NEAR: Final = 4

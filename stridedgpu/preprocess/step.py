@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from .declaration import MOST_PIXELS, Declaration, UserData
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
 from .images import is_encoded, is_pillow_image
-from .torch_loader import IndexedDataset, collated, share_cores, torch_of_output, torch_tensors
+from .torch_loader import IndexedDataset, check_torch_types, collated, share_cores, torch_of_output, torch_tensors
 from .worker import BatchResult, Call, Worker, is_sequence
 
 if TYPE_CHECKING:
@@ -46,6 +46,21 @@ if TYPE_CHECKING:
 else:
     Output = TypeVar("Output")  # a default needs Python 3.13
 
+_Images: TypeAlias = "TensorLike | Frame"
+
+
+class _Call(TypedDict, total=False):
+    """The keyword arguments that every call of a step takes."""
+
+    epoch: int | None
+    block_info: object
+
+
+class _CallWithOut(_Call, total=False):
+    """And `out`."""
+
+    out: object
+
 
 @dataclass(frozen=True, slots=True)
 class Advancing:
@@ -60,7 +75,6 @@ class Advancing:
         return iter(self.batches)
 
     def __len__(self) -> int:
-        """The batches of a pass."""
         return len(self.batches)  # type: ignore[arg-type]
 
 
@@ -112,7 +126,7 @@ class Preprocess(Declaration, Generic[Output]):
     - `crop`: height and width in pixels, or one number for a square, as torchvision's CenterCrop. Without `seed` the
       middle window is taken, with one a random window, unless `random_crop=False`.
     - `smaller`: what becomes of images that are smaller than `crop`: "refuse", bad rows, or "pad", with `fill` around
-      them, as torchvision's CenterCrop does.
+      them, as torchvision's CenterCrop does, and RandomCrop with `pad_if_needed`.
     - `center`: where the middle window begins if half a pixel is left over: "round", to even, as in torchvision, or
       "floor", as in transformers.
     - `random_resized_crop`: the ranges of the share of the area and of width / height, or True for torchvision's own,
@@ -357,63 +371,27 @@ class Preprocess(Declaration, Generic[Output]):
         return self._worker.skipped
 
     @overload
-    def __call__(
-        self,
-        batch: Mapping[K, object],
-        keys: object = ...,
-        *,
-        epoch: int | None = ...,
-        out: object = ...,
-        block_info: object = ...,
-    ) -> dict[K, Any]: ...
-
+    def __call__(self, batch: Mapping[K, object], keys: object = ..., **how: Unpack[_CallWithOut]) -> dict[K, Any]: ...
+    @overload
+    def __call__(self, batch: L, keys: object = ..., *, out: None = ..., **how: Unpack[_Call]) -> L: ...
+    @overload
+    def __call__(self, batch: _Images, keys: object = ..., *, out: O, **how: Unpack[_Call]) -> O: ...
     @overload
     def __call__(
-        self, batch: L, keys: object = ..., *, epoch: int | None = ..., out: None = ..., block_info: object = ...
-    ) -> L: ...
-
-    @overload
-    def __call__(
-        self,
-        batch: TensorLike | Frame,
-        keys: object = ...,
-        *,
-        epoch: int | None = ...,
-        out: O,
-        block_info: object = ...,
-    ) -> O: ...
-
-    @overload
-    def __call__(
-        self: Preprocess[Literal["numpy"]],
-        batch: TensorLike | Frame,
-        keys: object = ...,
-        *,
-        epoch: int | None = ...,
-        out: None = ...,
-        block_info: object = ...,
+        self: Preprocess[Literal["numpy"]], batch: _Images, keys: object = ..., *, out: None = ..., **how: Unpack[_Call]
     ) -> NDArray[Any]: ...
-
     @overload
     def __call__(
         self: Preprocess[Literal["tensor"]],
-        batch: TensorLike | Frame,
+        batch: _Images,
         keys: object = ...,
         *,
-        epoch: int | None = ...,
         out: None = ...,
-        block_info: object = ...,
+        **how: Unpack[_Call],
     ) -> StridedTensor: ...
-
     @overload
     def __call__(
-        self: Preprocess[Literal["torch"]],
-        batch: TensorLike | Frame,
-        keys: Any = ...,
-        *,
-        epoch: int | None = ...,
-        out: None = ...,
-        block_info: Any = ...,
+        self: Preprocess[Literal["torch"]], batch: _Images, keys: object = ..., *, out: None = ..., **how: Unpack[_Call]
     ) -> torch.Tensor: ...
 
     def __call__(
@@ -523,6 +501,9 @@ class Preprocess(Declaration, Generic[Output]):
         if self.column is None:
             raise LayoutError(f"column= has to say where the images are in a batch {names}: Preprocess('image', ...).")
         images = batch[self.column]
+        if self.output == "torch":
+            for annotation in self.annotations:
+                check_torch_types(batch[annotation], f"column {annotation!r}", "f")
         result = self._result(images, batch[self.key] if self.key is not None else keys, epoch, out)
         for annotation in self.annotations:
             _check_rows(annotation, batch[annotation], len(images))

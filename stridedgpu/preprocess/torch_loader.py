@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.thread_count import suggest_num_threads
-from stridedgpu.values.errors import DeviceError, LayoutError
+from stridedgpu.devices.cpu.thread_count import suggest_one_thread
+from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError
 
 from .annotations import moved_annotations
 from .declaration import Declaration, UserData
@@ -52,11 +52,9 @@ class IndexedDataset:
             )
 
     def __len__(self) -> int:
-        """The samples of the source."""
         return len(self.source)
 
     def __getitem__(self, index: int) -> IndexedSample:
-        """A sample of the source, with its index."""
         return IndexedSample(index, self.source[index])
 
     def __getitems__(self, indices: Sequence[int]) -> list[IndexedSample]:
@@ -75,7 +73,7 @@ def _in_torch_worker() -> bool:
 def share_cores() -> None:
     """Use one thread in a worker process of PyTorch's, unless a number was set: its siblings use the other cores."""
     if _in_torch_worker():
-        suggest_num_threads(1)
+        suggest_one_thread()
 
 
 def collated(step: Declaration, worker: Worker, samples: Sequence[UserData]) -> UserData:
@@ -106,7 +104,7 @@ def collated(step: Declaration, worker: Worker, samples: Sequence[UserData]) -> 
         if name == form.place:
             parts[name] = images
         elif name in moved:
-            parts[name] = torch_tensors(moved[name])
+            parts[name] = torch_tensors(moved[name], f"column {name!r}")
         elif result.rows:
             parts[name] = default_collate([values[row] for row in result.rows])
         else:
@@ -130,15 +128,37 @@ def torch_of_output() -> Any:
     return imported_torch("output='torch'", "output='numpy'")
 
 
-def torch_tensors(part: object) -> UserData:
-    """A batch, or a part of one, with its tensors and arrays of numbers as PyTorch's tensors over the same memory."""
+def check_torch_types(values: object, subject: str, kinds: str = "biufc") -> None:
+    """Raise `ElementTypeError` for arrays, alone or in a list, whose type of these kinds PyTorch does not have."""
+    if isinstance(values, (list, tuple)):
+        for value in values:
+            check_torch_types(value, subject, kinds)
+    elif isinstance(values, np.ndarray) and values.dtype.kind in kinds:
+        dtype = values.dtype
+        if not dtype.isnative or dtype.char in "gG":
+            raise ElementTypeError(
+                f"{subject} holds {dtype}, which PyTorch does not have: take "
+                f"astype(np.{_NEAREST.get(dtype.char, dtype.name)}), or declare output='numpy'."
+            )
+
+
+_NEAREST: Final = {"g": "float64", "G": "complex128"}
+"""The types of PyTorch next to long doubles."""
+
+
+def torch_tensors(part: object, subject: str = "the batch") -> UserData:
+    """A batch, or a part of one, with its tensors and arrays of numbers as PyTorch's tensors over the same memory.
+
+    Raises `ElementTypeError` for numbers that PyTorch does not have; `subject` is what holds them.
+    """
     if isinstance(part, Mapping):
-        return {name: torch_tensors(value) for name, value in part.items()}
+        return {name: torch_tensors(value, f"column {name!r}") for name, value in part.items()}
     if isinstance(part, (list, tuple)):
-        return type(part)(torch_tensors(value) for value in part)
+        return type(part)(torch_tensors(value, subject) for value in part)
     if isinstance(part, StridedTensor):
         return torch_of_output().from_dlpack(part)
     if isinstance(part, np.ndarray) and part.dtype.kind in "biufc":
+        check_torch_types(part, subject)
         return torch_of_output().from_numpy(part)
     return part
 
@@ -162,7 +182,6 @@ class _SharedMemory:
         return Buffer(storage.data_ptr(), nbytes, owner=storage, alignment=alignment, owned=True)
 
     def tensor(self, images: StridedTensor) -> torch.Tensor:
-        """The batch that was written into this memory."""
         import torch
 
         assert self._storage is not None, "the batch was allocated here"

@@ -14,16 +14,17 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import device_named, remote_device_named
-from stridedgpu.operations.borders import Border, covering, fill_borders
-from stridedgpu.operations.crops import write_crops, write_frame_crops
+from stridedgpu.devices.selection import remote_device_named
+from stridedgpu.operations.borders import BorderPlace, write_with_borders
+from stridedgpu.operations.crops import write_crops
 from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions
-from stridedgpu.operations.relayout import assign_operand, relayout_operand
+from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import write_resized
 from stridedgpu.problems.pitched_copy import Runs
 from stridedgpu.problems.resize_problem import ResizeRule
+from stridedgpu.typing import Border
 from stridedgpu.values.conversion import AS_IT_IS, Conversion, conversion
 from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
@@ -51,7 +52,8 @@ def write_placed(
     """Write each image where its placement says, on any device, into a new `batch` with axes N, C, H, W.
 
     The images have one type and channel count. `rule` is that of the resize, or None where every pixel keeps its size.
-    Around an image is its `border`, or without one `fill`: one source element for each source channel, as bytes.
+    Around an image is its `border`, or without one `fill`: one source element for each source channel, as bytes. An
+    empty `fill` leaves what no image covers unwritten, or with zeros.
 
     A border is copied from the result. A window that lacks pixels of its border, as one beside the image does, is cut
     out of a larger window of its own.
@@ -59,20 +61,14 @@ def write_placed(
     if border is None:
         _write_filled(sources, placements, rule, conversion, fill, batch)
         return
-    larger = [covering(placed.place, placed.size, border) for placed in placements]
-    if all(seen.size == placed.size for seen, placed in zip(larger, placements, strict=True)):
-        _write_filled(sources, placements, rule, conversion, fill, batch)
-        fill_borders(batch, [placed.place for placed in placements], border)
-        return
-    for row, (placed, seen) in enumerate(zip(placements, larger, strict=True)):
-        spec = MemoryOptions().allocation((1, batch.layout.sizes[1], *seen.size), ("N", "C", "H", "W"), batch.element)
-        whole = spec.allocate(device_named(batch.buffer.device))
-        moved = placed._replace(place=seen.place, size=seen.size)
-        write_placed(sources.only(row), [moved], rule, conversion, fill, whole, border)
-        (top, left), (height, width) = seen.origin, placed.size
-        part = (slice(None), slice(None), slice(top, top + height), slice(left, left + width))
-        window = batch.with_layout(batch.layout.sliced(slice(row, row + 1)))
-        assign_operand(whole.with_layout(whole.layout.sliced(part)), window)
+
+    def write(row: int | None, places: Sequence[BorderPlace], target: Operand) -> None:
+        some = placements if row is None else [placements[row]]
+        height, width = target.layout.sizes[2:]
+        moved = [one._replace(place=place, size=(height, width)) for one, place in zip(some, places, strict=True)]
+        _write_filled(sources if row is None else sources.only(row), moved, rule, conversion, fill, target)
+
+    write_with_borders(write, [placed.place for placed in placements], border, batch)
 
 
 def _write_filled(
@@ -120,10 +116,7 @@ def write_windows(
     if not isinstance(sources, FrameSources) and batch.buffer.device != "cpu":
         sources, origins = _sent(sources, origins, batch, fill)
     starts = np.array(origins, np.int64).reshape(-1, 2)
-    if isinstance(sources, FrameSources):
-        write_frame_crops(sources.frames, starts, flips, conversion, fill, batch, None)
-    else:
-        write_crops(sources, starts, flips, conversion, fill, batch, None)
+    write_crops(sources, starts, flips, conversion, fill, batch, None)
 
 
 def _sent(

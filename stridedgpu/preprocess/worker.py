@@ -21,8 +21,8 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.operations.crops import fill_bytes, write_frame_crops
-from stridedgpu.operations.images import MOST_IMAGES, CropSources
+from stridedgpu.operations.crops import fill_bytes, write_crops
+from stridedgpu.operations.images import MOST_IMAGES, CropSources, FrameSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from stridedgpu.operations.plans import check_output
@@ -50,6 +50,7 @@ _USUAL_CHANNELS: Final = 3
 """The channels of a batch without usable rows, if none are declared."""
 
 Keys = Sequence[object] | None
+Refuse = Callable[[int, object, StridedGpuError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Call(NamedTuple):
 
     The result goes into `out`, axes N, C, H, W, or into memory of `memory`. `out` has a row for each image; its first
     rows are written if some are left out. `numbers` are the rows' numbers in messages, if the images are a part of a
-    batch.
+    batch. `refuse` takes the number and key of an unusable image, and the problem; by default the worker does.
     """
 
     keys: Keys = None
@@ -77,6 +78,7 @@ class Call(NamedTuple):
     out: Operand | None = None
     memory: Memory | None = None
     numbers: Sequence[int] | None = None
+    refuse: Refuse | None = None
 
 
 class Worker:
@@ -124,12 +126,11 @@ class Worker:
             for row in rows:
                 self.refuse(row, None if call.keys is None else call.keys[row], problem)
             rows = []
-        target = self._windows(len(rows), channels, window, call, [batch])
+        target = self.batch_of(len(rows), channels, window, call, [batch])
         placements: Sequence[Placement] = ()
         if rows:
             sources = CropSources.of_batch(batch)
-            chances = self._chances(sources.images, rows, call)
-            placements = self._placements(still, chances)
+            placements, chances = self._drawn(still, sources.images, rows, call)
             self._write(sources, placements, chances, target)
         return BatchResult(StridedTensor.over(target, "NCHW"), rows, placements)
 
@@ -162,7 +163,7 @@ class Worker:
                     raise LayoutError(f"it has {sizes[0]} channels and others {channels}; channels= picks from each.")
             except StridedGpuError as problem:
                 number = row if call.numbers is None else call.numbers[row]
-                self.refuse(number, None if call.keys is None else call.keys[row], problem)
+                (call.refuse or self.refuse)(number, None if call.keys is None else call.keys[row], problem)
                 continue
             window, channels = window or size, channels or sizes[0]
             images.append(image)
@@ -173,17 +174,16 @@ class Worker:
         if not stacked and not self._moves_windows:
             dims, order = canonical_axes(step.image_axes), step.layout.replace("N", "")
             return BatchResult([self._whole(image, dims, order, call) for image in images], rows)
-        chances = self._chances(lambda: pixels_in(images), rows, call)
-        placements = self._placements(still, chances)
+        placements, chances = self._drawn(still, lambda: pixels_in(images), rows, call)
         if stacked:
             if out is not None and len(rows) < len(inputs):
                 call = call._replace(out=out.with_layout(out.layout.sliced(slice(len(rows)))))
-            target = self._windows(len(images), channels or _USUAL_CHANNELS, window or (0, 0), call, images)
+            target = self.batch_of(len(images), channels or _USUAL_CHANNELS, window or (0, 0), call, images)
             self._write_images(images, placements, chances, target)
             return BatchResult(StridedTensor.over(target, "NCHW"), rows, placements)
         single = []
         for row, (image, placed) in enumerate(zip(images, placements, strict=True)):
-            target = self._windows(1, image.layout.sizes[0], placed.size, call, [image])
+            target = self.batch_of(1, image.layout.sizes[0], placed.size, call, [image])
             chance = None if chances is None else chances[row : row + 1]
             self._write(sources_of([image]), [placed], chance, target)
             single.append(StridedTensor.over(target.with_layout(target.layout.sliced(0)), "CHW"))
@@ -228,14 +228,16 @@ class Worker:
             return converted, bytes(element.itemsize * (source_channels or 1))
         return converted, fill_bytes(border_values(step, element), element, source_channels or 1)
 
-    def _chances(self, images: Callable[[], Sequence[Operand]], rows: Sequence[int], call: Call) -> list[Chance] | None:
-        """The chance of each row: by its key, or without keys by a hash of some pixels; None without a seed.
+    def _drawn(
+        self, still: list[Placement], images: Callable[[], Sequence[Operand]], rows: Sequence[int], call: Call
+    ) -> tuple[list[Placement], list[Chance] | None]:
+        """Where each image goes, and its chance: by its key, or without keys by a hash of some pixels; None, no seed.
 
         `images` makes the operands, which only a hash needs.
         """
         step, shared = self._step, self._epochs
         if step.seed is None:
-            return None
+            return still, None
         if call.keys is None:
             keys: list[object] = [pixel_key(image, step.image_axes) for image in images()]
         else:
@@ -244,13 +246,8 @@ class Worker:
         chances = [Chance.of(step.seed, epoch, key) for key in keys]
         if call.epoch is None and shared is not None:
             shared.watch([chance.row for chance in chances])
-        return chances
-
-    def _placements(self, still: list[Placement], chances: list[Chance] | None) -> list[Placement]:
-        """Where images go by their chances, or without chance."""
-        if chances is None:
-            return still
-        return [placement_of(self._step, one.source, chance) for one, chance in zip(still, chances, strict=True)]
+        places = zip(still, chances, strict=True)
+        return [placement_of(step, one.source, chance) for one, chance in places], chances
 
     def _write_images(
         self, images: list[Image], placements: Sequence[Placement], chances: list[Chance] | None, batch: Operand
@@ -288,17 +285,19 @@ class Worker:
         target = self._empty(tuple(sizes), layout, call, [source])
         if isinstance(source, FrameOperand):
             batch = target.with_layout(target.layout.unsqueezed(0))
-            write_frame_crops([source], np.zeros((1, 2), np.int64), [False], converted, b"", batch, None)
+            frames = FrameSources.of_frames([source])
+            write_crops(frames, np.zeros((1, 2), np.int64), [False], converted, b"", batch, None)
         else:
             move_elements(source, target, converted, axis)
         return StridedTensor.over(target, dims)
 
-    def batch_of(self, count: int, source_channels: int, window: tuple[int, int]) -> Operand:
-        """Memory for `count` windows of images with so many channels."""
-        return self._windows(count, source_channels, window, Call(), [])
-
-    def _windows(
-        self, count: int, source_channels: int, window: tuple[int, int], call: Call, images: Sequence[Image]
+    def batch_of(
+        self,
+        count: int,
+        source_channels: int,
+        window: tuple[int, int],
+        call: Call = Call(),  # noqa: B008 - a value
+        images: Sequence[Image] = (),
     ) -> Operand:
         """Memory for `count` windows of images with so many channels, which it does not share."""
         sizes = (count, self._step.output_channels(source_channels), *window)
@@ -312,7 +311,6 @@ class Worker:
         return self._allocation(sizes, layout).allocate(call.memory or self._own_memory)
 
     def _result_allocation(self, sizes: tuple[int, ...], layout: str) -> AllocationSpec:
-        """What to allocate for a result."""
         memory = MemoryOptions(layout, self._step.row_pitch_bytes, self._step.alignment)
         return memory.allocation(sizes, labels_of(canonical_axes(layout), len(sizes)), self._element)
 
@@ -355,5 +353,4 @@ def _check_keys(keys: Keys, count: int) -> None:
 
 
 def _by(sizes: tuple[int, ...]) -> str:
-    """Height and width for a message."""
     return f"{sizes[-2]} x {sizes[-1]}"

@@ -23,11 +23,9 @@ from stridedgpu.commands import job_images
 from stridedgpu.commands.comparison import NumpyStep
 from stridedgpu.commands.console import progress
 from stridedgpu.commands.shard_formats import Npy
-from stridedgpu.preprocess.epochs import Chance
+from stridedgpu.preprocess.loader import PART_SAMPLES
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def png_header(width: int, height: int) -> bytes:
@@ -107,60 +105,6 @@ def listing(folder: Path) -> set[str]:
 # ---- pixels
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "CHWN", "HWNC"])
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64"])
-@pytest.mark.parametrize("channels", ["rgb", "bgr"])
-def test_pixels_stay_exact(folder, layout, dtype, channels):
-    options = ("--layout", layout, "--dtype", dtype, "--channels", channels)
-    assert run("preprocess", "a.png", "b.png", "c.png", "--size", "32x40", *options, "--out", "o.npy") == 0
-    expected = decoded("a.png", "b.png", "c.png")[..., :: -1 if channels == "bgr" else 1]
-    expected = np.minimum(expected, 127) if dtype == "int8" else expected  # integers saturate
-    batch = np.load("o.npy", allow_pickle=False)
-    assert batch.dtype == dtype
-    assert batch.flags.c_contiguous
-    assert np.array_equal(batch, expected.astype(dtype).transpose(["NHWC".index(axis) for axis in layout]))
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("channels", ["rgb", "bgr"])
-def test_normalized_pixels(folder, dtype, channels):
-    options = ("--normalize", "imagenet", "--dtype", dtype, "--channels", channels, "--size", "32x40")
-    assert run("preprocess", "a.png", "b.png", *options, "--out", "o.npy") == 0
-    step = -1 if channels == "bgr" else 1
-    mean, std = np.array(MEAN)[::step], np.array(STD)[::step]
-    compute = np.float64 if dtype == "float64" else np.float32
-    scale, bias = (1 / (255 * std)).astype(compute), (-mean / std).astype(compute)
-    pixels = decoded("a.png", "b.png")[..., ::step]
-    expected = (pixels.astype(compute) * scale + bias).astype(dtype).transpose(0, 3, 1, 2)
-    batch = np.load("o.npy", allow_pickle=False)
-    assert np.array_equal(batch.view(f"u{batch.itemsize}"), expected.view(f"u{batch.itemsize}"))
-    torchvision = ((pixels / 255 - mean) / std).transpose(0, 3, 1, 2)
-    assert np.allclose(batch, torchvision, atol={"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}[dtype])
-
-
-def test_mean_and_std_are_in_the_order_of_the_output_channels(folder):
-    options = ("--mean", "0.1,0.2,0.3", "--std", "0.5", "--channels", "bgr", "--size", "50", "--layout", "NHWC")
-    assert run("preprocess", "a.png", *options, "--out", "o.npy") == 0
-    expected = (decoded("a.png", size=(50, 50))[..., ::-1] / 255 - (0.1, 0.2, 0.3)) / 0.5
-    assert np.allclose(np.load("o.npy", allow_pickle=False), expected, atol=1e-6)
-
-
-def test_integers_round_to_even_and_saturate(folder):
-    options = ("--mean", "0.5", "--std", "0.007843137254901961", "--dtype", "int8", "--size", "32", "--layout", "NHWC")
-    assert run("preprocess", "a.png", *options, "--out", "o.npy") == 0
-    std = 0.007843137254901961
-    values = decoded("a.png", size=(32, 32)) * np.float32(1 / (255 * std)) + np.float32(-0.5 / std)
-    expected = np.clip(np.rint(values), -128, 127)
-    assert np.array_equal(np.load("o.npy", allow_pickle=False), expected)
-
-
-def test_resize_is_pillows(folder):
-    assert run("preprocess", "a.png", "--resize", "25", "--size", "25x28", "--dtype", "uint8", "--out", "o.npy") == 0
-    scaled = Image.open("a.png").resize((61 * 25 // 50, 25), Image.Resampling.BILINEAR)
-    expected = middle(np.asarray(scaled), 25, 28).transpose(2, 0, 1)
-    assert np.array_equal(np.load("o.npy", allow_pickle=False)[0], expected)
-
-
 def test_folders_are_searched_in_order_of_names(folder):
     assert run("preprocess", "photos", "a.png", "--size", "32x40", "--dtype", "uint8", "--out", "o.npy") == 0
     expected = decoded("photos/2.png", "photos/inner/1.PNG", "a.png").transpose(0, 3, 1, 2)
@@ -179,24 +123,6 @@ def test_npy_pictures(folder, shape, order):
     assert np.array_equal(np.load("o.npy", allow_pickle=False)[0], expected)
     assert run("preprocess", "in.npy", *options, "--resize", "40", "--out", "resized.npy") == 0
     assert np.array_equal(np.load("resized.npy", allow_pickle=False)[0], expected)
-
-
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr"])
-def test_other_pixel_formats_become_rgb(folder, mode):
-    Image.open("a.png").convert(mode).save("in.tif" if mode in ("CMYK", "YCbCr") else "in.png")
-    picture = "in.tif" if mode in ("CMYK", "YCbCr") else "in.png"
-    assert run("preprocess", picture, "--size", "32x40", "--dtype", "uint8", "--out", "o.npy") == 0
-    assert np.array_equal(np.load("o.npy", allow_pickle=False), decoded(picture).transpose(0, 3, 1, 2))
-
-
-@pytest.mark.parametrize("orientation, turned", [(3, np.s_[::-1, ::-1]), (2, np.s_[:, ::-1])])
-def test_exif_orientation_is_applied(folder, orientation, turned):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.open("a.png").save("turned.png", exif=exif)
-    assert run("preprocess", "turned.png", "--size", "50x61", "--dtype", "uint8", "--out", "o.npy") == 0
-    expected = np.asarray(Image.open("a.png"))[turned].transpose(2, 0, 1)
-    assert np.array_equal(np.load("o.npy", allow_pickle=False)[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -222,53 +148,6 @@ def test_row_pitch_pads_the_memory_and_not_the_file(folder, capsys, layout, pitc
 # ---- chance
 
 
-def drawn(names, *, random_crop, flip, seed=0, size=(32, 40)):
-    """Windows and mirroring worked out one by one from the seed and the names."""
-    windows = []
-    for name in names:
-        frame, chance = np.asarray(Image.open(name)), Chance.of(seed, 0, Path(name).name)
-        top, left = chance.origin(frame.shape[:2], size)
-        window = frame[top : top + size[0], left : left + size[1]] if random_crop else middle(frame, *size)
-        windows.append(window[:, ::-1] if flip and chance.flips(0.5) else window)
-    return np.stack(windows)
-
-
-@pytest.mark.parametrize("seed", [None, 7, -3])
-@pytest.mark.parametrize("random_crop, flip", [(True, False), (False, True), (True, True)])
-def test_random_windows_and_flips_come_from_seed_and_name(folder, random_crop, flip, seed):
-    names = ("a.png", "b.png", "c.png")
-    chance = [option for option, given in (("--random-crop", random_crop), ("--flip", flip)) if given]
-    options = (*chance, *(() if seed is None else ("--seed", seed)), "--size", "32x40", "--layout", "NHWC")
-    assert run("preprocess", *names, *options, "--dtype", "uint8", "--out", "o.npy") == 0
-    expected = drawn(names, random_crop=random_crop, flip=flip, seed=seed or 0)
-    assert np.array_equal(np.load("o.npy", allow_pickle=False), expected)
-    normalised = ("--normalize", "imagenet", "--channels", "bgr")
-    assert run("preprocess", *reversed(names), *options, *normalised, "--out", "turned.npy") == 0
-    scale, bias = (
-        np.float32(values)
-        for values in ([1 / (255 * s) for s in STD], [-m / s for m, s in zip(MEAN, STD, strict=True)])
-    )
-    turned = np.load("turned.npy", allow_pickle=False)[::-1]
-    assert np.array_equal(turned, expected[..., ::-1].astype(np.float32) * scale[::-1] + bias[::-1])
-
-
-def test_chance_moves_windows_and_mirrors_some(folder):
-    ramp = np.broadcast_to(np.arange(60, dtype=np.uint8)[:, None, None], (60, 70, 3)) + np.arange(
-        70, dtype=np.uint8
-    ).reshape(-1, 1)
-    for number in range(40):
-        np.save(f"ramp{number}.npy", ramp)
-    names = [f"ramp{number}.npy" for number in range(40)]
-    options = ("--random-crop", "--flip", "--size", "50", "--dtype", "uint8", "--layout", "NHWC")
-    assert run("preprocess", *names, *options, "--out", "o.npy") == 0
-    batch = np.load("o.npy", allow_pickle=False).astype(int)
-    mirrored = batch[:, 0, 0, 0] > batch[:, 0, -1, 0]
-    assert 10 <= mirrored.sum() <= 30
-    assert len({tuple(window[:2, :2].ravel()) for window in batch}) > 20
-    assert run("preprocess", *names, *options, "--seed", "1", "--out", "other.npy") == 0
-    assert not np.array_equal(np.load("other.npy", allow_pickle=False), batch)
-
-
 def test_one_picture_given_several_times_gets_windows_of_its_own(folder):
     options = ("--random-crop", "--size", "8", "--dtype", "uint8")
     assert run("preprocess", "a.png", "a.png", "a.png", *options, "--out", "o.npy") == 0
@@ -285,7 +164,7 @@ def test_many_pictures_are_decoded_and_written_some_at_a_time(folder, count, cap
     names = [f"many{number:02}.npy" for number in range(count)]
     assert run("preprocess", *names, "--size", "20x22", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
     assert np.array_equal(np.load("o.npy", allow_pickle=False), pixels)
-    assert f"for {count} image" in capsys.readouterr().out
+    assert f"for {min(count, PART_SAMPLES)} image" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("job", ["batch", "shards"])
@@ -450,27 +329,36 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "npy cut off": (("preprocess", "cut.npy", *TO), "'cut.npy' is not a readable .npy file"),
     "crop too large": (
         ("preprocess", "a.png", "--size", "51x20", *TO),
-        "'a.png' is 50 x 61 (height x width), smaller than --size 51x20: give a smaller --size, or scale",
+        "'a.png': it is 50 x 61 (height x width), smaller than --size 51x20.",
     ),
-    "crop far too large": (("preprocess", "a.png", "--size", "9999999", *TO), "smaller than --size 9999999"),
+    "crop far too large": (("preprocess", "a.png", "--size", "9999999", *TO), "bytes of memory left to allocate"),
     "crop larger than resized": (
         (*PICTURE, "--resize", "20", *TO),
-        "'a.png' is 20 x 24 (height x width), smaller than --size 32x32",
+        "'a.png': it is 50 x 61 (height x width), 20 x 24 when resized, smaller than --size 32x32",
     ),
     "resize too large": ((*PICTURE, "--resize", "100000", *TO), "by --resize 100000 would pass"),
     "size": (("preprocess", "a.png", "--size", "12y9", *TO), "argument --size: '12y9' is not a size: give"),
     "size of zero": (("preprocess", "a.png", "--size", "0", *TO), "argument --size: '0' is not a size"),
     "resize": ((*PICTURE, "--resize", "-3", *TO), "argument --resize: '-3' is not a positive integer"),
-    "layout": ((*PICTURE, "--layout", "NCWX", *TO), "argument --layout: 'NCWX' is not an order of the axes"),
-    "layout twice": ((*PICTURE, "--layout", "NCHH", *TO), "'NCHH' is not an order of the axes NCHW"),
+    "layout": ((*PICTURE, "--layout", "NCWX", *TO), "--layout NCWW names the axis 'W' twice"),
+    "layout twice": ((*PICTURE, "--layout", "NCHH", *TO), "--layout NCHH names the axis 'H' twice"),
     "dtype": ((*PICTURE, "--dtype", "float8", *TO), "argument --dtype: invalid choice: 'float8'"),
     "channels": ((*PICTURE, "--channels", "grb", *TO), "argument --channels: invalid choice: 'grb'"),
     "normalize": ((*PICTURE, "--normalize", "x", *TO), "argument --normalize: invalid choice: 'x'"),
     "seed alone": ((*PICTURE, "--seed", "3", *TO), "--seed decides --random-crop, --random-resized-crop, --flip"),
     "epoch alone": ((*PICTURE, "--epoch", "3", *TO), "--epoch decides --random-crop, --random-resized-crop, --flip"),
-    "filter of no resize": ((*PICTURE, "--interpolation", "pillow-box", *TO), "--interpolation is how images are"),
-    "passes of no resize": ((*PICTURE, "--passes", "pillow-13", *TO), "--passes is how images are resized"),
-    "maximum alone": ((*PICTURE, "--maximum", "200", *TO), "--maximum is how pixels are normalised: give --normalize"),
+    "filter of no resize": (
+        (*PICTURE, "--interpolation", "pillow-box", *TO),
+        "--interpolation pillow-box is for --resize, --random",
+    ),
+    "passes of no resize": (
+        (*PICTURE, "--passes", "pillow-13", *TO),
+        "--passes pillow-13 is the order of Pillow's filters: add --resize",
+    ),
+    "maximum alone": (
+        (*PICTURE, "--maximum", "200", *TO),
+        "--maximum is the unit of mean and std: give these, or --normalize",
+    ),
     "maximum of 8 bits": (
         (*PICTURE, "--maximum", "4095", "--normalize", "unit", *TO),
         "--maximum 4095: samples of 8 bits go to 255: give --deep",
@@ -489,7 +377,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "seed before 64 bits": (
         (*PICTURE, "--flip", "--seed=-9223372036854775809", *TO),
-        "is not an integer from -9223372036854775808 to 9223372036854775807",
+        "must be from -9223372036854775808 to 9223372036854775807",
     ),
     "resize of zero": ((*PICTURE, "--resize", "0", *TO), "argument --resize: '0' is not a positive integer"),
     "row pitch one byte too small": ((*PICTURE, "--row-pitch", "127", *TO), "row_pitch_bytes=127"),
@@ -497,16 +385,19 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         (*PICTURE, "--maximum", "9", "--clip", "1,2", "--normalize", "unit", *TO),
         "--maximum and --clip both say which value becomes 1",
     ),
-    "divide alone": ((*PICTURE, "--arithmetic", "divide", *TO), "--arithmetic is how pixels are normalised"),
+    "divide alone": (
+        (*PICTURE, "--arithmetic", "divide", *TO),
+        "--arithmetic divide is how mean and std are computed: give these, or",
+    ),
     "divided colours": (
         (*PICTURE, "--arithmetic", "divide", "--gain", "1,2", "--normalize", "unit", *TO),
-        "--gain is one factor and one addend: leave --arithmetic divide out",
+        "--gain 1.0,2.0 is one factor and one addend: leave --arithmetic divide out",
     ),
-    "range": ((*PICTURE, "--gain", "2,1", *TO), "argument --gain: '2,1' is not a range: give two numbers"),
-    "range of one": ((*PICTURE, "--clip", "2", *TO), "argument --clip: '2' is not a range"),
+    "range": ((*PICTURE, "--gain", "2,1", *TO), "--gain 2.0,1.0 must be two numbers in order"),
+    "range of one": ((*PICTURE, "--clip", "2", *TO), "--clip 2.0 must be two numbers in order"),
     "grey of three": (
         (*PICTURE, "--mode", "gray", "--normalize", "imagenet", *TO),
-        "--normalize imagenet has figures for red, green and blue, and --mode gray one channel",
+        "the step has values for 1 and for 3 channels",
     ),
     "grey in an order": ((*PICTURE, "--mode", "gray", "--channels", "bgr", *TO), "--channels bgr orders colours"),
     "grey of three fills": (
@@ -523,53 +414,51 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         "--device cuda: images of 16 bits are made on the CPU",
     ),
     "seed beyond 64 bits": (
-        (*PICTURE, "--flip", "0.5", "--seed", str(2**63), *TO),
-        f"'{2**63}' is not an integer from {-(2**63)} to {2**63 - 1}",
+        (*PICTURE, "--random-crop", "--seed", str(2**63), *TO),
+        f"--seed {2**63} must be from {-(2**63)} to {2**63 - 1}",
     ),
     "fill of 16 bits": (
         (*PICTURE, "--letterbox", "--fill", "300", *TO),
-        "argument --fill: '300' is not one value of 0 to 255, or three, red, green and blue",
+        "argument --fill: '300' is not one value of 0 to 255, or three, red, green and blue, and none of reflect, ",
     ),
     "centre of a letterbox": (
         (*PICTURE, "--letterbox", "--center", "floor", *TO),
-        "--center floor is for the middle window, which another option replaces: leave it out",
+        "--center floor says where the middle window of --size lies",
     ),
     "letterbox of a crop": (
         (*PICTURE, "--letterbox", "--random-crop", *TO),
-        "--letterbox and --random-crop exclude each other: --letterbox fills the window by itself",
+        "--random-crop says where the window of --size lies: give --size alone",
     ),
     "random area of a resize": (
         (*PICTURE, "--random-resized-crop", "--resize", "9", *TO),
-        "--random-resized-crop and --resize exclude each other",
+        "resize and random_resized_crop cannot be declared together",
     ),
-    "fill of nothing": ((*PICTURE, "--fill", "3", *TO), "--fill is what surrounds an image: give --letterbox or"),
-    "fill": ((*PICTURE, "--letterbox", "--fill", "3,-1,1", *TO), "'-1' is not an integer from 0"),
-    "pad": ((*PICTURE, "--pad", "1,2,3", *TO), "'1,2,3' has 3 numbers of pixels; it has 1, 2 or 4"),
+    "fill of nothing": ((*PICTURE, "--fill", "3", *TO), "--fill 3.0 is what surrounds an image, for --pad, "),
+    "fill": ((*PICTURE, "--letterbox", "--fill", "3,-1,1", *TO), "'3,-1,1' is not one value of 0 to 255, or three"),
+    "pad": ((*PICTURE, "--pad", "1,2,3", *TO), "--pad 1,2,3 must be numbers of pixels from 0: one for all sides"),
     "epoch": ((*PICTURE, "--flip", "--epoch", "-1", *TO), "argument --epoch: "),
-    "seed": ((*PICTURE, "--flip", "--seed", "1.5", *TO), "argument --seed: '1.5' is not an integer from -9"),
-    "seed too large": ((*PICTURE, "--flip", "--seed", str(2**63), *TO), "is not an integer from"),
+    "seed": ((*PICTURE, "--flip", "--seed", "1.5", *TO), "argument --seed: invalid int value: '1.5'"),
+    "seed too large": ((*PICTURE, "--flip", "--seed", str(2**63), *TO), "must be from"),
     "random crop too large": (
         ("preprocess", "a.png", "--size", "51", "--random-crop", *TO),
-        "'a.png' is 50 x 61 (height x width), smaller than --size 51x51",
+        "'a.png': it is 50 x 61 (height x width), smaller than --size 51x51",
     ),
-    "mean alone": ((*PICTURE, "--mean", "0.5", *TO), "--mean needs --std beside it"),
-    "std alone": ((*PICTURE, "--std", "0.5", *TO), "--std needs --mean beside it"),
     "mean count": (
         (*PICTURE, "--mean", "1,2", "--std", "1", *TO),
-        "argument --mean: '1,2' is not one number or three with commas between",
+        "the step has values for 2 and for 3 channels",
     ),
     "mean not a number": ((*PICTURE, "--mean", "a", "--std", "1", *TO), "argument --mean: 'a' is not one"),
-    "mean nan": ((*PICTURE, "--mean", "nan", "--std", "1", *TO), "argument --mean: 'nan' is not one"),
-    "std of zero": ((*PICTURE, "--mean", "0", "--std", "1,0,1", *TO), "argument --std: 0.0 is too small"),
+    "mean nan": ((*PICTURE, "--mean", "nan", "--std", "1", *TO), "--mean nan must be finite"),
+    "std of zero": ((*PICTURE, "--mean", "0", "--std", "1,0,1", *TO), "--std 1.0,0.0,1.0 must be above 0"),
     "both": (
         (*PICTURE, "--normalize", "imagenet", "--mean", "0", "--std", "1", *TO),
-        "--normalize and --mean/--std exclude each other",
+        "--normalize imagenet names mean and std",
     ),
-    "alignment": ((*PICTURE, "--alignment", "24", *TO), "alignment=24 is not a power of two"),
+    "alignment": ((*PICTURE, "--alignment", "24", *TO), "--alignment 24 is not a power of two"),
     "alignment word": ((*PICTURE, "--alignment", "big", *TO), "argument --alignment: 'big' is not a positive"),
     "row pitch too small": ((*PICTURE, "--row-pitch", "64", *TO), "row_pitch_bytes=64"),
     "row pitch uneven": ((*PICTURE, "--row-pitch", "129", *TO), "row_pitch_bytes=129"),
-    "device": ((*PICTURE, "--device", "tpu", *TO), "device='tpu' is unknown"),
+    "device": ((*PICTURE, "--device", "tpu", *TO), "--device tpu is unknown"),
     "output is a folder": ((*PICTURE, "--out", "empty"), "'empty' is a folder; give the name of a file"),
     "output nowhere": ((*PICTURE, "--out", "no/o.npy"), "'no/o.npy' cannot be written: there is no folder"),
     "output below a file": ((*PICTURE, "--out", "a.png/o.npy"), "'a.png/o.npy' cannot be written: "),
@@ -595,6 +484,8 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         ("a.png", "--size", "8", "--maximum", "255", "--normalize", "unit"),
         ("a.png", "--size", "8", "--letterbox", "--fill", "0,255,0"),
         ("a.png", "--size", "8", "--pad", "0"),
+        ("a.png", "--size", "8", "--mean", "0.5"),
+        ("a.png", "--size", "8", "--std", "0.5"),
         ("a.png", "--size", "8", "--flip", "--seed", str(2**63 - 1), "--epoch", "0"),
         ("a.png", "--size", "8", "--flip", f"--seed={-(2**63)}"),
         ("deep.png", "--size", "8", "--deep", "--maximum", "65535", "--normalize", "unit"),
@@ -605,6 +496,15 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
 def test_numbers_at_their_bounds_are_taken(folder, arguments):
     assert run("preprocess", *arguments, *TO) == 0
     assert Path("o.npy").exists()
+
+
+@pytest.mark.parametrize("fill", ["reflect", "symmetric", "edge"])
+@pytest.mark.parametrize("mode", ["rgb", "gray"])
+def test_images_go_on_around_themselves(folder, mode, fill):
+    assert run("preprocess", "a.png", "--size", "74x85", "--pad", "12", "--fill", fill, "--mode", mode, *TO) == 0
+    pixels = np.asarray(Image.open("a.png").convert("L" if mode == "gray" else "RGB"))
+    planes = np.moveaxis(np.atleast_3d(pixels), 2, 0)
+    assert np.array_equal(np.load("o.npy")[0], np.pad(planes, [(0, 0), (12, 12), (12, 12)], mode=fill))
 
 
 @pytest.mark.parametrize("arguments, message", REFUSALS.values(), ids=REFUSALS)

@@ -101,8 +101,7 @@ def test_one_batch_and_shards_are_made_by_one_declaration(folder, monkeypatch):
     make = BatchMaker.__init__
 
     def recorded(maker, step, pictures, *more):
-        keys = [pictures[number].key for number in range(len(pictures))]
-        declared.setdefault(repr(replace(step, output="numpy")), []).extend(keys)
+        declared.setdefault(repr(replace(step, output="numpy")), []).extend(pictures._keys)
         make(maker, step, pictures, *more)
 
     monkeypatch.setattr(BatchMaker, "__init__", recorded)

@@ -164,7 +164,6 @@ def test_placements_read_alone():
         ({"points": "at"}, {"at": frozenset({1})}, "column 'at' holds a frozenset beside 1"),
         ({"boxes": "box"}, {"box": [np.full((1, 4), 1j)]}, "row 0 of column 'box': boxes of an image are numbers"),
         ({"boxes": "image"}, {}, "columns of their own"),
-        ({"box_format": "yolo"}, {}, "box_format='yolo' is unknown"),
     ],
     ids=str,
 )
@@ -184,3 +183,5 @@ def test_an_unknown_format_of_boxes_is_refused():
     placed = sg.Preprocess(crop=2).placements([(4, 6)])[0]
     with pytest.raises(sg.LayoutError, match="box_format='yolo' is unknown; it is 'xyxy', 'xywh', 'cxcywh' or 'tlbr'"):
         placed.boxes([[1, 2, 3, 4]], "yolo")
+    with pytest.raises(sg.LayoutError, match=r"box_format=array\(\[0., 0.\]\) is unknown"):
+        placed.boxes([[1, 2, 3, 4]], np.zeros(2))

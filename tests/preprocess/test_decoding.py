@@ -9,6 +9,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
+from stridedgpu.preprocess import pillow_memory
 from stridedgpu.preprocess.decoding import DECODERS, Decoder
 from stridedgpu.preprocess.files import ImageError
 from stridedgpu.preprocess.pillow_memory import _ArrowArray, shared_pixels
@@ -99,13 +100,13 @@ def test_an_image_in_several_blocks_is_copied_without_a_chain_of_byte_strings(mo
     assert np.array_equal(shared_pixels(image), expected)
 
 
-class ArrowImage:
-    """An image of 2 x 3 pixels whose pixels Arrow's interface describes by these fields, beside those of a copy."""
+class ArrowCore:
+    """The memory of an image of 2 x 3 pixels, which Arrow's interface describes by these fields."""
 
-    height, width = 2, 3
+    size, mode = (3, 2), "RGB"
 
     def __init__(self, **fields):
-        self.pixels, self.copied = np.arange(24, dtype=np.uint8), np.zeros((2, 3, 3), np.uint8)
+        self.pixels = np.arange(24, dtype=np.uint8)
         self.buffers = (ctypes.c_void_p * 2)(None, self.pixels.ctypes.data)
         self.described = _ArrowArray(length=24, n_buffers=2, buffers=self.buffers)
         for name, value in fields.items():
@@ -114,30 +115,51 @@ class ArrowImage:
     def __arrow_c_array__(self):
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        return None, new(ctypes.addressof(self.described), b"arrow_array", None)
+        return new(ctypes.addressof(self.described), b"arrow_array", None)
+
+
+class OlderCore:
+    """Memory of Pillow before 11.2."""
+
+    size, mode = (3, 2), "RGB"
+
+
+class CoreImage:
+    """An image over such memory, whose copy is black."""
+
+    def __init__(self, core):
+        self.im = core
+
+    def load(self):
+        pass
 
     def __array__(self, dtype=None, copy=None):
-        return self.copied
+        return np.zeros((2, 3, 3), np.uint8)
 
 
-def test_pixels_of_arrow_are_shared_where_they_are_all_there():
-    image = ArrowImage()
-    pixels = shared_pixels(image)
-    assert pixels.tolist() == image.pixels.reshape(2, 3, 4)[..., :3].tolist()
-    assert np.shares_memory(pixels, image.pixels)
+def pixels_over(monkeypatch, core):
+    monkeypatch.setattr(pillow_memory, "_type_of_cores", lambda: type(core))
+    return shared_pixels(CoreImage(core))
+
+
+def test_pixels_of_arrow_are_shared_where_they_are_all_there(monkeypatch):
+    core = ArrowCore()
+    pixels = pixels_over(monkeypatch, core)
+    assert pixels.tolist() == core.pixels.reshape(2, 3, 4)[..., :3].tolist()
+    assert np.shares_memory(pixels, core.pixels)
 
 
 @pytest.mark.parametrize("fields", [{"length": 23}, {"length": 25}, {"n_buffers": 1}, {"offset": 1}], ids=str)
-def test_pixels_that_arrow_describes_otherwise_are_copied(fields):
-    assert shared_pixels(ArrowImage(**fields)).tolist() == np.zeros((2, 3, 3)).tolist()
+def test_pixels_that_arrow_describes_otherwise_are_copied(monkeypatch, fields):
+    assert pixels_over(monkeypatch, ArrowCore(**fields)).tolist() == np.zeros((2, 3, 3)).tolist()
 
 
-def test_an_image_without_an_arrow_interface_is_copied():
-    class Older:
-        def __init__(self):
-            self.__array_interface__ = {"shape": (1, 1, 3), "typestr": "|u1", "version": 3, "data": b"\1\2\3"}
+def test_an_image_without_an_arrow_interface_is_copied(monkeypatch):
+    assert pixels_over(monkeypatch, OlderCore()).tolist() == np.zeros((2, 3, 3)).tolist()
 
-    assert shared_pixels(Older()).tolist() == [[[1, 2, 3]]]
+
+def test_memory_of_another_type_is_not_believed():
+    assert shared_pixels(CoreImage(ArrowCore())).tolist() == np.zeros((2, 3, 3)).tolist()
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -183,3 +183,26 @@ def test_what_made_pixels_is_told_of_encoded_images():
 def test_a_file_that_cannot_be_is_no_text_of_bytes():
     with pytest.raises(ImageError, match=r"^after \(2 bytes: 61 62\) is not an image"):
         sg.which(picture(), b"ab")
+
+
+def released():
+    view = memoryview(encoded())
+    view.release()
+    return view
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        STEP,
+        lambda images: STEP(images[1]),
+        lambda images: list(sg.load(images, STEP, batch=2)),
+        sg.image_processor({"image_processor_type": "ViTImageProcessor", "size": 8}),
+        lambda images: sg.Preprocess("image", mask="mask", device="cpu")({"image": [picture()], "mask": images[1:]}),
+    ],
+    ids=["list", "one", "load", "processor", "mask"],
+)
+def test_a_released_memoryview_is_refused_by_its_row_and_what_it_is(call):
+    images = [encoded(), released()]
+    with pytest.raises(sg.StridedGpuError, match=r"(row [01]|images\[1\]|1).*released memoryview\) cannot be read"):
+        call(images)

@@ -66,14 +66,13 @@ def test_dask(workers, scheduler, rows_a_block):
     dask_array = pytest.importorskip("dask.array", reason="dask is what this test is about")
     frames = np.random.default_rng(0).integers(0, 256, (50, 30, 28, 3), dtype=np.uint8)
     step = sg.Preprocess(crop=(24, 20), flip=0.5, seed=3, layout="NHWC", dtype="float16", scale=1 / 255, device="cpu")
-    step.set_epoch(0)
     blocks = dask_array.from_array(frames, chunks=(rows_a_block, -1, -1, -1))
-    lazy = blocks.map_blocks(step, **step.dask_kwargs(blocks))
+    lazy = blocks.map_blocks(step, epoch=2, **step.dask_kwargs(blocks))
     assert lazy.shape == (50, 24, 20, 3)
     assert lazy.dtype == np.float16
     assert lazy.chunks[0] == blocks.chunks[0]
     made = lazy.compute(scheduler=scheduler, num_workers=workers)
-    assert same_bits(made, step(frames, range(50)))
+    assert same_bits(made, step(frames, range(50), epoch=2))
 
 
 def test_dask_blocks_must_hold_whole_pictures():
@@ -154,6 +153,7 @@ def test_ray_data(ray, rows, expected, workers):
     mapped = given.map_batches(
         sg.Preprocess,
         fn_constructor_kwargs={"column": "image", **DECLARED, "device": "cpu"},
+        fn_kwargs={"epoch": 0},
         batch_size=20,
         compute=ray.data.ActorPoolStrategy(size=workers),
     )

@@ -246,17 +246,11 @@ def test_what_a_data_set_raises_is_raised_with_the_number():
 
 REFUSALS = {
     "no step": (([], None), {}, "step=None must be a Preprocess"),
-    "batch": (([], STEP), {"batch": 0}, "batch=0 must be at least 1"),
-    "threads": (([], STEP), {"threads": 0}, "threads=0 must be at least 1"),
-    "ahead": (([], STEP), {"ahead": 1.5}, "ahead=1.5 is not an integer"),
-    "decoder": (([], STEP), {"decoder": "gif"}, "decoder='gif' is unknown; it is one of 'pillow', 'pillow-draft'"),
-    "progress": (([], STEP), {"progress": 3}, "progress=3 must be True, False, or a function"),
     "no folder": (("nowhere", STEP), {}, "source='nowhere' is not a folder"),
     "iterator": ((iter(()), STEP), {}, "which has no length and no numbered samples"),
     "column": (([(1, 2)], sg.Preprocess("image")), {}, "column='image' is not in the samples, which have 0, 1"),
     "key": (([{"image": 1}], sg.Preprocess("image", key="id")), {}, "key='id' is not in the samples, which have 'im"),
     "mask": (([{"image": 1}], sg.Preprocess("image", crop=4, mask="m")), {}, "mask='m' is not in the samples"),
-    "device": (([], STEP), {"device": "tpu"}, "device='tpu' is unknown"),
 }
 
 

@@ -1,9 +1,8 @@
-"""One declaration, the same bytes: a loop, `sg.load`, PyTorch, Ray, Dask, Hugging Face datasets, the command line."""
+"""One declaration, the same bytes: a loop, `sg.load`, PyTorch, the command line; `test_engines.py` has the others."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ DECLARED = {"crop": 32, "flip": True, "seed": 9, "normalize": "imagenet", "dtype
 
 
 def pixels():
-    """Pictures of one size, which Dask needs."""
+    """Pictures of one size."""
     return np.random.default_rng(8).integers(0, 256, (COUNT, *SIZE, 3), dtype=np.uint8)
 
 
@@ -143,6 +142,14 @@ VALUES = {
         {"resize": (36,), "interpolation": "torch-bicubic", "arithmetic": "transformers", "normalize": "clip"},
         "--resize 36 --interpolation torch-bicubic --arithmetic transformers --normalize clip",
     ),
+    "whole numbers of 8 bits, columns first": (
+        {"mean": 0.5, "std": 0.007843137254901961, "dtype": "int8", "channels": (2, 1, 0), "layout": "NWCH"},
+        "--mean 0.5 --std 0.007843137254901961 --dtype int8 --channels bgr --layout NWCH",
+    ),
+    "doubles": (
+        {"normalize": "imagenet", "dtype": "float64", "layout": "NHWC"},
+        "--normalize imagenet --dtype float64 --layout NHWC",
+    ),
     "mean and std": ({"mean": 0.5, "std": (0.2, 0.3, 0.4)}, "--mean 0.5 --std 0.2,0.3,0.4"),
     "as it lies": ({"exif": False, "dtype": "uint8"}, "--no-exif --dtype uint8"),
 }
@@ -203,50 +210,3 @@ def test_the_data_loader(expected, workers):
     declared = step()
     loader = data.DataLoader(declared.dataset(Numbered()), 5, num_workers=workers, collate_fn=declared.collate)
     check(np.concatenate([batch["image"].numpy() for batch in loader]), expected)
-
-
-@pytest.mark.engines
-def test_dask(expected):
-    array = pytest.importorskip("dask.array", reason="Dask is what this test is about")
-    declared = sg.Preprocess(**DECLARED)
-    blocks = array.from_array(pixels(), chunks=(7, -1, -1, -1))
-    made = blocks.map_blocks(declared, epoch=EPOCH, **declared.dask_kwargs(blocks))
-    check(made.compute(scheduler="processes", num_workers=2), expected)
-
-
-@pytest.mark.engines
-def test_datasets(expected, tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
-    datasets = pytest.importorskip("datasets", reason="datasets is what this test is about")
-    datasets.disable_progress_bars()
-    source = datasets.Dataset.from_dict({"image": [Image.fromarray(picture) for picture in pixels()]})
-    declared = sg.Preprocess("image", **DECLARED)
-    features = datasets.Features({"image": datasets.Array3D(expected.shape[1:], "float32")})
-    options = {"batched": True, "batch_size": 5, "with_indices": True, "features": features}
-    made = source.map(declared, fn_kwargs={"epoch": EPOCH}, **options)
-    check(np.asarray(made.with_format("numpy")["image"][:]), expected)
-
-
-@pytest.mark.engines
-@pytest.mark.filterwarnings(  # Ray's own modules warn of what it will change in itself
-    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning", "ignore::UserWarning"
-)
-def test_ray(expected):
-    ray = pytest.importorskip("ray", reason="Ray is what this test is about")
-    pytest.importorskip("ray.data", reason="Ray Data is what this test is about")
-    where = {"env_vars": {"PYTHONPATH": str(Path(sg.__file__).parents[1])}}
-    memory = 200 << 20  # bytes
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=memory, runtime_env=where)
-    try:
-        made = ray.data.from_items(rows()).map_batches(
-            sg.Preprocess,
-            fn_constructor_kwargs={"column": "image", "key": "number", **DECLARED},
-            fn_kwargs={"epoch": EPOCH},
-            batch_size=5,
-            compute=ray.data.ActorPoolStrategy(size=1),
-        )
-        found = sorted(made.take_all(), key=lambda row: row["number"])
-    finally:
-        ray.shutdown()
-    check(np.stack([row["image"] for row in found]), expected)

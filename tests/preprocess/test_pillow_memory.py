@@ -95,6 +95,46 @@ def test_without_the_list_an_image_is_copied(small_blocks, monkeypatch, missing)
     assert np.array_equal(array_of_operand(operand), np.asarray(image))
 
 
+class Changing(Image.Image):
+    """An image that another thread gives other memory and another size whenever it is looked at."""
+
+    @classmethod
+    def of(cls, image, *cores):
+        changing = cls()
+        changing.__dict__.update(image.__dict__, cores=[image.im, *cores])
+        return changing
+
+    @property
+    def im(self):
+        return self.cores[0] if len(self.cores) == 1 else self.cores.pop(0)
+
+    @property
+    def height(self):
+        return super().height + 1
+
+    @property
+    def width(self):
+        return super().width + 1
+
+    def load(self):
+        return None
+
+
+def test_rows_are_those_of_the_memory_that_they_keep(small_blocks):
+    image = picture()
+    operand = shared_operand(Changing.of(image, picture(9, 2000).im))
+    assert operand.buffer.owner is image.im
+    assert operand.layout.sizes == (180, 130, 3)
+    assert np.array_equal(array_of_operand(operand), np.asarray(image))
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "F"])
+def test_memory_that_has_another_mode_by_now_is_not_read_as_rgb(small_blocks, mode):
+    image = picture()
+    with pytest.raises(sg.BindingError, match="beyond its ends"):  # of the bytes that Pillow copies
+        shared_operand(Changing.of(image.convert(mode)))
+
+
 def step_of(**options):
     return sg.Preprocess(exif=False, device="cpu", **options)
 

@@ -381,31 +381,14 @@ def test_orders_without_rows_are_those_of_images_in_a_list(orders, crop):
         ({"layout": "NCDHW"}, "the same axes"),
         ({"layout": "NHWC8"}, "NHWC8"),
         ({"dims": "NHW", "layout": "NHW", "crop": 3}, "crop and flip"),
-        ({"crop": (1, 2, 3)}, "height and width"),
-        ({"crop": 0}, "height and width"),
-        ({"crop": 2.5}, "integers"),
         ({"mean": 0.5, "scale": 2}, "one pair"),
-        ({"std": 0}, "must be above 0"),
         ({"std": (1, -1, 1)}, "must be above 0"),
-        ({"mean": float("nan")}, "must be finite"),
         ({"bias": (0, float("inf"), 0)}, "must be finite"),
         ({"channels": (0, -1)}, "counted from 0"),
-        ({"channels": "rgb"}, "must be integers, such as"),
-        ({"dims": 4}, "dims=4"),
         ({"key": ["a"]}, "must be one column's name"),
         ({"mean": (1, 2), "std": (1, 2, 3)}, "2 and for 3 channels"),
         ({"mean": (1, 2), "channels": (0, 1, 2)}, "2 and for 3 channels"),
-        ({"mean": "half"}, "must be a number, or one for each channel"),
-        ({"seed": 1.5}, "seed=1.5"),
         ({"flip": 0.5}, "needs seed="),
-        ({"flip": "left"}, "flip='left' must be True, False, or a probability"),
-        ({"seed": 2**63}, "seed=9223372036854775808 must be from -9"),
-        ({"seed": True}, "seed=True must be an integer"),
-        ({"row_pitch_bytes": "wide"}, "row_pitch_bytes='wide' must be an integer"),
-        ({"alignment": 3}, "alignment=3 is not a power of two"),
-        ({"flip": 2, "seed": 1}, "between 0 and 1"),
-        ({"errors": "ignore"}, "'raise' or 'skip'"),
-        ({"output": "jax"}, "'numpy', 'tensor' or 'torch'"),
     ],
 )
 def test_what_no_picture_could_fit_is_refused_when_declared(declared, said):
@@ -467,13 +450,6 @@ def test_rows_are_not_dropped_from_what_has_others(label, said):
 def test_an_argument_that_does_not_exist_is_refused_with_one_that_does(name, said):
     with pytest.raises(TypeError, match=rf"^Preprocess has no argument {name}=; {re.escape(said)}"):
         sg.Preprocess(**{name: 1})
-
-
-def test_unknown_devices_and_types_are_refused():
-    with pytest.raises(sg.DeviceError):
-        sg.Preprocess(device="gpu")
-    with pytest.raises(sg.ElementTypeError):
-        sg.Preprocess(dtype="text")
 
 
 def test_a_device_is_found_in_the_worker(gpus):

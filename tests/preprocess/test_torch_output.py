@@ -103,3 +103,23 @@ def test_without_pytorch_the_first_call_says_so(monkeypatch):
 def test_a_step_whose_tensors_are_of_no_known_library_is_refused():
     with pytest.raises(sg.LayoutError, match="output='jax' is unknown; it is 'numpy', 'tensor' or 'torch'"):
         sg.Preprocess(output="jax")
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("dtype, instead", [(np.longdouble, "float64"), (np.dtype(">f4"), "float32")], ids=str)
+def test_types_that_torch_lacks_are_refused_before_anything_is_written(torch, dtype, instead):
+    del torch
+    out = np.full((6, 3, 10, 8), 7, np.float32)
+    step = sg.Preprocess("image", **OPTIONS, boxes="boxes", output="torch", layout="NCHW")
+    columns = {"image": IMAGES, "boxes": [np.zeros((1, 4), dtype)] * 6}
+    with pytest.raises(sg.ElementTypeError, match=rf"column 'boxes' holds .*astype\(np.{instead}\)"):
+        step(columns, out=out)
+    assert (out == 7).all()
+
+
+@pytest.mark.interop
+def test_a_loaded_column_of_long_doubles_is_refused(torch):
+    del torch
+    samples = [{"image": image, "weight": np.zeros(2, np.longdouble)} for image in IMAGES]
+    with pytest.raises(sg.ElementTypeError, match="column 'weight' holds"):
+        next(iter(sg.load(samples, sg.Preprocess("image", **OPTIONS, output="torch"), batch=3)))
