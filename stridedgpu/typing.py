@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Arithmetic",
+    "Border",
     "BytesLike",
     "ConversionKeywords",
     "DTypeLike",
@@ -138,13 +139,7 @@ BytesLike: TypeAlias = Union["Buffer", bytes, bytearray, memoryview]
 """Whatever has the buffer protocol: bytes, bytearray, memoryview, mmap, ctypes and NumPy arrays."""
 
 TensorLike: TypeAlias = Union[
-    SupportsDLPack,
-    SupportsCudaArrayInterface,
-    SupportsArrayInterface,
-    SupportsArray,
-    "Buffer",
-    complex,
-    Nested,
+    SupportsDLPack, SupportsCudaArrayInterface, SupportsArrayInterface, SupportsArray, "Buffer", complex, Nested
 ]
 """Whatever `asarray` accepts."""
 
@@ -182,6 +177,9 @@ For `resize` one number is the shorter side of a result that keeps the image's s
 `letterbox` and `gather_crops` it is the side of a square, as for Ultralytics' LetterBox and torchvision's CenterCrop;
 windows of volumes are cubes.
 """
+
+Border: TypeAlias = Literal["reflect", "symmetric", "edge"]
+"""How a border continues an image, of `fill` in `letterbox`, `gather_crops` and `Preprocess`: numpy.pad's modes."""
 
 IndexMode: TypeAlias = Literal["raise", "clip", "wrap", "deferred"]
 """The rule for indices out of range, of `gather` and its relatives."""

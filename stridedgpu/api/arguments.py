@@ -5,7 +5,7 @@ What a frame is known by is here: operations ask every argument, and load what m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeGuard
@@ -16,7 +16,7 @@ from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import element_type
-from stridedgpu.values.errors import ElementTypeError, LayoutError
+from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -26,19 +26,6 @@ from .tensor import StridedTensor
 if TYPE_CHECKING:
     from .frames import Frame
 
-__all__ = [
-    "GREY",
-    "FrameBase",
-    "FrameLike",
-    "border",
-    "index_tensor",
-    "is_frames",
-    "plan_operand",
-    "refuse_interleaved",
-    "refuse_unlabelled",
-    "result_tensor",
-]
-
 FrameLike: TypeAlias = "Frame | Sequence[Frame]"
 """A frame, or a batch of frames."""
 
@@ -47,7 +34,6 @@ _FEW: Final = 4
 
 _USUAL_ORDERS: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
 """The most common order of the axes of an array of each rank: the example in a message."""
-
 
 GREY: Final = 114
 """The value of borders that YOLO takes."""
@@ -76,6 +62,26 @@ def is_frames(thing: object) -> TypeGuard[FrameLike]:
             "give both to Preprocess."
         )
     return True
+
+
+def operands_of_list(argument: str, images: Sequence[object], read: Callable[[str, object], Operand]) -> list[Operand]:
+    """The operand of each image of a list, as `read` makes it of the image and its name in messages.
+
+    A refusal names the image. An error of the image's own library is passed on, with a note that names the image.
+    """
+    operands, name = [], ""
+    try:
+        for number, image in enumerate(images):
+            name = f"{argument}[{number}]"
+            operands.append(read(name, image))
+    except StridedGpuError as refusal:
+        if name in str(refusal):
+            raise
+        raise type(refusal)(f"{name}: {refusal}") from refusal
+    except Exception as error:
+        error.add_note(f"This was raised while {name} was read.")
+        raise
+    return operands
 
 
 def result_tensor(result: Operand, labels: str, written: StridedTensor | None) -> StridedTensor:

@@ -25,8 +25,6 @@ from stridedgpu.values.strides import canonical_axes, integer, integers
 
 from .tensor import StridedTensor
 
-__all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "frombuffer", "full", "zeros"]
-
 _ARRAY: Final = np.ndarray
 
 _ZEROS: Final = ZeroedMemory()

@@ -11,19 +11,14 @@ from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.named_axes import named_axes
 from stridedgpu.operations.batches import BATCH
-from stridedgpu.operations.crops import (
-    PlannedCrops,
-    crop_operands,
-    crop_request,
-    planned_crops,
-    planned_frame_crops,
-)
+from stridedgpu.operations.crops import PlannedCrops, crop_operands, crop_request, planned_crops, planned_frame_crops
 from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, result_options
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.resize import resized_boxes
 from stridedgpu.problems.crop_windows import distinct_layouts
 from stridedgpu.typing import (
+    Border,
     ConversionKeywords,
     DeviceLike,
     DTypeLike,
@@ -44,11 +39,17 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arguments import FrameLike, is_frames, plan_operand, refuse_interleaved, refuse_unlabelled, result_tensor
+from .arguments import (
+    FrameLike,
+    is_frames,
+    operands_of_list,
+    plan_operand,
+    refuse_interleaved,
+    refuse_unlabelled,
+    result_tensor,
+)
 from .frames import Frame, frame_images
 from .tensor import StridedTensor, output_tensor
-
-__all__ = ["gather_crops", "plan_gather_crops"]
 
 _VOLUME: Final = "CDHW"
 _IMAGE: Final = 2
@@ -68,7 +69,7 @@ def gather_crops(
     interpolation: Interpolation | None = None,
     passes: Passes | None = None,
     flip: bool | Sequence[bool] | SupportsArray | None = None,
-    fill: complex | Sequence[complex] | SupportsArray = 0,
+    fill: complex | Sequence[complex] | SupportsArray | Border = 0,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
     **options: Unpack[ResultKeywords],
@@ -81,8 +82,7 @@ def gather_crops(
     `relayout`. A frame, or a list of frames of any sizes and formats, counts as RGB images. `origins` are integers
     (N, 2): the row and column, in pixels of the source, where each window begins; they are read on the host. `size` is
     the height and width of every window, in pixels, or one number for a square of this side, as in torchvision's
-    CenterCrop. `flip` mirrors left and right: a bool, or
-    one for each sample.
+    CenterCrop. `flip` mirrors left and right: a bool, or one for each sample.
 
     Volumes have an axis D besides: a batch (N, C, D, H, W), or a list of volumes (C, D, H, W), whose axes `dims` or
     labels name ("CDHW", or "CZYX"); three numbers as `size` name them, too. `size` is then the depth, height and width,
@@ -91,7 +91,9 @@ def gather_crops(
 
     A window may reach beyond an image or lie outside it. Pixels outside have the value `fill`: one number of the
     sources' own type, or one for each source channel, as `value` of `letterbox`. It is converted like any pixel, so a
-    black border is normalised like black. All other keywords are those of `relayout`, to the bit; without `layout`
+    black border is normalised like black. "reflect", "symmetric" and "edge" continue an image instead, as `numpy.pad`
+    does: pixels are copied within the result, and a window that lacks them comes from a larger one, which needs memory
+    of its own. Volumes have no such border. All other keywords are those of `relayout`, to the bit; without `layout`
     the batch is packed, NCHW. On a GPU a matrix mixes the windows of images and all resized boxes in a second pass,
     which needs memory in the sources' type.
 
@@ -99,7 +101,7 @@ def gather_crops(
     right, in pixels of the source and fractions of them, inside it. A single image may have any number of boxes.
     `interpolation` (default "pillow-bilinear") and `passes` are those of `resize`. Volumes are not resized.
 
-    No memory but the batch is allocated, except for that second pass. Raises before anything is
+    No memory but the batch is allocated, except for that second pass and these windows. Raises before anything is
     written: `LayoutError` for ranks, sizes, origins, flips and fills that do not fit; `ElementTypeError` for types that
     differ and conversions that do not exist; `BindingError` for devices that differ and for an `out` that is read-only
     or shares memory with a source.
@@ -167,7 +169,8 @@ def plan_gather_crops(
     (C, H, W). `plan(sources, origins, out, flip)` runs on as many tensors, of any heights and widths, and of the same
     type, channels, and channel and column strides. The other arguments are those of `gather_crops`, and `device` that
     of `plan_gather`. An order that pads channels needs one plan for each block, with `out`. With a `matrix` a
-    plan for a GPU has two `steps`: the windows, and the mixing of their channels. Windows of volumes have no such plan.
+    plan for a GPU has two `steps`: the windows, and the mixing of their channels. Windows of volumes, and borders that
+    continue images, have no such plan.
 
     `sources` may also be a frame or a list of frames of any sizes and formats. Such a plan runs on frames like these,
     with a launch for each; a matrix is part of it.
@@ -189,8 +192,8 @@ def plan_gather_crops(
         counts, element = (len(frames.layouts), frames.channels), frames.element
     else:
         first = next(iter(_items(sources)), sources)
-        axes = _axes_named(dims) if isinstance(dims, str) and dims else _axes_of(first, size)
-        if axes == _VOLUME:
+        named = dims if isinstance(dims, str) and dims else None
+        if _axes_of(first, named, size) == _VOLUME:
             raise LayoutError("sources= are volumes, whose windows have no plan: gather_crops(sources, ...) cuts them.")
         images = _described(cast("TensorLike", sources), dims, layout)
         if not images:
@@ -253,34 +256,31 @@ def _images(
     if isinstance(sources, (list, tuple)):
         if not sources:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
-        wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources[0], size)
+        wanted = _axes_of(sources[0], dims, size)
         if dims is None:
             known = [image.operand for image in sources if type(image) is StridedTensor and image.dims == wanted]
             if len(known) == len(sources):
                 tensors = CropSources.of_images(known)
                 if {layout.ndim for layout in distinct_layouts(tensors.layouts).values()} == {len(wanted)}:
                     return tensors
-        images = [
-            _image(f"sources[{number}]", image, dims, wanted, order, stream) for number, image in enumerate(sources)
-        ]
+        images = operands_of_list(
+            "sources", sources, lambda name, image: _image(name, image, dims, wanted, order, stream)
+        )
         return CropSources.of_images(images)
-    wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources, size)
+    wanted = _axes_of(sources, dims, size)
     return CropSources.of_batch(_image("sources", sources, dims, f"N{wanted}", order, stream))
 
 
-def _axes_named(dims: str) -> str:
-    """The axes of an image, or of a volume if `dims` names its depth."""
-    return _VOLUME if "D" in axis_letters(dims) else "CHW"
-
-
-def _axes_of(source: object, size: ImageSize) -> str:
-    """The axes of an image or a volume: those that it names, else a volume's if `size` has three numbers."""
-    named = getattr(source, "dims", None)
+def _axes_of(source: object, dims: str | None, size: ImageSize) -> str:
+    """The axes of an image, or of a volume: by `dims` or the names that it has, else by three numbers as `size`."""
+    named: object = dims if isinstance(dims, str) else getattr(source, "dims", None)
     if isinstance(named, tuple):
         named = named_axes(source)
     if isinstance(named, str):
-        return _axes_named(named)
-    return _VOLUME if isinstance(size, Sequence) and len(size) == len("DHW") else "CHW"
+        is_volume = "D" in axis_letters(named)
+    else:
+        is_volume = isinstance(size, Sequence) and len(size) == len("DHW")
+    return _VOLUME if is_volume else "CHW"
 
 
 def _image(

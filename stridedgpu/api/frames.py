@@ -10,13 +10,7 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import foreign_operand, shared_operand
-from stridedgpu.operations.frames import (
-    checked_plane,
-    checked_sizes,
-    moved_frame,
-    planes_over,
-    relayout_frames,
-)
+from stridedgpu.operations.frames import checked_plane, checked_sizes, moved_frame, planes_over, relayout_frames
 from stridedgpu.operations.images import FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
 from stridedgpu.operations.raw import unpack_operand
@@ -30,8 +24,6 @@ from stridedgpu.values.strides import is_one_of, listed
 
 from .arguments import FrameBase, FrameLike, result_tensor
 from .tensor import StridedTensor, output_tensor
-
-__all__ = ["Frame", "frame_images", "frame_operands", "frames_relaid", "unpack_raw"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -230,7 +222,6 @@ def _unpickled(
     full_range: bool,
     chroma: str,
 ) -> Frame:
-    """The frame of unpickled planes."""
     return Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
 
 

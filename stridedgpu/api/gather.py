@@ -25,19 +25,6 @@ from .arguments import index_tensor, plan_operand
 from .creation import asarray
 from .tensor import StridedTensor, output_tensor
 
-__all__ = [
-    "gather",
-    "gather_elements",
-    "gather_nd",
-    "plan_gather",
-    "plan_gather_elements",
-    "plan_gather_nd",
-    "plan_scatter_elements",
-    "plan_scatter_nd",
-    "scatter_elements",
-    "scatter_nd",
-]
-
 
 def gather(
     data: TensorLike,
@@ -374,9 +361,7 @@ class _Operands:
         )
 
     def gather(self, access: IndexedAccess, mode: Mode) -> PlannedGather:
-        """The plan of a gather."""
         return planned_gather(access, mode, self.data, self.indices, self.out, self.device)
 
     def scatter(self, access: IndexedAccess) -> PlannedScatter:
-        """The plan of a scatter."""
         return planned_scatter(access, self.data, self.indices, self.updates, self.out, self.device)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .frames import Frame
 
-__all__ = ["plan_relayout", "rearrange", "relayout", "synchronize", "view"]
-
 
 @overload
 def relayout(

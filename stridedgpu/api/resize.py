@@ -20,6 +20,7 @@ from stridedgpu.operations.resize import (
     ReadImages,
     ResizeOptions,
     box_of,
+    check_pixels,
     placement,
     planned_resize,
     resize_operands,
@@ -27,6 +28,7 @@ from stridedgpu.operations.resize import (
     side_resized,
 )
 from stridedgpu.typing import (
+    Border,
     ConversionKeywords,
     DeviceLike,
     ImageSize,
@@ -43,11 +45,18 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import GREY, FrameLike, border, is_frames, plan_operand, refuse_interleaved, result_tensor
+from .arguments import (
+    GREY,
+    FrameLike,
+    border,
+    is_frames,
+    operands_of_list,
+    plan_operand,
+    refuse_interleaved,
+    result_tensor,
+)
 from .frames import Frame, frame_images, frame_operands
 from .tensor import StridedTensor, output_tensor
-
-__all__ = ["IMAGE_AXES", "letterbox", "letterbox_placements", "plan_letterbox", "plan_resize", "resize"]
 
 IMAGE_AXES: Final = ("HW", "CHW", "NHW", "NCHW")
 """The axes that images may have, in canonical order."""
@@ -128,8 +137,8 @@ def letterbox(
     size: ImageSize,
     *,
     dims: str | None = None,
-    value: complex | Sequence[complex] | SupportsArray = GREY,
-    fill: complex | Sequence[complex] | SupportsArray | None = None,
+    value: complex | Sequence[complex] | SupportsArray | Border = GREY,
+    fill: complex | Sequence[complex] | SupportsArray | Border | None = None,
     interpolation: Interpolation = "opencv-linear",
     scale_up: bool = True,
     passes: Passes | None = None,
@@ -145,8 +154,9 @@ def letterbox(
     width); frames are RGB images as for `resize`. `value` is one number of the images' own type or one for each
     channel, which is converted like any pixel; `fill`, its name in `gather_crops` and `Preprocess`, is taken as well.
     The default is YOLO's grey of 8 bits. In uint16 and in frames of more than 8 bits this grey is 29298, in floats of
-    0..1 it is 114 / 255; `Preprocess` chooses it by the type of each image. Without `scale_up`, smaller images keep
-    their size. `letterbox_placements` returns where each image lies. The other arguments are those of `resize`.
+    0..1 it is 114 / 255; `Preprocess` chooses it by the type of each image. "reflect", "symmetric" and "edge" continue
+    the image instead, as `numpy.pad` does, copied within the result. Without `scale_up`, smaller images keep their
+    size. `letterbox_placements` returns where each image lies. The other arguments are those of `resize`.
 
     Raises what `resize` raises.
 
@@ -211,16 +221,21 @@ def _listed_images(images: object, dims: str | None, stream: object) -> tuple[Cr
         return _images("images", images, dims, stream)
     if not images:
         raise LayoutError("images is empty: a batch of no images has no type and no channels.")
-    operands = []
-    for number, image in enumerate(images):
-        operand, labels = _image_operand(f"images[{number}]", image, dims, stream)
-        if "N" in labels:
-            raise LayoutError(f"images[{number}] has the axes {', '.join(labels)}; a list holds single images.")
-        whole = as_batch(operand.layout, labels).sliced(0)
-        operands.append(Operand(operand.buffer, whole, operand.element, operand.owns_padding))
+    operands = operands_of_list("images", images, lambda name, image: _single_image(name, image, dims, stream))
     sources = CropSources.of_images(operands, "images")
     sources.check(sources.channels, sources.element, sources.device)
     return sources, "NCHW"
+
+
+def _single_image(name: str, image: object, dims: str | None, stream: object) -> Operand:
+    """An image of a list, with axes C, H, W."""
+    operand, labels = _image_operand(name, image, dims, stream)
+    if "N" in labels:
+        raise LayoutError(f"{name} has the axes {', '.join(labels)}; a list holds single images.")
+    whole = as_batch(operand.layout, labels).sliced(0)
+    _, height, width = whole.sizes
+    check_pixels(height, width)
+    return Operand(operand.buffer, whole, operand.element, operand.owns_padding)
 
 
 def _batched(operand: Operand, labels: str) -> Operand:
@@ -302,7 +317,7 @@ def plan_letterbox(
 
     `images` are a tensor or a descriptor of one image or a batch, a `Frame`, or a list of frames of any sizes and
     formats, whose `dst` has the axes N, C, H, W. The plan runs on images like these, as `plan(images, dst)`. The other
-    arguments are those of `letterbox`, and `device` that of `plan_resize`.
+    arguments are those of `letterbox`, and `device` that of `plan_resize`. Borders that continue images have no plan.
 
     Raises what `letterbox` raises for sides and rules that do not fit.
 
@@ -323,7 +338,6 @@ def plan_letterbox(
 
 
 def _size_of(written: PlanOperand, labels: str) -> tuple[int, int]:
-    """The height and width of a target."""
     _, _, height, width = as_batch(written.spec.layout, labels).sizes
     return height, width
 

@@ -1,35 +1,100 @@
-"""`StridedTensor`: a dtype and a layout over a buffer."""
+"""`StridedTensor`: a dtype and a layout over a buffer: its facts and views, how elements move, and what it exports."""
 
 from __future__ import annotations
 
+import sys
+import warnings
+import weakref
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final, Unpack
+from operator import index as as_index
+from types import ModuleType, TracebackType
+from typing import Any, Final, NoReturn, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.interface import EMULATED
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import chosen_device
+from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.array_like import shared_operand, value_operand
-from stridedgpu.operations.options import result_options
+from stridedgpu.exchange.exports import (
+    array_of_operand,
+    cuda_array_interface,
+    dlpack_capsule,
+    dlpack_device,
+    native_array,
+    numpy_dtype,
+)
+from stridedgpu.operations.options import DEFAULT_ALIGNMENT, allocate_operand, result_options
 from stridedgpu.operations.relayout import assign_operand, on_device, relayout_operand
 from stridedgpu.typing import DeviceLike, DTypeLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
-from stridedgpu.values.dtypes import ElementType, element_type
-from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.dtypes import DataType, ElementType, element_type
+from stridedgpu.values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.indexing import Index
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
 from stridedgpu.values.strides import integer, integers
 
-from .tensor_facts import set_dims, set_operand
-from .tensor_protocols import State, TensorProtocols, copied_operand, restored_operand, state_of_operand
+_NUMBERS: Final = "compute with .numpy(), torch.from_dlpack or another library's view of the memory"
 
-__all__ = ["StridedTensor", "output_tensor"]
+_FEW_VALUES: Final = 16
+"""Elements up to which `repr` shows their values."""
+
+_NO_LIMIT: Final = 1 << 20
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("transpose", "T", "mT", "moveaxis", "swapaxes"), "permute(axes) orders axes anew"),
+    **dict.fromkeys(("reshape", "view", "ravel", "flatten"), "reinterpret(sizes=...) is a reshape without a copy"),
+    **dict.fromkeys(("expand", "repeat"), "broadcast_to(sizes) repeats without a copy"),
+    **dict.fromkeys(("astype", "type", "float", "half"), "relayout(dtype=...) converts"),
+    **dict.fromkeys(("cpu", "cuda", "to"), "to_device(device) moves, and relayout(device=..., dtype=...) converts too"),
+    **dict.fromkeys(("clone", "contiguous"), "copy() packs"),
+    **dict.fromkeys(("size", "numel"), "layout.element_count is the number of elements, and sizes those of each axis"),
+    **dict.fromkeys(("flip", "flipud", "fliplr"), "t[::-1] runs backwards"),
+    **dict.fromkeys(("take", "index_select"), "gather(t, indices, axis) picks"),
+    **dict.fromkeys(("sum", "mean", "max", "min", "std"), _NUMBERS),
+    **dict.fromkeys(("torch", "to_torch", "to_dlpack"), "torch.from_dlpack(t) shares the memory"),
+    "stride": "strides has those of each axis, in elements",
+    "fill_": "t[...] = value fills",
+    "data_ptr": "operand.address is that of the first element",
+}
+"""Attributes that NumPy's and PyTorch's users look for, and their names here."""
 
 
-class StridedTensor(TensorProtocols):
+class Released:
+    """Replaces the operand of a released tensor: every use raises.
+
+    `kept` is memory whose address was exported, and that must live as long as the tensor.
+    """
+
+    def __init__(self, kept: Buffer | None = None) -> None:
+        self._kept = kept
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise BindingError("This tensor was released, by its `with` block or release(); make another over the memory.")
+
+
+class _Elsewhere:
+    """An attribute of other libraries' tensors, which says what there is here.
+
+    `__getattr__` would say it, too, and with it every attribute of a tensor takes Python several times as long.
+    """
+
+    __slots__ = ("_advice", "_name")
+
+    def __init__(self, name: str, advice: str) -> None:
+        self._name = name
+        self._advice = advice
+
+    def __get__(self, tensor: object, owner: type) -> NoReturn:
+        raise AttributeError(f"A {owner.__name__} has no {self._name!r}; {self._advice}.", name=self._name, obj=tensor)
+
+
+class StridedTensor:
     """Elements of one type, laid out with sizes and strides over raw bytes on one device.
 
     `buffer` is a `Buffer` or any contiguous object with the buffer protocol, which keeps its owner; `layout` gives the
@@ -43,7 +108,12 @@ class StridedTensor(TensorProtocols):
     [[1, 2, 3], [6, 7, 8]]
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "dims", "operand")
+
+    operand: Operand
+    """Buffer, layout and element type: what operations work on."""
+    dims: str | None
+    """The labels of the last axes, or None."""
 
     def __init__(self, buffer: object, layout: Layout, dtype: DTypeLike, *, dims: str | None = None) -> None:
         if not isinstance(layout, Layout):
@@ -58,6 +128,96 @@ class StridedTensor(TensorProtocols):
         set_operand(tensor, operand)
         set_dims(tensor, dims)
         return tensor
+
+    # Facts
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Raise: a tensor's attributes are immutable, and `tensor[...] = value` writes elements."""
+        raise AttributeError(f"{name!r} of a tensor cannot be set; make a view, or write elements with t[...] = value.")
+
+    @property
+    def layout(self) -> Layout:
+        """Sizes, strides and offset, in elements from the buffer's start."""
+        return self.operand.layout
+
+    @property
+    def buffer(self) -> Buffer:
+        """The bytes that the tensor's layout refers to."""
+        return self.operand.buffer
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Elements along each axis."""
+        return self.layout.sizes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The same as `sizes`, by NumPy's name."""
+        return self.layout.sizes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements (not bytes) from one element to the next along each axis."""
+        return self.layout.strides
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.layout.ndim
+
+    @property
+    def element(self) -> ElementType:
+        """The element type, without needing the library that a NumPy dtype may come from."""
+        return self.operand.element
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype; bfloat16 and float8 need ml_dtypes."""
+        return numpy_dtype(self.element)
+
+    @property
+    def data_type(self) -> DataType:
+        """The DirectML type, or `DataType.UNKNOWN` for bool, bfloat16, float8 and complex."""
+        return self.element.data_type
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.element.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, as in NumPy: no padding, repeats counted. `buffer.nbytes` is the memory's size."""
+        return self.layout.element_count * self.itemsize
+
+    @property
+    def device(self) -> str:
+        """The device of the memory: "cpu" or "cuda:N"."""
+        return self.buffer.device
+
+    @property
+    def alignment(self) -> int:
+        """The power of two, in bytes, guaranteed to divide the address of this tensor's first element."""
+        return self.operand.alignment
+
+    @property
+    def desc(self) -> BufferTensorDesc:
+        """The DirectML descriptor of this tensor, whose bytes start at its first element.
+
+        Raises `LayoutError` if DirectML cannot describe it: rank 0 or above 8, empty, flipped, an unknown type, more
+        than 2^32-1 elements.
+        """
+        if self.data_type is DataType.UNKNOWN:
+            raise LayoutError(f"DirectML has no element type for {self.element}.")
+        total = None
+        if self.operand.owns_padding and self.layout.span:
+            total = self.buffer.nbytes // 4 * 4
+        alignment = self.alignment if self.alignment >= self.itemsize else 0
+        return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
+
+    def __dir__(self) -> list[str]:
+        """The attributes, without those of other libraries that only say what there is here."""
+        return [name for name in super().__dir__() if name not in _ELSEWHERE]
 
     # Views
 
@@ -188,6 +348,169 @@ class StridedTensor(TensorProtocols):
             source = source.with_layout(source.layout.broadcast_to(target.layout.sizes))
         assign_operand(source, target, name="the view")
 
+    # The memory, as others take it
+
+    def numpy(self) -> NDArray[Any]:
+        """A NumPy array: over the same memory on the CPU, a copy from any other device."""
+        operand = self.operand
+        if operand.buffer.device != "cpu":
+            target = allocate_operand(Layout(operand.layout.sizes), operand.element, DEFAULT_ALIGNMENT, "cpu")
+            assign_operand(operand, target)
+            operand = target
+        return array_of_operand(operand)
+
+    def native(self) -> Any:
+        """The array of the device's library over the same memory: NumPy's on the CPU, CuPy's on a CUDA device.
+
+        Code for both devices computes with it and with `xp`, its module. Nothing is copied, and no stream waits: CuPy's
+        current stream orders its work. Raises `LayoutError` for read-only memory on a CUDA device.
+
+        >>> import stridedgpu as sg
+        >>> tensor = sg.zeros((2, 3), "float32", device="cpu")
+        >>> tensor.native()[:] = tensor.xp.arange(3)
+        >>> tensor.tolist()
+        [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]
+        """
+        return native_array(self.operand)
+
+    @property
+    def xp(self) -> ModuleType:
+        """The module of `native()`'s array: `numpy` on the CPU, `cupy` on a CUDA device.
+
+        Raises `DeviceError` on the emulated device, which has none.
+        """
+        if self.device == EMULATED:
+            self.native()  # raises: CuPy does not reach emulated memory
+        return np if self.device == "cpu" else sys.modules["cupy"]  # a tensor on a CUDA device has loaded it
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """For NumPy's functions, on the CPU only."""
+        if self.device != "cpu":
+            raise TypeError(f"A tensor on {self.device} is not turned into a NumPy array unasked; call .numpy().")
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's type and number of the device."""
+        return dlpack_device(self.operand)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the same memory, strides and offset included; `BufferError` if DLPack lacks support."""
+        request = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return dlpack_capsule(self.operand, **request)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA Array Interface, version 3, on a CUDA device; absent elsewhere."""
+        interface = cuda_array_interface(self.operand)
+        self.buffer.is_lent = True  # the consumer refers to this tensor, not to the buffer
+        return interface
+
+    def release(self) -> None:
+        """Release the memory, as `memoryview.release` does; `with tensor:` does so at the end of its block.
+
+        Memory of the library's own is freed, and borrowed memory is returned to its owner, a decoder or a mapped file.
+        The tensor then refuses every use with a `BindingError`; a second release does nothing. On a CUDA device work
+        may still use the memory: order the owner's next use on the same stream, or `synchronize` first. Memory whose
+        address was exported by the CUDA Array Interface, which cannot be returned, stays as long as the tensor.
+
+        Raises `BufferError`, and releases nothing, while anything else uses the memory: a view or another tensor, a
+        NumPy array, a DLPack capsule.
+
+        >>> import stridedgpu as sg
+        >>> memory = bytearray(6)
+        >>> with sg.asarray(memory) as tensor:
+        ...     tensor[...] = 7
+        >>> memory.extend(b"!")  # which a bytearray refuses while anything looks at it
+        >>> tensor
+        StridedTensor(released)
+        """
+        if isinstance(self.operand, Released):
+            return
+        buffer, facts = self.buffer, (self.layout, self.element, self.operand.owns_padding)
+        if buffer.is_lent:
+            set_operand(self, Released(buffer))
+            return
+        kept, watched = buffer if buffer.has_arrays() else None, weakref.ref(buffer)
+        set_operand(self, Released())
+        del buffer
+        if (user := kept or watched()) is not None:
+            set_operand(self, Operand(user, *facts))
+            raise BufferError(
+                "This tensor's memory is still in use, by a view, another tensor, a NumPy array or a DLPack capsule; "
+                "let go of those first."
+            )
+
+    def __enter__(self) -> Self:
+        """This tensor, for the length of a `with` block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Release; after an error, whose frames may refer to views, memory that is in use stays with its users."""
+        try:
+            self.release()
+        except BufferError:
+            if kind is None:
+                raise
+            set_operand(self, Released())
+
+    # As Python's numbers and lists; from a device the elements are copied
+
+    def item(self) -> Any:
+        """The one element as a Python number. Raises `ValueError` where there are more, or none.
+
+        >>> import stridedgpu as sg
+        >>> sg.asarray([[1, 2], [3, 4]])[1, 0].item()
+        3
+        """
+        if self.layout.element_count != 1:
+            raise ValueError(f"A tensor of sizes {self.sizes} has {self.layout.element_count} elements, not one.")
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number at rank 0."""
+        return self.numpy().tolist()
+
+    def __bool__(self) -> bool:
+        """The truth of a tensor of one element; an error otherwise, as in NumPy."""
+        if self.layout.element_count != 1:
+            raise ValueError(f"The truth of a tensor of sizes {self.sizes} is ambiguous; compare its .numpy().")
+        return bool(self.numpy().reshape(()))
+
+    def __float__(self) -> float:
+        """The one element. Raises `TypeError` where there are more, as the other conversions do."""
+        return float(self._number())
+
+    def __int__(self) -> int:
+        """The one element, truncated towards zero."""
+        return int(self._number())
+
+    def __complex__(self) -> complex:
+        """The one element."""
+        return complex(self._number())
+
+    def __index__(self) -> int:
+        """The one element, which must be an integer."""
+        return as_index(self._number())
+
+    def __format__(self, spec: str) -> str:
+        """The one element formatted with `spec`, such as ".2f"; without a `spec`, the tensor's `repr`."""
+        return format(self._number(), spec) if spec else str(self)
+
+    def _number(self) -> Any:
+        try:
+            return self.item()
+        except ValueError as problem:
+            raise TypeError(str(problem)) from None
+
     # What Python expects of a container
 
     def __len__(self) -> int:
@@ -226,6 +549,75 @@ class StridedTensor(TensorProtocols):
         """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
         return _unpickled, (state_of_operand(self.operand), self.dims)
 
+    # In words and pictures
+
+    def describe(self) -> str:
+        """Describe the memory in a few lines.
+
+        Sizes and strides; the bytes spanned, the share of padding and its owner; the DirectML descriptor, or why there
+        is none; packed, padded, broadcast or overlapping; alignment.
+        """
+        from stridedgpu.drawing.subject import description
+
+        try:
+            directml: BufferTensorDesc | StridedGpuError = self.desc
+        except StridedGpuError as problem:
+            directml = problem
+        return "\n".join([repr(self), *description(self.operand, directml)])
+
+    def __repr__(self) -> str:
+        """The tensor in one line, with the values of a few elements that lie on the CPU in memory with an owner."""
+        if isinstance(self.operand, Released):
+            return "StridedTensor(released)"
+        layout = self.layout
+        kinds = ("broadcast", layout.is_broadcast), ("padded", layout.is_padded), ("packed", layout.is_packed)
+        kind = next((name for name, holds in kinds if holds), "overlapping")
+        facts = [
+            f"sizes={self.sizes}",
+            f"strides={self.strides}",
+            f"dtype={self.element}",
+            f"dims={self.dims!r}",
+            f"device={self.device!r}",
+            f"alignment={self.alignment}",
+            kind + (", read-only" if self.buffer.readonly else ""),
+            *self._few_values(),
+        ]
+        return f"StridedTensor({', '.join(facts)})"
+
+    def _few_values(self) -> list[str]:
+        """The values as one entry of `repr`, if they are few and reading them neither waits nor needs a library.
+
+        Memory at an address without an owner is not read: it may be gone.
+        """
+        operand, buffer = self.operand, self.buffer
+        is_kept = buffer.owned or buffer.owner is not None
+        if buffer.device != "cpu" or not is_kept or not 0 < operand.layout.element_count <= _FEW_VALUES:
+            return []
+        try:
+            array = array_of_operand(operand)
+        except ElementTypeError:  # a type of ml_dtypes, which is not installed
+            return []
+        text = np.array2string(array, separator=", ", max_line_width=_NO_LIMIT, threshold=_NO_LIMIT)
+        return [f"values={' '.join(text.split())}"]
+
+    def _repr_svg_(self) -> str:
+        """The picture that notebooks show."""
+        from stridedgpu.drawing.svg import svg
+
+        return svg(self)
+
+    def _repr_html_(self) -> str:
+        """The picture that notebooks show where they take HTML: hover, tab and coordinates."""
+        from stridedgpu.drawing.page import fragment
+
+        return fragment(self)
+
+
+for _name, _advice in _ELSEWHERE.items():
+    setattr(StridedTensor, _name, _Elsewhere(_name, _advice))
+
+set_operand, set_dims = (getattr(StridedTensor, name).__set__ for name in ("operand", "dims"))
+"""The setters of a tensor's two values, for creation and release; nothing else can set them."""
 
 _new: Final = object.__new__
 
@@ -283,3 +675,57 @@ def output_tensor(out: object, stream: object = None) -> StridedTensor | None:
     if type(out).__module__.partition(".")[0] in ("jax", "jaxlib"):
         raise BindingError("out is an array of JAX, which never change; write into a tensor, and share that with JAX.")
     return StridedTensor.over(shared_operand("out", out, stream))
+
+
+State = tuple[bytes, Layout, str, int, str]
+"""A pickled operand: the spanned bytes, the layout within them, the type's name, alignment and device."""
+
+
+def copied_operand(operand: Operand) -> Operand:
+    """A copy of every byte that an operand spans, gaps included, in new memory on the same device."""
+    layout = operand.layout.shifted(-operand.layout.first_offset)
+    alignment = max(operand.buffer.alignment, operand.element.itemsize)
+    result = allocate_operand(layout, operand.element, alignment, operand.buffer.device)
+    assign_operand(_spanned(operand), _spanned(result))
+    return result
+
+
+def state_of_operand(operand: Operand) -> State:
+    """An operand as host values; the bytes of device memory are copied to the host."""
+    spanned = _spanned(operand)
+    if operand.buffer.device != "cpu":
+        there, spanned = spanned, allocate_operand(spanned.layout, spanned.element, 1, "cpu")
+        assign_operand(there, spanned)
+    contents = spanned.buffer.bytes[spanned.start_bytes : spanned.start_bytes + spanned.span_bytes].tobytes()
+    layout = operand.layout.shifted(-operand.layout.first_offset)
+    return contents, layout, operand.element.name, operand.buffer.alignment, operand.buffer.device
+
+
+def restored_operand(state: State) -> Operand:
+    """The operand of a pickled state, on the same kind of device.
+
+    If there is no such device, the operand is restored on the CPU, with a warning that gives the reason.
+    """
+    contents, layout, dtype, alignment, device = state
+    element = element_type(dtype)
+    result = allocate_operand(layout, element, max(alignment, element.itemsize), _device_like(device))
+    memory = Buffer.of(contents)
+    assign_operand(Operand(memory, Layout((memory.nbytes,)), element_type("uint8")), _spanned(result))
+    return result
+
+
+def _spanned(operand: Operand) -> Operand:
+    """The bytes from the lowest element to the highest, gaps included."""
+    layout = Layout((operand.span_bytes,), (1,), operand.start_bytes if operand.span_bytes else 0)
+    return Operand(operand.buffer, layout, element_type("uint8"))
+
+
+def _device_like(device: str) -> str:
+    """The same device if it is available, else the first of its kind, else the CPU."""
+    for name in dict.fromkeys((device, device.partition(":")[0])):
+        try:
+            return device_named(name).name
+        except DeviceError as error:
+            missing = error
+    warnings.warn(f"A tensor from {device} is unpickled on the CPU: {missing}", RuntimeWarning, stacklevel=4)
+    return "cpu"

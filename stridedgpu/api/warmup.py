@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, overload
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any, Final, Unpack, overload
 
 import numpy as np
 
 from stridedgpu.devices.cpu.promotion import promoted_at_once
+from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device, default_device
 from stridedgpu.operations.gather import PlannedGather
@@ -15,7 +17,8 @@ from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.operations.plans import Plan, Requirement
 from stridedgpu.operations.relayout import RelayoutPlan
 from stridedgpu.operations.resize import PlannedResize
-from stridedgpu.typing import DeviceLike, PerChannel, Rounding
+from stridedgpu.typing import ConversionKeywords, DeviceLike
+from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
@@ -30,8 +33,10 @@ from .tensor import StridedTensor
 
 __all__ = ["warmup"]
 
-_COMMON: Final = (
-    # (source type, order), (target type, order), with scale and bias
+Common = tuple[tuple[str, str], tuple[str, str], bool]
+"""Types and orders of a source and of a target, and whether there are a scale and a bias."""
+
+COMMON: Final[tuple[Common, ...]] = (
     (("uint8", "NHWC"), ("float32", "NCHW"), True),
     (("uint8", "NHWC"), ("float16", "NCHW"), True),
     (("uint8", "NHWC"), ("uint8", "NCHW"), False),
@@ -58,11 +63,8 @@ def warmup(
     src: StridedTensor | BufferTensorDesc | None = None,
     dst: StridedTensor | BufferTensorDesc | None = None,
     *,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> tuple[str, ...]: ...
 
 
@@ -132,7 +134,6 @@ def _run(plan: Any) -> None:
 
 
 def _zeros_like(spec: TensorSpec, device: str) -> StridedTensor:
-    """A tensor of zeros like one of a spec."""
     nbytes = spec.layout.span * spec.element.itemsize + spec.slack_bytes
     memory = zeros((nbytes,), "uint8", alignment=max(spec.alignment, DEFAULT_ALIGNMENT), device=device)
     return StridedTensor.over(Operand(memory.buffer, spec.layout, spec.element, spec.owns_padding))
@@ -142,42 +143,43 @@ def _relayouts(
     src: StridedTensor | BufferTensorDesc | None = None,
     dst: StridedTensor | BufferTensorDesc | None = None,
     *,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
+    **options: Unpack[ConversionKeywords],
 ) -> tuple[str, ...]:
     """Prepare one relayout, or all common ones; the names of their kernels."""
     if (src is None) != (dst is None):
         raise LayoutError(f"{'dst' if dst is None else 'src'} is missing: give both sides, or neither.")
     if src is not None and dst is not None:
-        plan = plan_relayout(src, dst, scale=scale, bias=bias, channels=channels, rounding=rounding, device=device)
+        plan = plan_relayout(src, dst, device=device, **options)
         plan.check_runnable()
         return (plan.kernel,)
-    if any(value is not None for value in (scale, bias, channels)):
-        raise LayoutError("scale, bias and channels are for one pair of tensors: give src and dst with them.")
+    if ConversionOptions.of("warmup", options) != ConversionOptions():
+        raise LayoutError("Options of a conversion are for one pair of tensors: give src and dst with them.")
     where = default_device() if device is None else chosen_device(device)
     if where == "cpu":
         _whole_operations()
-    plans = [*common_plans(where)]
+    from concurrent.futures import ThreadPoolExecutor  # which imports logging
+
+    with ThreadPoolExecutor(usable_cores()) as threads:  # compilers run side by side, by this thread's policies
+        waiting = [threads.submit(copy_context().run, common_plan, case, where) for case in COMMON]
+        plans = [plan.result() for plan in waiting]
     for plan in plans:
         plan.check_runnable()
     return tuple(dict.fromkeys(plan.kernel for plan in plans))
 
 
-def common_plans(device: DeviceLike, count: int = 8) -> Iterator[RelayoutPlan]:
-    """The plans of the most common relayouts, of batches of `count` images."""
+def common_plan(case: Common, device: DeviceLike, count: int = 8) -> RelayoutPlan:
+    """The plan of one of the most common relayouts, of batches of `count` images."""
+    source, target, arithmetic = case
     sizes = (count, *_SIZES)
-    for source, target, arithmetic in _COMMON:
-        sides = (
-            BufferTensorDesc(
-                dtype, sizes, calculate_strides(order, sizes), guaranteed_base_offset_alignment=DEFAULT_ALIGNMENT
-            )
-            for dtype, order in (source, target)
+    sides = (
+        BufferTensorDesc(
+            dtype, sizes, calculate_strides(order, sizes), guaranteed_base_offset_alignment=DEFAULT_ALIGNMENT
         )
-        constants = (0.25, 0.5, 0.75) if arithmetic else None
-        yield plan_relayout(*sides, scale=constants, bias=constants, device=device)
+        for dtype, order in (source, target)
+    )
+    constants = (0.25, 0.5, 0.75) if arithmetic else None
+    return plan_relayout(*sides, scale=constants, bias=constants, device=device)
 
 
 def _whole_operations() -> None:

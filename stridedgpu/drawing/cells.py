@@ -242,11 +242,7 @@ class Labeller:
 
     def element(self, coordinates: Coordinates, offset: int) -> str:
         """The label of an element of the grid."""
-        return {
-            "letters": self.letter(offset),
-            "coordinates": joined(coordinates),
-            "offsets": str(offset),
-        }[self.kind]
+        return {"letters": self.letter(offset), "coordinates": joined(coordinates), "offsets": str(offset)}[self.kind]
 
     def place(self, place: Place) -> str:
         """The label of a place in memory; a dot for padding."""

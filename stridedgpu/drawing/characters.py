@@ -94,7 +94,6 @@ def _plane_lines(side: Side, plane: Coordinates, names: dict[Coordinates, str], 
 
 
 def _beside(blocks: Sequence[list[str]]) -> list[str]:
-    """Blocks of lines next to each other."""
     height = max(map(len, blocks))
     widths = [max(map(len, block)) for block in blocks]
     rows = [

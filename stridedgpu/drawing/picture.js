@@ -3,6 +3,7 @@
 // Each grid is one stop of the Tab key; the arrow keys, Home and End move within it (a roving tabindex, as the WAI-ARIA
 // Authoring Practices describe for grids). Offsets are BigInt: they are exact at any size.
 (() => {
+  const CELL = '[role=gridcell]';
   const numbers = text => (text === '' ? [] : text.split(',').map(BigInt));
 
   const worked = (side, at) => {
@@ -16,7 +17,7 @@
 
   const attach = root => {
     const sides = [...root.querySelectorAll('.sg-side')];
-    const cells = [...root.querySelectorAll('[data-o]')];
+    const cells = [...root.querySelectorAll(CELL)];
     const status = root.querySelector('.sg-status');
     const sideOf = cell => cell.closest('.sg-side');
 
@@ -26,21 +27,21 @@
 
     const lightPlace = (side, offset) => {
       if (sides.length < 2) {
-        light(cell => cell.dataset.o === offset);
+        light(cell => cell.dataset.offset === offset);
         return;
       }
-      const written = cells.find(cell => sideOf(cell) === sides[1] && cell.dataset.o === offset);
+      const written = cells.find(cell => sideOf(cell) === sides[1] && cell.dataset.offset === offset);
       const source = side === sides[0] ? offset : written?.dataset.from;
-      light(cell => (sideOf(cell) === sides[0] ? cell.dataset.o === source
+      light(cell => (sideOf(cell) === sides[0] ? cell.dataset.offset === source
         : cell.dataset.from !== undefined && cell.dataset.from === source)
-        || (sideOf(cell) === side && cell.dataset.o === offset));
+        || (sideOf(cell) === side && cell.dataset.offset === offset));
     };
 
     const show = cell => {
       const side = sideOf(cell);
-      lightPlace(side, cell.dataset.o);
+      lightPlace(side, cell.dataset.offset);
       if (cell.dataset.at === undefined) {
-        status.textContent = `offset ${cell.dataset.o}: padding`;
+        status.textContent = `offset ${cell.dataset.offset}: padding`;
         return;
       }
       const share = Number(cell.dataset.sharers ?? 1);
@@ -55,7 +56,7 @@
     };
 
     const beside = (grid, cell, key) => {
-      const all = [...grid.querySelectorAll('[data-o]')];
+      const all = [...grid.querySelectorAll(CELL)];
       if (key === 'Home') return all[0];
       if (key === 'End') return all[all.length - 1];
       const place = all.indexOf(cell);
@@ -79,7 +80,7 @@
 
     for (const grid of root.querySelectorAll('[role=grid]')) {
       grid.addEventListener('keydown', event => {
-        const cell = event.target.closest('[data-o]');
+        const cell = event.target.closest(CELL);
         const keys = ['ArrowRight', 'ArrowLeft', 'ArrowUp', 'ArrowDown', 'Home', 'End'];
         if (!cell || !keys.includes(event.key) || event.ctrlKey || event.altKey || event.metaKey) return;
         event.preventDefault();
@@ -92,14 +93,14 @@
     }
 
     root.addEventListener('focusin', event => {
-      const cell = event.target.closest('[data-o]');
+      const cell = event.target.closest(CELL);
       if (!cell) return;
-      for (const other of cell.closest('[role=grid]').querySelectorAll('[data-o][tabindex="0"]')) other.tabIndex = -1;
+      for (const other of cell.closest('[role=grid]').querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
       cell.tabIndex = 0;
       show(cell);
     });
     root.addEventListener('pointerover', event => {
-      const cell = event.target.closest('[data-o]');
+      const cell = event.target.closest(CELL);
       if (cell) show(cell);
     });
     root.addEventListener('pointerleave', clear);
@@ -132,7 +133,7 @@
         } else {
           const { offset, words } = worked(side, at);
           const bytes = Number(side.dataset.itemsize);
-          const drawn = cells.some(cell => sideOf(cell) === side && cell.dataset.o === `${offset}`);
+          const drawn = cells.some(cell => sideOf(cell) === side && cell.dataset.offset === `${offset}`);
           answer.textContent = words + (bytes > 1 ? `, byte ${offset * BigInt(bytes)}` : '')
             + (drawn ? '' : ' (left out of the picture)');
           lightPlace(side, `${offset}`);

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import groupby
@@ -16,7 +17,7 @@ from stridedgpu.values.pixel_formats import PixelFormat
 from .cells import Coordinates, Gap, LabelKind, Place, joined, natural_run
 from .subject import COLOURS, PlanMap, Side, plan_of, relayout_of, sides_of, tile_words
 
-ALIGNMENT_BYTES: Final = 16
+_ALIGNMENT_BYTES: Final = 16
 """Memory is ruled at the addresses where a 16-byte vector may start."""
 
 _ROW: Final = 24
@@ -54,11 +55,18 @@ _HATCH: Final = (
 
 @dataclass
 class _Canvas:
-    """The SVG elements so far, and their extent."""
+    """The SVG elements so far, and their extent.
+
+    With `is_explored` they are grids, rows and cells to a page's script and to assistive software, and each grid is one
+    stop of the Tab key.
+    """
 
     parts: list[str] = field(default_factory=list)
     width: float = 0
     height: float = 0
+    is_explored: bool = False
+    widest: float = _WIDEST
+    _tab: int = 0
 
     def add(self, markup: str, right: float, bottom: float) -> None:
         """Add an element that reaches to `right` and `bottom`."""
@@ -70,11 +78,29 @@ class _Canvas:
         named = f' class="{style}"' if style else ""
         self.add(f'<text x="{x:g}" y="{y:g}"{named}>{escape(words)}</text>', x + len(words) * _CHARACTER, y + 4)
 
+    @contextmanager
+    def part(self, role: str, name: str = "") -> Iterator[None]:
+        """Put what is added meanwhile in a grid of this name, or in a row of one."""
+        if self.is_explored:
+            self.parts.append(f'<g role="{role}" aria-label="{escape(name)}">' if name else f'<g role="{role}">')
+            self._tab = 0 if name else self._tab
+        yield
+        if self.is_explored:
+            self.parts.append("</g>")
+
+    def stop(self, source: int | None) -> str:
+        """The attributes of a cell of a grid; `source` is the offset in the source that its element comes from."""
+        if not self.is_explored:
+            return ""
+        tab, self._tab = self._tab, -1
+        return f' role="gridcell" tabindex="{tab}"' + ("" if source is None else f' data-from="{source}"')
+
     def document(self, name: str) -> str:
         """The canvas as one self-contained SVG element; `name` is its accessible name."""
         width, height = self.width + _MARGIN, self.height + _MARGIN
+        role = "group" if self.is_explored else "img"
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="sg-svg" role="img" aria-label="{escape(name)}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="sg-svg" role="{role}" aria-label="{escape(name)}" '
             f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}">'
             f"<title>{escape(name)}</title><style>{_STYLE}</style>"
             f"<defs>{_HATCH}</defs>{''.join(self.parts)}</svg>"
@@ -126,6 +152,15 @@ def svg(
     return canvas.document(f"{subject.named(sizes)}, strides {subject.named(strides)}")
 
 
+def explored(side: Side) -> str:
+    """The planes and the memory of a side, for a page whose script answers the pointer and the keyboard."""
+    canvas = _Canvas(is_explored=True, widest=_WIDEST / 2)  # two sides beside each other
+    _draw_planes(canvas, side, _MARGIN)
+    with canvas.part("grid", "memory"), canvas.part("row"):
+        _draw_memory(canvas, side)
+    return canvas.document("elements and memory")
+
+
 def _beside_plan(side: Side, plan: object) -> Side:
     """A tensor's side with the accesses of a plan of which it is one side. Raises `LayoutError` if it is neither."""
     shown, subject = plan_of(plan), side.subject
@@ -166,7 +201,7 @@ def _draw_planes(canvas: _Canvas, side: Side, top: float) -> None:
     for plane in grid.planes:
         stacked = plane is not None and before is not None and plane[:-1] != before[:-1]
         needed = 24 if plane is None else plane_width
-        if x > _MARGIN and (stacked or x + needed > _WIDEST):
+        if x > _MARGIN and (stacked or x + needed > canvas.widest):
             x, y = float(_MARGIN), y + plane_height + 14
         if plane is None:
             canvas.words(x, y + plane_height / 2, "…")
@@ -182,19 +217,28 @@ def _draw_planes(canvas: _Canvas, side: Side, top: float) -> None:
 def _draw_plane(canvas: _Canvas, side: Side, plane: Coordinates, place: tuple[float, float, float]) -> None:
     """Draw the cells of one plane; `place` is left, top and the width of a cell."""
     left, top, width = place
-    for down, row in enumerate(side.grid.table(plane)):
-        y = top + down * _ROW
-        for across, at in enumerate(row or [None]):
-            x = left + across * width
-            if at is None:
-                canvas.words(x + width / 2 - 4, y + 16, "…" if row else "⋮")
-                continue
-            offset = side.subject.layout.offset_of(at)
-            facts = f'class="sg-cell" data-at="{joined(at)}" data-offset="{offset}"'
-            hint = f"({joined(at)}) lies at offset {offset}"
-            cell = _box(x, y, width, _ROW, side.subject.colour(at), touched=side.touched(offset))
-            label = _centred(side.labeller.element(at, offset), x + width / 2, y + 16)
-            canvas.add(f"<g {facts}><title>{hint}</title>{cell}{label}</g>", x + width, y + _ROW)
+    with canvas.part("grid", f"elements {side.subject.plane_title(plane) if plane else ''}"):
+        for down, row in enumerate(side.grid.table(plane)):
+            with canvas.part("row"):
+                _draw_row(canvas, side, row or [None], (left, top + down * _ROW, width))
+
+
+def _draw_row(
+    canvas: _Canvas, side: Side, row: Sequence[Coordinates | None], place: tuple[float, float, float]
+) -> None:
+    """Draw the cells of one row, or an ellipsis in place of rows."""
+    left, y, width = place
+    for across, at in enumerate(row):
+        x = left + across * width
+        if at is None:
+            canvas.words(x + width / 2 - 4, y + 16, "…" if len(row) > 1 else "⋮")
+            continue
+        offset = side.subject.layout.offset_of(at)
+        facts = f'class="sg-cell" data-at="{joined(at)}" data-offset="{offset}"{canvas.stop(side.source_of(offset))}'
+        hint = f"({joined(at)}) lies at offset {offset}"
+        cell = _box(x, y, width, _ROW, side.subject.colour(at), touched=side.touched(offset))
+        label = _centred(side.labeller.element(at, offset), x + width / 2, y + 16)
+        canvas.add(f"<g {facts}><title>{hint}</title>{cell}{label}</g>", x + width, y + _ROW)
 
 
 def _draw_memory(canvas: _Canvas, side: Side) -> None:
@@ -202,11 +246,11 @@ def _draw_memory(canvas: _Canvas, side: Side) -> None:
     subject, memory = side.subject, side.memory
     longest = max(max(len(side.labeller.place(p)), len(str(p.offset))) for p in memory if isinstance(p, Place))
     width = max(_ROW, longest * _CHARACTER + 6)
-    fitting = max(1, min(_MOST_IN_LINE, int((_WIDEST - _MARGIN) / width)))
+    fitting = max(1, min(_MOST_IN_LINE, int((canvas.widest - _MARGIN) / width)))
     whole = all(isinstance(part, Place) for part in memory)
     run = natural_run(subject.layout, fitting) if whole and len(memory) > fitting else fitting
     is_ruled, has_vectors = subject.element is not None, side.vector_bytes > subject.itemsize
-    legend = f"; thick rules every {ALIGNMENT_BYTES} B" * is_ruled
+    legend = f"; thick rules every {_ALIGNMENT_BYTES} B" * is_ruled
     legend += f"; outlines are vectors of {side.vector_bytes} B" * has_vectors
     y = canvas.height + 36
     canvas.words(_MARGIN, y - 8, "memory, offsets in elements" + legend)
@@ -219,9 +263,10 @@ def _draw_memory(canvas: _Canvas, side: Side) -> None:
                 facts = f'class="sg-gap" data-offset="{part.offset}" data-count="{part.count}"'
                 canvas.add(f"<g {facts}>{hint}{_centred('…', x + width / 2, y + 28)}</g>", x + width, y + 40)
             else:
-                canvas.add(_place_markup(side, part, (x, y, width)), x + width, y + 50)
+                stop = canvas.stop(side.source_of(part.offset))
+                canvas.add(_place_markup(side, part, (x, y, width), stop), x + width, y + 50)
         for number, part in enumerate(line):
-            if is_ruled and isinstance(part, Place) and part.offset * subject.itemsize % ALIGNMENT_BYTES == 0:
+            if is_ruled and isinstance(part, Place) and part.offset * subject.itemsize % _ALIGNMENT_BYTES == 0:
                 x = _MARGIN + number * width
                 rule = f'<path class="sg-ruler" data-offset="{part.offset}" d="M{x:g} {y + 8:g}V{y + 40:g}"/>'
                 canvas.add(rule, x, y + 40)
@@ -230,7 +275,7 @@ def _draw_memory(canvas: _Canvas, side: Side) -> None:
         y = canvas.height + 6
 
 
-def _place_markup(side: Side, part: Place, place: tuple[float, float, float]) -> str:
+def _place_markup(side: Side, part: Place, place: tuple[float, float, float], stop: str) -> str:
     """One place of memory: offset above, label in a box, and below the number of elements that share it."""
     x, y, width = place
     kind, facts, hint = "sg-padding", "", f"offset {part.offset}: padding"
@@ -244,7 +289,8 @@ def _place_markup(side: Side, part: Place, place: tuple[float, float, float]) ->
         label = _centred(side.labeller.place(part), x + width / 2, y + 28)
     below = _centred(part.sharing, x + width / 2, y + 47, "sg-small") if part.sharing else ""
     above = _centred(str(part.offset), x + width / 2, y + 9, "sg-small")
-    return f'<g class="{kind}" data-offset="{part.offset}"{facts}><title>{hint}</title>{above}{box}{label}{below}</g>'
+    facts = f'class="{kind}" data-offset="{part.offset}"{facts}{stop}'
+    return f"<g {facts}><title>{hint}</title>{above}{box}{label}{below}</g>"
 
 
 def _outline_vectors(canvas: _Canvas, side: Side, line: Sequence[Place | Gap], place: tuple[float, float]) -> None:
@@ -311,10 +357,8 @@ def _order(samples: PixelFormat, number: int) -> str:
 
 
 def _row(plane: Operand) -> int:
-    """Bytes of a row's samples."""
     return plane.layout.sliced(0).span * plane.element.itemsize
 
 
 def _pitch(plane: Operand) -> int:
-    """Bytes from row to row."""
     return abs(plane.layout.strides[0]) * plane.element.itemsize

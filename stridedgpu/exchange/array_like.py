@@ -24,21 +24,8 @@ from stridedgpu.values.strides import canonical_axes
 
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
-from .foreign_memory import LARGEST_RANK, check_steps
+from .foreign_memory import LARGEST_RANK, check_bytes, check_steps
 from .named_axes import check_named_axes, named_axes
-
-__all__ = [
-    "array_of_values",
-    "foreign_operand",
-    "labelled",
-    "operand_of",
-    "operand_of_array",
-    "plain",
-    "shared_operand",
-    "value_operand",
-    "with_canonical_axes",
-]
-
 
 _ARRAY: Final = np.ndarray
 
@@ -125,8 +112,8 @@ def foreign_operand(obj: object, copy: bool | None = None, stream: object = None
         return _operand_of_capsule(obj, copy, stream) if array is None else _operand_of_array(array, copy)
     if hasattr(obj, "__cuda_array_interface__"):
         return _operand_of_interface(obj, stream), True
-    if _is_of(obj, "PIL.Image", "Image"):  # its array interface is a copy made for the caller
-        image = np.array(obj)
+    if _is_of(obj, "PIL.Image", "Image"):
+        image = array_of_pillow(obj).copy()
         # Black and white come as 0 and 255, which NumPy does not turn into valid bools.
         return operand_of_array(image.view(np.uint8) != 0 if image.dtype == np.bool_ else image), False
     shared = None if isinstance(obj, np.generic) else _array_held_by(obj, copy)
@@ -283,7 +270,21 @@ def _array_held_by(obj: Any, copy: bool | None) -> NDArray[np.generic] | None:
             return None
         except ValueError as problem:
             raise ElementTypeError(f"{type(obj).__name__} is not array-like: {problem}") from None
+    return _checked(obj, array)
+
+
+def array_of_pillow(image: object) -> NDArray[Any]:
+    """The pixels of an image of Pillow, whose array interface is a copy made for the caller.
+
+    Raises `BindingError` where another thread changes the image meanwhile: its shape is that of other bytes.
+    """
+    return _checked(image, np.asarray(image))
+
+
+def _checked(obj: object, array: NDArray[Any]) -> NDArray[Any]:
+    """The array that NumPy made of an object. Raises `BindingError` if its memory cannot be there."""
     check_steps(type(obj).__name__, address_of(array), array.shape, array.strides, array.itemsize)
+    check_bytes(type(obj).__name__, array)
     return array
 
 

@@ -19,8 +19,6 @@ from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError
 
 from .foreign_memory import LARGEST_RANK, foreign_memory
 
-__all__ = ["CPU", "CUDA", "dlpack_operand", "labelled_cuda", "retyped"]
-
 CPU: Final = 1
 CUDA: Final = 2
 _CUDA_HOST: Final = 3
@@ -32,7 +30,6 @@ _ON_HOST: Final = (CPU, _CUDA_HOST)
 _CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _OWN_CODES: Final = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
 """`DLDataTypeCode` of the types that have a code of their own."""
-
 
 _TENSOR: Final = "QiiiBBHQQQ"
 """`DLTensor`: data, device type and number, ndim, type code, bits, lanes, shape, strides, byte offset."""

@@ -18,15 +18,6 @@ from stridedgpu.values.strides import byte_strides
 
 from .dlpack import CPU, CUDA, labelled_cuda, retyped
 
-__all__ = [
-    "array_of_operand",
-    "cuda_array_interface",
-    "dlpack_capsule",
-    "dlpack_device",
-    "native_array",
-    "numpy_dtype",
-]
-
 _BITS: Final = {
     name: ELEMENT_TYPES[bits]
     for name, bits in (("bfloat16", "uint16"), ("float8_e4m3fn", "uint8"), ("float8_e5m2", "uint8"))

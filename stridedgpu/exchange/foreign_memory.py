@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, check_range
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.dtypes import ElementType
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
-
-__all__ = ["LARGEST_RANK", "check_steps", "foreign_memory"]
 
 LARGEST_RANK: Final = 64
 """NumPy's own limit, and the most axes that a `Layout` has."""
@@ -64,6 +66,24 @@ def check_steps(producer: str, address: int, sizes: Sequence[int], steps: Sequen
         reaches = [(size - 1) * step for size, step in zip(sizes, steps, strict=True)]
         start = address + sum(reach for reach in reaches if reach < 0)
         check_range(producer, address, start, sum(map(abs, reaches)) + itemsize)
+
+
+def check_bytes(producer: str, array: NDArray[Any]) -> None:
+    """Raise `BindingError` for an array that NumPy made of a buffer with fewer bytes: it does not compare the two.
+
+    Pillow's images are such arrays: of bytes, and of a shape that Pillow reads afterwards.
+    """
+    if isinstance(array.base, np.ndarray) or not array.size:
+        return
+    try:
+        whole = np.asarray(memoryview(array.base))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # memory of its own, or at an address
+        return
+    (low, high), (first, last) = byte_bounds(array), byte_bounds(whole) if whole.size else (0, 0)
+    if low < first or high > last:
+        raise BindingError(
+            f"{producer} describes an array of {high - low} bytes in a buffer of {last - first}, beyond its ends."
+        )
 
 
 @lru_cache(maxsize=1024)

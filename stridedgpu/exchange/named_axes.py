@@ -22,8 +22,6 @@ from typing import Final
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import axis_letters
 
-__all__ = ["check_named_axes", "named_axes"]
-
 _NAMES: Final = {
     "N": ("n", "batch", "sample"),
     "T": ("t", "time"),

@@ -18,17 +18,13 @@ from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, conversion as conversion_of
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .channel_blocks import ChannelOrder, of_channels, parse_order
+from .channel_blocks import ChannelOrder, Part, parse_order, parts
 from .images import CropSources, as_batch
-from .move import zero_bytes
 from .options import MemoryOptions
 from .plans import check_output
-from .relayout import assign_operand
-
-__all__ = ["BATCH", "batch_result", "run_steps", "steps_of"]
+from .relayout import assign_operand, clear_filler
 
 BATCH: Labels = ("N", "C", "H", "W")
 
@@ -88,24 +84,26 @@ def batch_result(
     else:
         check_output(out, sizes, conversion.target, here, sources.near(out))
         target = out
-    batch = _batched(target, labels)
+    batch = batched(target, labels)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if order is None or order.multiple == 1:
         write(batch, conversion)
     else:
-        for into, part in _batch_parts(batch, conversion, sources.channels, order, stream):
-            write(into, part)
+        for part in _batch_parts(batch.layout, conversion, sources.channels, order):
+            write(batch if part.target is batch.layout else batch.with_layout(part.target), part.conversion)
+            clear_filler(batch, part, stream)
     if there == here:
         return target
     arrived = room.allocate(device_named(there), stream)
     assign_operand(target, arrived, stream)
     if order is not None and order.multiple > 1 and not order.is_blocked:  # these fillers are no elements, and stay
-        count, after = sizes[labels.index("C")], None if there == "cpu" else stream
-        _clear_filler(_batched(arrived, labels), order, count, after)
+        arrived_batch = batched(arrived, labels)
+        for part in _batch_parts(arrived_batch.layout, conversion, sources.channels, order):
+            clear_filler(arrived_batch, part, None if there == "cpu" else stream)
     return arrived
 
 
-def _batched(target: Operand, labels: Labels) -> Operand:
+def batched(target: Operand, labels: Labels) -> Operand:
     """A result with the axes N, C, H, W; an axis that `labels` lack has size 1."""
     if len(labels) >= len(BATCH):
         return target
@@ -115,37 +113,13 @@ def _batched(target: Operand, labels: Labels) -> Operand:
     return target.with_layout(whole, owns_padding=target.owns_padding)
 
 
-def _batch_parts(
-    target: Operand, conversion: Conversion, source_channels: int, order: ChannelOrder, stream: object
-) -> Iterator[tuple[Operand, Conversion]]:
-    """The targets, axes N, C, H, W, of a batch with filled channels, and their conversions; fillers are zeroed here.
+def _batch_parts(batch: Layout, conversion: Conversion, source_channels: int, order: ChannelOrder) -> Iterator[Part]:
+    """The parts of a batch, axes N, C, H, W, whose channels are filled up: one, or one for each block of channels.
 
-    There is one target, except in a channel-blocked order, which has one for each block.
+    Each part is written from whole images: its conversion chooses their channels.
     """
     if conversion.matrix is not None:
         raise LayoutError("matrix= does not fill channels up: relayout with matrix= first, then into a filled layout.")
-    layout = target.layout
-    chosen = conversion.channels or tuple(range(source_channels))
-    count, multiple = len(chosen), order.multiple
-    if not order.is_blocked:
-        yield target, conversion
-    else:
-        by_channel = replace(conversion, channels=chosen)
-        for block in range(layout.sizes[1]):
-            first, last = block * multiple, min((block + 1) * multiple, count)
-            place = layout.sliced((slice(None), block, slice(0, last - first)))
-            yield target.with_layout(place), of_channels(by_channel, first, last)
-    _clear_filler(target, order, count, stream)
-
-
-def _clear_filler(batch: Operand, order: ChannelOrder, count: int, stream: object) -> None:
-    """Make the fillers after the `count` channels of a batch zero."""
-    layout, unused = batch.layout, round_up(count, order.multiple) - count
-    if order.is_blocked:
-        filler = layout.sliced((slice(None), layout.sizes[1] - 1, slice(order.multiple - unused, None)))
-    else:
-        sizes = (layout.sizes[0], unused, *layout.sizes[2:])
-        filler = Layout(sizes, layout.strides, layout.offset + count * layout.strides[1])
-    if filler.element_count:
-        zeros = Operand(zero_bytes(batch.buffer.device), Layout(()).broadcast_to(filler.sizes), batch.element)
-        assign_operand(zeros, batch.with_layout(filler), stream)
+    if order.is_blocked and conversion.channels is None:
+        conversion = replace(conversion, channels=tuple(range(source_channels)))
+    return parts(batch, batch, conversion, 1, order)

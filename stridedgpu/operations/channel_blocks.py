@@ -20,8 +20,6 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
 from stridedgpu.values.strides import axis_letters, packed_strides, padded_strides, round_up
 
-__all__ = ["ChannelOrder", "Part", "of_channels", "ordered_layouts", "parse_order", "parts"]
-
 _PATTERN: Final = re.compile(r"([A-Za-z]+?)(\d+)")
 
 
@@ -130,7 +128,7 @@ def parts(
     if conversion.is_per_channel:
         for block in range(target.sizes[channel_axis]):
             first, last = block * order.multiple, min((block + 1) * order.multiple, count)
-            chosen = of_channels(conversion, first, last)
+            chosen = _of_channels(conversion, first, last)
             window = source if chosen.channels is not None else _along(source, channel_axis, slice(first, last))
             into = _along(_along(target, channel_axis + 1, slice(0, last - first)), channel_axis, block)
             yield Part(window, into, chosen, channel_axis, filler if last == count else 0)
@@ -149,7 +147,7 @@ def _along(layout: Layout, axis: int, entry: int | slice) -> Layout:
     return layout.sliced((*(slice(None),) * axis, entry))
 
 
-def of_channels(conversion: Conversion, first: int, last: int) -> Conversion:
+def _of_channels(conversion: Conversion, first: int, last: int) -> Conversion:
     """The conversion of the output channels from `first` up to, not including, `last`."""
     scale, bias = (
         values[first:last] if values is not None and len(values) > 1 else values

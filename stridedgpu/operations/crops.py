@@ -29,7 +29,7 @@ from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, mov
 from stridedgpu.problems.crop_windows import CropProblem, Crops, rectangles, source_steps
 from stridedgpu.problems.frame_problem import FrameProblem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
-from stridedgpu.typing import ImageSize
+from stridedgpu.typing import Border, ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.dtypes import ElementType, check_fits
@@ -39,32 +39,12 @@ from stridedgpu.values.strides import integer, integers, listed
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .batches import BATCH, batch_result, run_steps, steps_of
+from .borders import BorderPlace, border_named, write_with_borders
 from .images import CropSources, FrameSources, FramesRequirement, ImagesRequirement, checked_target
 from .move import move_elements
 from .options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand, Requirement, check_output_layout, has_operand
 from .relayout import assign_operand
-
-__all__ = [
-    "CropRequest",
-    "PlannedCrops",
-    "PlannedFrameCrops",
-    "batch_image",
-    "crop_operands",
-    "crop_request",
-    "fill_bytes",
-    "flips_of",
-    "frame_problem",
-    "launches_of_frames",
-    "origins_of",
-    "planned_crops",
-    "planned_frame_crops",
-    "window_problem",
-    "window_size",
-    "write_crops",
-    "write_frame_crops",
-    "write_frame_window",
-]
 
 _LABELS: Final[dict[int, Labels]] = {2: BATCH, 3: ("N", "C", "D", "H", "W")}
 """The labels of a batch of windows with so many axes."""
@@ -124,14 +104,62 @@ def crop_operands(
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
     sources.check(channel_count, element, device)
-    count = len(sources.layouts)
-    request = crop_request((count, channel_count), element, size, values, fill, axes)
+    count, border = len(sources.layouts), border_named(fill)
+    request = crop_request((count, channel_count), element, size, values, 0 if border else fill, axes)
     starts, flips = origins_of(origins, count, axes), flips_of(flip, count)
+    if border is not None:
+        _check_continued(border, sources)
 
     def write(target: Operand, conversion: Conversion) -> None:
-        write_crops(sources, starts, flips, conversion, request.fill, target, stream)
+        if border is None:
+            write_crops(sources, starts, flips, conversion, request.fill, target, stream)
+        elif target.layout.element_count:
+            _write_continued(sources, starts, flips, border, conversion, request.fill, target, stream)
 
     return batch_result(sources, (request.sizes, _LABELS[axes]), request.conversion, memory, out, write, stream)
+
+
+def _check_continued(border: Border, sources: CropSources) -> None:
+    """Raise `LayoutError` for what no border continues."""
+    if sources.axes != len("HW"):
+        raise LayoutError(f"fill={border!r} continues images; around volumes it is a number, or one for each channel.")
+    for number, layout in enumerate(sources.layouts):
+        if not all(layout.sizes[1:]):
+            _, height, width = layout.sizes
+            raise LayoutError(
+                f"fill={border!r} continues an image, and {sources.argument}[{number}] has {height} x {width} pixels."
+            )
+
+
+def _write_continued(
+    sources: CropSources,
+    origins: NDArray[np.int64],
+    flips: Sequence[bool],
+    border: Border,
+    conversion: Conversion,
+    fill: bytes,
+    target: Operand,
+    stream: object,
+) -> None:
+    """Write one window of each image into `target`, axes N, C, H, W, with borders that continue the images."""
+    size = target.layout.sizes[2:]
+    places = []
+    for layout, (top, left), flip in zip(sources.layouts, origins.tolist(), flips, strict=True):
+        height, width = layout.sizes[1:]
+        # A mirrored window has the image's last column where the image begins.
+        places.append((-top, left + size[1] - width if flip else -left, height, width))
+
+    def write(row: int | None, places: Sequence[BorderPlace], part: Operand) -> None:
+        mirrored = flips if row is None else [flips[row]]
+        span = part.layout.sizes[3]
+        starts = [
+            (-top, left + width - span if flip else -left)
+            for (top, left, _, width), flip in zip(places, mirrored, strict=True)
+        ]
+        some = sources if row is None else sources.only(row)
+        write_crops(some, np.array(starts, np.int64), mirrored, conversion, fill, part, stream)
+
+    write_with_borders(write, places, border, target, stream)
 
 
 def write_crops(
@@ -149,7 +177,7 @@ def write_crops(
     a second step where the device does not mix windows.
     """
     if isinstance(sources, FrameSources):
-        write_frame_crops(sources.frames, origins, flips, conversion, fill, target, stream)
+        _write_frames(sources.frames, origins, flips, conversion, fill, target, stream)
         return
     if sources.axes == 3:
         for planes, places, mirrored, part in planes_of(sources, origins, flips, target):
@@ -311,7 +339,7 @@ def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: s
     return colour.with_layout(Layout((channels, *window), (1, 0, 0)))
 
 
-def write_frame_crops(
+def _write_frames(
     frames: Sequence[FrameOperand],
     origins: NDArray[np.int64],
     flips: Sequence[bool],

@@ -25,18 +25,6 @@ from .options import MemoryOptions
 from .plans import HasOperand, Plan, PlanOperand
 from .relayout import relayout_operand, result_sizes
 
-__all__ = [
-    "PlannedFrames",
-    "checked_plane",
-    "checked_sizes",
-    "moved_frame",
-    "planes_over",
-    "planned_frames",
-    "relayout_frames",
-    "rgb_image",
-    "write_frame",
-]
-
 
 def relayout_frames(
     sources: FrameSources,
@@ -75,12 +63,12 @@ def moved_frame(frame: FrameOperand, device: str) -> FrameOperand:
     return replace(frame, planes=planes)
 
 
-def rgb_image(frame: FrameOperand, stream: object) -> Operand:
+def rgb_image(frame: FrameOperand) -> Operand:
     """One frame as an RGB image in memory."""
     colours = frame.colours
     if colours is not None:
         return colours
-    return relayout_frames(FrameSources.of_frames([frame]), "CHW", AS_IT_IS, MemoryOptions("HWC"), None, stream)
+    return relayout_frames(FrameSources.of_frames([frame]), "CHW", AS_IT_IS, MemoryOptions("HWC"), None, None)
 
 
 class PlannedFrames(Plan):
@@ -272,7 +260,6 @@ def planes_over(
 def _pitches(
     row_pitch_bytes: int | Sequence[int] | None, memory: Operand, samples: PixelFormat, width: int
 ) -> tuple[int, ...]:
-    """The row pitch of each plane, in bytes."""
     itemsize = samples.element.itemsize
     rows = [plane.row_elements(width) * itemsize for plane in samples.planes]
     own = _own_pitch(memory)

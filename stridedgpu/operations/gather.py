@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stridedgpu.devices.interface import Device, IndexedLaunch
 from stridedgpu.devices.launch_cache import cached_launches, settings
@@ -28,9 +28,6 @@ from .index_arguments import (
 )
 from .options import DEFAULT_ALIGNMENT
 from .plans import HasOperand, Plan, PlanOperand, check_output_layout, check_output_memory
-
-__all__ = ["PlannedGather", "elements", "gather_operand", "planned_gather", "planned_output", "slices", "tuples"]
-
 
 Access = Callable[[TensorSpec, str | None, TensorSpec, int], tuple[IndexedAccess, str | None]]
 """From the specs of data and indices, the data's labels and the axis: the access, and the labels of its result."""
@@ -58,23 +55,16 @@ def tuples(data: TensorSpec, dims: str | None, index: TensorSpec, batch_dims: in
     return access, dims_of((*labels[: axes.start], *(None,) * between, *labels[axes.stop :]))
 
 
-@dataclass(slots=True)
-class _Gathering:
-    """A gather of operands with known specs: its problem, the labels of its result, and its memory if that is new.
+class _Gathering(NamedTuple):
+    """A gather of operands with known specs: its problem, the labels of its result, and what to allocate or a launch.
 
-    The launch is prepared after the first allocation, since one that fails compiles nothing.
+    A new result has no launch yet: an allocation that fails compiles nothing.
     """
 
     problem: GatherProblem
     dims: str | None
     allocation: AllocationSpec | None
-    launch: IndexedLaunch | None = None
-
-    def prepared(self, device: Device) -> IndexedLaunch:
-        """The launch, kept for the calls after this one."""
-        launch = device.launch_for(self.problem)
-        self.launch = launch
-        return launch
+    launch: IndexedLaunch | None
 
 
 @cached_launches
@@ -86,7 +76,7 @@ def _gathering(
     place: int,
     mode: str,
     out: TensorSpec | None,
-    device: Device,  # noqa: ARG001 - of the cache
+    device: Device,
     key: Hashable,  # noqa: ARG001 - of the cache: the settings
 ) -> _Gathering:
     """A gather, whose arguments are checked but for what their memory decides; cached."""
@@ -94,9 +84,10 @@ def _gathering(
     access, labels = access_of(data, dims, index, place)
     if out is not None:
         check_output_layout(out.layout, out.element, access.sizes, data.element)
-        return _Gathering(access.problem(data, out, wanted), labels, None)
+        problem = access.problem(data, out, wanted)
+        return _Gathering(problem, labels, None, device.launch_for(problem))
     allocation = AllocationSpec.of(Layout(access.sizes), data.element, DEFAULT_ALIGNMENT)
-    return _Gathering(access.problem(data, allocation.spec, wanted), labels, allocation)
+    return _Gathering(access.problem(data, allocation.spec, wanted), labels, allocation, None)
 
 
 def gather_operand(
@@ -134,7 +125,7 @@ def gather_operand(
         if not is_apart or out.buffer.readonly or out.buffer.device != here:
             check_output_memory(out, here, data=data, indices=indices)
         target = out
-    (gathering.launch or gathering.prepared(device))(target, data, indices, stream)
+    (gathering.launch or device.launch_for(gathering.problem))(target, data, indices, stream)
     return target, gathering.dims
 
 

@@ -22,17 +22,6 @@ from stridedgpu.values.layout import Layout
 
 from .plans import PlanOperand, Requirement, has_operand, no_tensor
 
-__all__ = [
-    "MOST_IMAGES",
-    "CropSources",
-    "FrameSources",
-    "FramesRequirement",
-    "ImagesRequirement",
-    "as_batch",
-    "checked_target",
-    "first_image",
-]
-
 MOST_IMAGES: Final = 1 << 28
 """More images than there is memory to list: a view that repeats one can have as many."""
 

@@ -18,19 +18,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .options import truth
 
-__all__ = [
-    "INDEX_TYPES",
-    "IndexedAccess",
-    "check_axes",
-    "check_index_operand",
-    "check_index_type",
-    "checked_mode",
-    "elements_access",
-    "index_rule",
-    "slices_access",
-    "tuples_access",
-]
-
 INDEX_TYPES: Final = ("int32", "int64", "uint32", "uint64")
 
 _MODES: Final[Mapping[str, str]] = {
@@ -79,12 +66,7 @@ def check_axes(rule: IndexRule) -> None:
 
 
 def index_rule(
-    indices: TensorSpec,
-    sizes: tuple[int, ...],
-    axes: range,
-    *,
-    has_tuples: bool = False,
-    unique: bool = False,
+    indices: TensorSpec, sizes: tuple[int, ...], axes: range, *, has_tuples: bool = False, unique: bool = False
 ) -> IndexRule:
     """The rule for indices into axes of a tensor of `sizes`; with `unique`, no two may select one element.
 

@@ -25,14 +25,11 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["move_elements", "zero_bytes"]
-
 _PIECE_BYTES: Final = 64 * 1024 * 1024
 """Bytes sent at once, to any device: enough to keep a bus busy, little beside a GPU's memory. Not measured."""
 
 _STAGING_ALIGNMENT: Final = 256
 """Bytes: more than any vector access."""
-
 
 _WIDEST_ELEMENT: Final = 16
 """Bytes of complex128, the largest element."""
@@ -72,7 +69,6 @@ def zero_bytes(device: str) -> Buffer:
 def _transfer(
     source: Operand, target: Operand, conversion: Conversion, channel_axis: int | None, stream: object = None
 ) -> None:
-    """`move_elements` between two devices."""
     here, there = source.buffer.device, target.buffer.device
     is_mixed = conversion.matrix is not None
     whole = None if is_mixed else runs_of(relayout_problem(source.spec, target.spec, conversion, channel_axis))
@@ -129,7 +125,6 @@ class _Steps:
 
     @classmethod
     def of(cls, source: Operand, target: Operand) -> _Steps:
-        """Choose the side that converts."""
         here, there = source.buffer.device, target.buffer.device
         after, before = _stored_bytes(target), _stored_bytes(source)
         early = after < before or (after == before and there == "cpu")
@@ -140,7 +135,6 @@ class _Steps:
 
     @property
     def bus(self) -> RemoteDevice:
-        """The device that sends or receives."""
         return _bus(self.here, self.there)
 
     @property
@@ -150,7 +144,6 @@ class _Steps:
 
     @property
     def piece_bytes(self) -> int:
-        """Bytes sent at once."""
         return min(self.bus.upload_bytes, _PIECE_BYTES) if self.is_lent else _PIECE_BYTES
 
 
@@ -174,7 +167,6 @@ class _StagedCopy:
         return cls(steps, near, far, stream)
 
     def move(self, source: Operand, target: Operand, conversion: Conversion, channel_axis: int | None) -> None:
-        """Transfer one piece."""
         if not self.steps.is_lent:
             self._move(self.near, source, target, conversion, channel_axis)
             return
@@ -232,7 +224,6 @@ def _stored_bytes(operand: Operand) -> int:
 
 
 def _opaque(operand: Operand) -> Conversion:
-    """The conversion that keeps an operand's bits."""
     return conversion(operand.element, operand.element)
 
 
@@ -250,18 +241,15 @@ def _is_copied(runs: Runs, here: str, there: str) -> bool:
 
 
 def _copy(source: Operand, target: Operand, runs: Runs, stream: object) -> None:
-    """Send runs of bytes."""
     bus = _bus(source.buffer.device, target.buffer.device)
     bus.copy(source.buffer, source.start_bytes, target.buffer, target.start_bytes, runs, stream)
 
 
 def _bus(here: str, there: str) -> RemoteDevice:
-    """The device that sends or receives."""
     return remote_device_named(here if there == "cpu" else there)
 
 
 def _allocate(nbytes: int, device: str, bus: RemoteDevice, stream: object) -> Buffer:
-    """Allocate a staging buffer."""
     if device == "cpu":
         return bus.allocate_staging(nbytes)
     return device_named(device).allocate(nbytes, _STAGING_ALIGNMENT, stream)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,9 +20,7 @@ from stridedgpu.values.strides import integer
 from .channel_blocks import ordered_layouts
 
 if TYPE_CHECKING:
-    from stridedgpu.typing import PerChannel, ResultKeywords
-
-__all__ = ["DEFAULT_ALIGNMENT", "NO_MEMORY_OPTIONS", "MemoryOptions", "allocate_operand", "result_options", "truth"]
+    from stridedgpu.typing import ResultKeywords
 
 
 def truth(name: str, value: object) -> bool:
@@ -102,38 +99,19 @@ NO_MEMORY_OPTIONS: Final = MemoryOptions()
 def result_options(
     function: str, keywords: ResultKeywords, device: str | None = None
 ) -> tuple[ConversionOptions, MemoryOptions]:
-    """The keyword arguments of a function of this name: how elements are converted, and where the result lies.
+    """The keyword arguments of a function of this name, which are taken out: the conversion, and where the result lies.
 
     Raises what `ConversionOptions.of` and `MemoryOptions.checked` raise.
     """
     if not keywords:
         return AS_IT_IS, NO_MEMORY_OPTIONS if device is None else MemoryOptions(device=device)
+    layout = keywords.pop("layout", None)
+    row_pitch_bytes, alignment = keywords.pop("row_pitch_bytes", None), keywords.pop("alignment", None)
     try:
-        return bound_keywords(device, **keywords)
+        options = conversion_options(**keywords) if keywords else AS_IT_IS  # type: ignore[misc]
     except TypeError:
-        refuse_unknown(function, keywords, (*MemoryOptions._fields[:-1], *ConversionOptions._fields[:-1]))
+        refuse_unknown(function, keywords, ConversionOptions._fields[:-1])
         raise
-
-
-def bound_keywords(
-    device: str | None,
-    /,
-    layout: str | Layout | None = None,
-    row_pitch_bytes: int | None = None,
-    alignment: int | None = None,
-    dtype: object = None,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    mean: PerChannel | None = None,
-    std: PerChannel | None = None,
-    normalize: object = None,
-    arithmetic: object = "multiply",
-    channels: Sequence[int] | None = None,
-    matrix: object = None,
-    rounding: object = "nearest",
-) -> tuple[ConversionOptions, MemoryOptions]:
-    """The same, by Python's own binding of names; packing some of them again would cost a small relayout a tenth."""
-    options = conversion_options(dtype, scale, bias, mean, std, normalize, arithmetic, channels, matrix, rounding)
     if layout is None and row_pitch_bytes is None and alignment is None and device is None:
         return options, NO_MEMORY_OPTIONS
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
@@ -149,7 +127,6 @@ def allocate_operand(
     element: ElementType,
     alignment: int,
     device: str,
-    stored: Layout | None = None,
     memory: Memory | None = None,
     stream: object = None,
 ) -> Operand:
@@ -158,4 +135,4 @@ def allocate_operand(
     Raises `LayoutError` for an alignment that is no power of two or below an element, and `DeviceError` for an
     unavailable device or too little memory.
     """
-    return AllocationSpec.of(layout, element, alignment, stored).allocate(memory or device_named(device), stream)
+    return AllocationSpec.of(layout, element, alignment).allocate(memory or device_named(device), stream)

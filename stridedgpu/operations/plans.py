@@ -19,19 +19,6 @@ from stridedgpu.values.errors import BindingError, DeviceError, ElementTypeError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = [
-    "HasOperand",
-    "Plan",
-    "PlanOperand",
-    "Requirement",
-    "check_output",
-    "check_output_layout",
-    "check_output_memory",
-    "has_operand",
-    "no_tensor",
-    "steps_alike",
-]
-
 
 class HasOperand(Protocol):
     """Anything with an operand: a tensor."""
@@ -176,11 +163,9 @@ class Plan:
         return fragment(self)
 
     def __copy__(self) -> Self:
-        """The plan itself."""
         return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """The plan itself."""
         return self
 
 

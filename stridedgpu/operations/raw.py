@@ -15,8 +15,6 @@ from stridedgpu.values.strides import integers
 from .options import MemoryOptions
 from .plans import check_output
 
-__all__ = ["unpack_operand"]
-
 
 def unpack_operand(
     memory: Operand,
@@ -57,7 +55,6 @@ def unpack_operand(
 
 
 def _image_sizes(sizes: Sequence[int], samples: RawFormat) -> tuple[int, int]:
-    """Height and width, whole groups."""
     checked = integers("sizes", sizes, least=0)
     if len(checked) != 2:
         raise LayoutError(f"sizes={checked} must be the height and the width of the image, in samples.")

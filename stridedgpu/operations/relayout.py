@@ -21,21 +21,10 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .channel_blocks import ChannelOrder, parse_order, parts
+from .channel_blocks import ChannelOrder, Part, parse_order, parts
 from .move import move_elements, zero_bytes
 from .options import DEFAULT_ALIGNMENT, NO_MEMORY_OPTIONS, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand
-
-__all__ = [
-    "RelayoutPlan",
-    "assign_operand",
-    "clear_buffer",
-    "move_between",
-    "on_device",
-    "planned_relayout",
-    "relayout_operand",
-    "result_sizes",
-]
 
 
 def relayout_operand(
@@ -275,10 +264,15 @@ def _move_blocks(
         filler = part.filler if here == there else 0
         _check_target(window, into, result_sizes(part.source.sizes, part.conversion, part.channel_axis), "out")
         move_elements(window, into, part.conversion, part.channel_axis, stream, filler)
-        if part.filler and not filler:
-            # Elements that cross to another device bring no zeros.
-            zeros = Operand(zero_bytes(there), Layout(()).broadcast_to(part.zeros.sizes), target.element)
-            assign_operand(zeros, into.with_layout(part.zeros), None if there == "cpu" else stream)
+        if not filler:  # elements that cross to another device bring no zeros
+            clear_filler(target, part, None if there == "cpu" else stream)
+
+
+def clear_filler(target: Operand, part: Part, stream: object) -> None:
+    """Make the fillers behind the channels of a part of `target` zero."""
+    if part.filler:
+        zeros = Operand(zero_bytes(target.buffer.device), Layout(()).broadcast_to(part.zeros.sizes), target.element)
+        assign_operand(zeros, target.with_layout(part.zeros), stream)
 
 
 def _check_target(source: Operand, target: Operand, sizes: tuple[int, ...], name: str) -> None:

@@ -6,13 +6,14 @@ import sys
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from math import isfinite
 from numbers import Integral
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stridedgpu.devices.cpu.memory_left import LARGE_BYTES, check_memory_left
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import Device, EvenlyLocated, Launch, ResizeSource
 from stridedgpu.devices.launch_cache import cached_launches, settings
@@ -22,8 +23,9 @@ from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.problems.crop_windows import are_alike, source_steps
 from stridedgpu.problems.frame_problem import FrameSurface
-from stridedgpu.problems.resize_problem import Box, ResizeProblem, ResizeRule, ResizeWindow
-from stridedgpu.typing import ImageSize
+from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.problems.resize_taps import Box
+from stridedgpu.typing import Border, ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.constants import real
 from stridedgpu.values.conversion import Conversion, ConversionOptions
@@ -35,7 +37,8 @@ from stridedgpu.values.memoized import interned
 from stridedgpu.values.strides import is_one_of
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .batches import batch_result, run_steps, steps_of
+from .batches import batch_result, batched, run_steps, steps_of
+from .borders import border_named, fill_borders
 from .channel_blocks import parse_order
 from .crops import fill_bytes, flips_of, window_size
 from .images import CropSources, FrameSources, FramesRequirement, as_batch, first_image
@@ -51,32 +54,11 @@ from .plans import (
     no_tensor,
 )
 
-__all__ = [
-    "DEFAULT_PASSES",
-    "PlannedResize",
-    "ReadImages",
-    "ResizeOptions",
-    "box_of",
-    "check_pixels",
-    "checked_rule",
-    "installed_passes",
-    "placement",
-    "planned_resize",
-    "resize_operands",
-    "resized_boxes",
-    "resized_size",
-    "shorter_side",
-    "side_resized",
-    "warn_of_other_passes",
-    "write_resized",
-]
-
 DEFAULT_PASSES: Final[Passes] = "horizontal"
 """The order of Pillow up to 12, in which most networks saw their images."""
 
 _FIRST_OF_OTHER_PASSES: Final = 13
 """The first version of Pillow that chooses the first pass by the sizes."""
-
 
 _MOST_PIXELS: Final = 1 << 31
 """Of a side: taps are numbered by 32 bits."""
@@ -109,10 +91,10 @@ def side_resized(size: ImageSize, boxes: Sequence[Box]) -> tuple[int, int]:
     return sizes.pop() if sizes else (side, side)
 
 
-def check_pixels(height: float, width: float) -> None:
-    """Raise `LayoutError` for an image without pixels."""
+def check_pixels(height: float, width: float, name: str = "an image") -> None:
+    """Raise `LayoutError` for an image without pixels; messages call it `name`."""
     if not height or not width:
-        raise LayoutError(f"an image has {height} x {width} pixels; there is nothing to resize.")
+        raise LayoutError(f"{name} has {height} x {width} pixels; there is nothing to resize.")
 
 
 def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:
@@ -135,16 +117,10 @@ def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:
 def checked_rule(
     interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
 ) -> ResizeRule:
-    """The rule for images of a type. Raises `LayoutError` and `ElementTypeError` for rules that do not exist."""
-    if type(interpolation) is str and (passes is None or type(passes) is str):
-        return _rule_of_words(interpolation, passes, premultiply=premultiply, element=element, channels=channels)
-    return _rule(interpolation, passes, premultiply=premultiply, element=element, channels=channels)
+    """The rule for images of a type; `passes=None` is the default order.
 
-
-def _rule(
-    interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
-) -> ResizeRule:
-    """The rule of an interpolation and the order of its passes; None is the default order."""
+    Raises `LayoutError` and `ElementTypeError` for rules that do not exist.
+    """
     named = interpolation_named(interpolation)
     if passes is not None and not is_one_of(passes, PASSES):
         raise LayoutError(f"passes={passes!r} is unknown; there are {', '.join(PASSES)}.")
@@ -162,38 +138,34 @@ def _rule(
     return ResizeRule(named, known, premultiply and not named.is_nearest)
 
 
-_rule_of_words = lru_cache(maxsize=256)(_rule)
-
-
 def warn_of_other_passes(interpolation: Interpolation) -> None:
     """Warn, once a process, if the default order is not that of the installed Pillow for this interpolation."""
     if interpolation.is_pillow and not interpolation.is_nearest:
         _warn()
 
 
-@cache
 def installed_passes() -> Passes:
     """The order of passes of the Pillow that is installed; the default order where there is none."""
-    version = _pillow_version()
-    return "pillow-13" if version is not None and _is_later(version) else DEFAULT_PASSES
+    major = _pillow_version().partition(".")[0]
+    return "pillow-13" if major.isdecimal() and int(major) >= _FIRST_OF_OTHER_PASSES else DEFAULT_PASSES
 
 
 @cache
 def _warn() -> None:
-    """Warn if the installed Pillow has another order. Cached, so that Pillow is looked for once."""
-    version = _pillow_version()
-    if version is None or not _is_later(version):
+    """Warn if the installed Pillow has another order."""
+    if installed_passes() == DEFAULT_PASSES:
         return
     warnings.warn(
-        f"passes=None is passes={DEFAULT_PASSES!r}, the order of Pillow up to 12. Pillow {version} is installed, which "
-        "takes the rows first where the height shrinks by more than twice as many pixels as the width: "
-        f"passes='pillow-13' has its pixels, and passes={DEFAULT_PASSES!r} these without this warning.",
+        f"passes=None is passes={DEFAULT_PASSES!r}, the order of Pillow up to 12. Pillow {_pillow_version()} is "
+        "installed, which takes the rows first where the height shrinks by more than twice as many pixels as the "
+        f"width: passes='pillow-13' has its pixels, and passes={DEFAULT_PASSES!r} these without this warning.",
         stacklevel=_level_of_the_caller(),
     )
 
 
-def _pillow_version() -> str | None:
-    """The version of Pillow, which is not imported; None where it is not installed."""
+@cache
+def _pillow_version() -> str:
+    """The version of Pillow, which is not imported; empty where it is not installed."""
     imported: str | None = getattr(sys.modules.get("PIL"), "__version__", None)
     if imported is not None:
         return imported
@@ -202,13 +174,7 @@ def _pillow_version() -> str | None:
     try:
         return metadata.version("pillow")
     except metadata.PackageNotFoundError:
-        return None
-
-
-def _is_later(version: str) -> bool:
-    """Whether a version chooses the first pass by the sizes."""
-    major = version.partition(".")[0]
-    return major.isdecimal() and int(major) >= _FIRST_OF_OTHER_PASSES
+        return ""
 
 
 def _level_of_the_caller() -> int:
@@ -219,10 +185,10 @@ def _level_of_the_caller() -> int:
     return level
 
 
-def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box") -> Box:
+def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box", image: str = "an image") -> Box:
     """Top, left, bottom, right of a box in an image of `size` (None: all). Raises `LayoutError` for others."""
     height, width = size
-    check_pixels(height, width)
+    check_pixels(height, width, image)
     if box is None:
         return (0.0, 0.0, float(height), float(width))
     try:
@@ -239,7 +205,6 @@ def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box"
 
 
 def _box_operand(boxes: object) -> Operand:
-    """An array-like object of boxes as an operand."""
     try:
         return operand_of(boxes)[0]
     except (ElementTypeError, ValueError) as error:
@@ -266,7 +231,8 @@ def _boxes_of(operand: Operand, sizes: Sequence[tuple[int, int]]) -> list[Box]:
             f"boxes have sizes {operand.layout.sizes}; {count} images need ({count}, 4): top, left, bottom and right."
         )
     listed = np.asarray(array_of_operand(operand), np.float64).tolist()
-    return [box_of(box, size, f"boxes[{number}]") for number, (box, size) in enumerate(zip(listed, sizes, strict=True))]
+    pairs = enumerate(zip(listed, sizes, strict=True))
+    return [box_of(box, size, f"boxes[{row}]", f"the image of boxes[{row}]") for row, (box, size) in pairs]
 
 
 class ResizeOptions(NamedTuple):
@@ -288,7 +254,12 @@ class ResizeOptions(NamedTuple):
     @property
     def recur(self) -> bool:
         """Whether these options may be the key of a cache: 0 and -0.0 are equal, too, and fill with other bits."""
-        return type(self.interpolation) is str and type(self.passes) in _WORDS and type(self.fill) is int
+        return type(self.interpolation) is str and type(self.passes) in _WORDS and type(self.fill) in (int, str)
+
+    @property
+    def border(self) -> Border | None:
+        """How the border continues an image; None where it has a colour. Raises `LayoutError` for unknown words."""
+        return border_named(self.fill, self.fill_name)
 
     def rule(self, element: ElementType, channels: int) -> ResizeRule:
         """The rule for images of a type. Raises what `checked_rule` raises."""
@@ -311,9 +282,10 @@ _WORDS: Final = (str, type(None))
 class _Resizing(NamedTuple):
     """A resize of images whose memory is not known.
 
-    `shape` is the sizes and labels of the result, `fill` one element for each channel of an image, as bytes. `launches`
-    write the result in its memory on the images' device, with `room` between two of them; they are None for a result in
-    blocks of channels or on another device. `allocation` is that of a new result.
+    `shape` is the sizes and labels of the result. `fill` is one element for each channel of an image, as bytes, or
+    empty where a border continues the image. `launches` write the result in its memory on the images' device, with
+    `room` between two of them; they are None for a result in blocks of channels or on another device. `allocation` is
+    that of a new result.
     """
 
     windows: Sequence[ResizeWindow]
@@ -352,10 +324,17 @@ def resize_operands(
         element, channels = sources.element, sources.channels
         windows = _with_surfaces(_windows(sources.layouts, options, boxes, flips), sources.surfaces)
         resizing = _resizing(windows, element, channels, options, values, memory, written, device)
+    border = options.border
+
+    def surround(target: Operand) -> None:
+        if border is not None:
+            fill_borders(target, [window.place for window in resizing.windows], border, stream)
+
     if resizing.launches is None:
 
         def write(target: Operand, part: Conversion) -> None:
             write_resized(sources, resizing.windows, resizing.rule, part, resizing.fill, target, stream)
+            surround(target)
 
         return batch_result(sources, resizing.shape, resizing.conversion, memory, out, write, stream)
     if resizing.allocation is not None:
@@ -366,13 +345,13 @@ def resize_operands(
         target = out
     if resizing.launches:
         run_steps(resizing.launches, resizing.room, resizing.windows, sources.resized, target, stream)
+        surround(batched(target, resizing.shape[1]))
     return target
 
 
 def _windows(
     layouts: Sequence[Layout], options: ResizeOptions, boxes: Sequence[Box | None] | None, flips: Sequence[bool] | None
 ) -> Sequence[ResizeWindow]:
-    """The window of each box, or of each whole image."""
     if boxes is None:
         if are_alike(layouts):
             return [options.window(layouts[0], None)] * len(layouts)
@@ -426,7 +405,9 @@ def _resizing(
     """The resize of windows of images with this type and as many channels, into new memory or `out`."""
     rule, labels = options.rule(element, channels), options.labels
     conversion = values.conversion(element, channels if "C" in labels else None, element)
-    fill = fill_bytes(options.fill, element, channels, options.fill_name)
+    fill = b""
+    if options.border is None:
+        fill = fill_bytes(options.fill, element, channels, options.fill_name)
     extents = dict(zip("NCHW", (len(windows), conversion.output_channels(channels), *options.size), strict=True))
     sizes = tuple(extents[axis] for axis in labels)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
@@ -461,6 +442,10 @@ def _shared_window(windows: Sequence[ResizeWindow]) -> ResizeWindow | None:
     return windows[0] if len(windows) > 1 or box == (0, 0, height, width) else None
 
 
+_TABLE_BYTES: Final = 160
+"""The most bytes for each pixel of an axis, of the source or of the result, while its taps are computed: Lanczos'."""
+
+
 def _steps(
     windows: Sequence[ResizeWindow],
     rule: ResizeRule,
@@ -470,10 +455,21 @@ def _steps(
     conversion: Conversion,
     device: str,
 ) -> tuple[tuple[Any, ...], AllocationSpec | None]:
-    """The problems that write the windows into a target with axes N, C, H, W, and the memory between two of them."""
+    """The problems that write the windows into a target with axes N, C, H, W, and the memory between two of them.
+
+    Raises `LayoutError` for more pixels along an axis than taps can name, and `DeviceError` for axes whose tables of
+    taps the CPU has no memory for.
+    """
+    sides = {window.layout.sizes[1:] for window in windows}
+    longest = max(map(max, sides))
+    if longest >= _MOST_PIXELS:
+        raise LayoutError(f"an image has {longest} pixels along an axis; a resize takes up to {_MOST_PIXELS - 1}.")
+    table_bytes = _TABLE_BYTES * (sum(target.layout.sizes[2:]) + max(map(sum, sides)))
+    if table_bytes >= LARGE_BYTES:
+        check_memory_left("The CPU", table_bytes)
     strides = source_steps([window.layout for window in windows])
     reads_frames = any(window.surface is not None for window in windows)
-    channels = len(fill) // conversion.source.itemsize
+    channels = windows[0].layout.sizes[0]
 
     def problem(spec: TensorSpec, part: Conversion) -> ResizeProblem:
         return ResizeProblem(spec, part, rule, channels, strides, fill, shared, reads_frames)
@@ -490,13 +486,35 @@ def write_resized(
     target: Operand,
     stream: object,
 ) -> None:
-    """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments."""
+    """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments.
+
+    With an empty `fill` what no image covers may keep its values.
+    """
     if not target.layout.element_count:  # no channels, say
         return
     device, windows = device_named(target.buffer.device), _with_surfaces(windows, sources.surfaces)
-    problems, room = _steps(windows, rule, fill, _shared_window(windows), target.spec, conversion, device.name)
-    launches = tuple(device.launch_for(problem) for problem in problems)
+    shared = _shared_window(windows)
+    if len(windows) == 1 and shared is not None:
+        launches, room, windows = _of_one(shared, rule, fill, target.spec, conversion, device, settings())
+    else:
+        problems, room = _steps(windows, rule, fill, shared, target.spec, conversion, device.name)
+        launches = tuple(device.launch_for(problem) for problem in problems)
     run_steps(launches, room, windows, sources.resized, target, stream)
+
+
+@cached_launches
+def _of_one(
+    window: ResizeWindow,
+    rule: ResizeRule,
+    fill: bytes,
+    target: TensorSpec,
+    conversion: Conversion,
+    device: Device,
+    _settings: tuple[Hashable, ...],
+) -> tuple[tuple[Launch, ...], AllocationSpec | None, Sequence[ResizeWindow]]:
+    """The launches of a single whole image, whose size recurs, the memory between them, and its window for them."""
+    problems, room = _steps((window,), rule, fill, window, target, conversion, device.name)
+    return tuple(device.launch_for(problem) for problem in problems), room, (window,)
 
 
 def resized_boxes(
@@ -544,11 +562,8 @@ class ReadBatch:
         if not isinstance(source, Operand):
             raise BindingError(f"src={src!r} is no tensor like the one that was planned for.")
         self.required.check("src", source)
-        return self.places_in(source), [source]
-
-    def places_in(self, source: Operand) -> Sequence[ResizeSource]:
-        """Each image's memory in an operand that meets the requirement."""
-        return EvenlyLocated(source.buffer, source.start_bytes + self.first_bytes, self.step_bytes, self.count)
+        first = source.start_bytes + self.first_bytes
+        return EvenlyLocated(source.buffer, first, self.step_bytes, self.count), [source]
 
 
 class ReadImages(NamedTuple):

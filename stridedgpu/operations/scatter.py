@@ -24,16 +24,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .gather import planned_output
 from .index_arguments import INDEX_TYPES, IndexedAccess, check_index_operand
 from .options import DEFAULT_ALIGNMENT, truth
-from .plans import (
-    HasOperand,
-    Plan,
-    PlanOperand,
-    check_output_layout,
-    check_output_memory,
-    steps_alike,
-)
-
-__all__ = ["PlannedScatter", "planned_scatter", "scatter_operand"]
+from .plans import HasOperand, Plan, PlanOperand, check_output_layout, check_output_memory, steps_alike
 
 
 class _Access(Protocol):

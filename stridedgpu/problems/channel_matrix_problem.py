@@ -15,8 +15,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .loop_nest import simplify
 from .relayout_problem import RelayoutProblem, relayout_problem
 
-__all__ = ["ChannelMatrixProblem", "moving_problem"]
-
 
 @dataclass(frozen=True, slots=True)
 class ChannelMatrixProblem:

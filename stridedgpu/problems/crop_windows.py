@@ -17,19 +17,6 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = [
-    "Crop",
-    "CropProblem",
-    "Crops",
-    "Rectangle",
-    "are_alike",
-    "covered",
-    "distinct_layouts",
-    "overhang",
-    "rectangles",
-    "source_steps",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CropProblem:
@@ -115,11 +102,9 @@ class Crops:
         return cls(layouts, np.array(origins, np.int64).reshape(-1, 2), flips)
 
     def __len__(self) -> int:
-        """The number of windows."""
         return len(self.layouts)
 
     def __iter__(self) -> Iterator[Crop]:
-        """The windows one by one."""
         return map(Crop, self.layouts, map(tuple, self.origins.tolist()), self.flips)
 
 

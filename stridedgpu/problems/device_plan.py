@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-__all__ = ["DevicePlan", "KernelFacts", "P", "P_co", "Problem", "Width", "describe_access", "index_bits"]
-
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
 
@@ -44,16 +42,8 @@ P = TypeVar("P", bound=Problem)
 P_co = TypeVar("P_co", bound=Problem, covariant=True)
 
 
-class KernelFacts(Protocol):
-    """The kernel of a problem, and its widths: what a choice of kernel says, and a plan besides."""
-
-    @property
-    def problem(self) -> Problem:
-        """The operation as loops: `RelayoutProblem`, `GatherProblem`, `CropProblem` or another."""
-
-    @property
-    def kernel(self) -> str:
-        """The name of the kernel or loops that run: family, then element types and bytes of an access."""
+class KernelAccess(Protocol):
+    """How a kernel accesses memory: that of a plan, or one of a plan's kernels."""
 
     @property
     def load(self) -> Width:
@@ -64,20 +54,28 @@ class KernelFacts(Protocol):
         """The width of one store, and why it is not wider."""
 
     @property
+    def tile(self) -> tuple[int, ...]:
+        """The box that is moved at a time, as an extent along each of the problem's loops; () for no box."""
+
+
+class DevicePlan(KernelAccess, Protocol):
+    """One operation planned for one device: its kernel, widths and launch."""
+
+    @property
+    def problem(self) -> Problem:
+        """The operation as loops: `RelayoutProblem`, `GatherProblem`, `CropProblem` or another."""
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel or loops that run: family, then element types and bytes of an access."""
+
+    @property
     def index_bits(self) -> int:
         """Bits of the arithmetic for offsets: 32 or 64."""
-
-
-class DevicePlan(KernelFacts, Protocol):
-    """One operation planned for one device."""
 
     @property
     def device(self) -> str:
         """The device's name: "cpu" or "cuda:N"."""
-
-    @property
-    def tile(self) -> tuple[int, ...]:
-        """The box that is moved at a time, as an extent along each of the problem's loops; () for no box."""
 
     @property
     def shape(self) -> str:

@@ -16,8 +16,6 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["CHROMA", "FrameProblem", "FrameSurface", "SamplesProblem", "packed_pixels"]
-
 CHROMA: Final = {
     "repeated": "each sample of chroma is that of all its pixels",
     "linear": "chroma between two samples is their mean by distance, rounded; samples lie left in the middle",

@@ -17,8 +17,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .index_rule import IndexRule, Mode
 from .loop_nest import simplify
 
-__all__ = ["GatherProblem", "IndexedAxis", "elements_problem", "gather_problem", "tuples_problem"]
-
 
 @dataclass(frozen=True, slots=True)
 class IndexedAxis:
@@ -73,7 +71,6 @@ class GatherProblem:
         object.__setattr__(self, "_hash", hash((self.scatters, self.sizes, *strides, *sides)))
 
     def __hash__(self) -> int:
-        """Equal for equal problems."""
         return self._hash
 
     @property

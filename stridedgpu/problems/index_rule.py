@@ -9,8 +9,6 @@ from typing import ClassVar, Literal
 
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["IndexRule", "Mode"]
-
 Mode = Literal["raise", "clip", "wrap", "deferred"]
 """The rule for an index out of range."""
 
@@ -42,7 +40,6 @@ class IndexRule:
         object.__setattr__(self, "_hash", hash((self.index, self.axes, self.has_tuples, self.axis_pitches)))
 
     def __hash__(self) -> int:
-        """Equal for equal rules."""
         return self._hash
 
     @property

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from stridedgpu.values.layout import Layout
 
-__all__ = ["LoopNest", "innermost_box", "simplify"]
-
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:

@@ -10,8 +10,6 @@ from typing import Final
 
 from .relayout_problem import RelayoutProblem
 
-__all__ = ["Runs", "runs_of"]
-
 _SHORTEST_RUN_BYTES: Final = 64
 """Bytes of the shortest run worth a copy engine: shorter ones are packed together first. Not measured."""
 

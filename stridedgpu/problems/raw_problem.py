@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from stridedgpu.values.raw_formats import RawFormat
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["RawProblem"]
-
 
 @dataclass(frozen=True, slots=True)
 class RawProblem:

@@ -17,8 +17,6 @@ from stridedgpu.values.tensor_spec import WIDEST_ACCESS, TensorSpec
 
 from .loop_nest import simplify
 
-__all__ = ["RelayoutProblem", "relayout_problem"]
-
 
 @dataclass(frozen=True, slots=True)
 class RelayoutProblem:
@@ -54,7 +52,6 @@ class RelayoutProblem:
         object.__setattr__(self, "_hash", hash((*loops, self.target, self.source, *constants)))
 
     def __hash__(self) -> int:
-        """Equal for equal problems."""
         return self._hash
 
     @property

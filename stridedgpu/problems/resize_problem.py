@@ -18,8 +18,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .frame_problem import FrameSurface
 from .resize_taps import FILTERED_AXES, AxisGeometry, Box, WindowTaps, window_taps
 
-__all__ = ["Box", "Place", "ResizeProblem", "ResizeRule", "ResizeWindow"]
-
 Place: TypeAlias = tuple[int, int, int, int]
 """Top, left, height and width of a resized box in the target, in pixels."""
 
@@ -75,7 +73,8 @@ class ResizeProblem:
     `target` is the batch, with axes N, C, H, W. `conversion` is from the images' type, which the resized pixels have,
     to the target's; its `channels` choose among the `channels` of the images, or its `matrix` mixes them.
     `source_steps` are the channel and column strides that all images share, 0 where they differ. `fill` is one image
-    element for each image channel, as bytes: it is converted like a resized pixel and fills what no image covers.
+    element for each image channel, as bytes: it is converted like a resized pixel and fills what no image covers. It is
+    empty where anything may be there.
     `reads_frames` says that some images are frames of luma and chroma; their windows have a surface. `window` is the
     window that all images share, or None if every call states them.
     """

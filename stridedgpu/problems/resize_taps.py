@@ -15,30 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, cos, floor, sin
-from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.values.dtypes import ElementType
-from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.interpolation import Interpolation, Passes, ResizeSums, arithmetic_of
-
-__all__ = [
-    "FILTERED_AXES",
-    "Array",
-    "AxisGeometry",
-    "AxisTaps",
-    "Box",
-    "FilterSteps",
-    "FilteredAxes",
-    "WindowTaps",
-    "filter_steps",
-    "filter_taps",
-    "pillow_columns_first",
-    "window_taps",
-]
 
 Array = NDArray[Any]
 
@@ -127,7 +110,6 @@ class TapReach:
     """The taps of several windows along one axis, and what tiles of any size reach; axes of one length at a time."""
 
     def __init__(self, axes: Sequence[AxisTaps]) -> None:
-        """Put the starts and ends of axes of one length together."""
         groups: dict[int, list[AxisTaps]] = {}
         for taps in dict.fromkeys(axes):
             groups.setdefault(taps.count, []).append(taps)
@@ -292,9 +274,6 @@ def _filtered(
     """
     spec = arithmetic.spec
     number = np.float32 if spec.weights == "float32" else np.float64
-    longest = max(axis.source for axis in geometries)
-    if longest >= 2**31:  # taps name pixels in 32 bits
-        raise LayoutError(f"an image has {longest} pixels along an axis; a resize takes up to {2**31 - 1}.")
     steps = np.array([filter_steps(interpolation, axis, number) for axis in geometries])
     low, scale, support, narrowing = np.moveaxis(steps, 1, 0)[:, :, None]
     sources = np.array([[axis.source] for axis in geometries], np.int32)
@@ -334,14 +313,31 @@ def _fraction_bits(interpolation: Interpolation, largest: float) -> int:
     return next((used for used in range(bits) if int(0.5 + largest * 2.0 ** (used + 1)) >= most), bits)
 
 
+def fused(x: Array, factor: Array | float, addend: Array | float) -> Array:
+    """`x * factor + addend` of float32, rounded once.
+
+    The product is exact in float64. The sum is rounded to odd there, and the second rounding is the only one that
+    counts.
+    """
+    product, added = x.astype(np.float64) * factor, np.asarray(addend, np.float64)
+    total = product + added
+    rest = total - product
+    error = (product - (total - rest)) + (added - rest)
+    even = (total.view(np.int64) & 1) == 0
+    towards = np.copysign(np.inf, error)
+    return np.where(even & ((error > 0) | (error < 0)), np.nextafter(total, towards), total).astype(np.float32)
+
+
 class _NumpyMaths:
     """The functions of filters on arrays."""
 
     select = staticmethod(np.where)
     absolute = staticmethod(np.abs)
 
+    def multiply_add(self, x: Array, factor: Array | float, addend: float) -> Array:
+        return x * factor + addend if x.dtype == np.float64 else fused(x, factor, addend)
+
     def is_zero(self, x: Array) -> Array:
-        """Compared with 0."""
         zeros: Array = x == 0.0
         return zeros
 
@@ -355,13 +351,15 @@ class _NumpyMaths:
 
 
 class FilteredAxes:
-    """Taps by filter, arithmetic and geometry; of more than `most` axes the oldest are given up."""
+    """Taps by filter, arithmetic and geometry; of more than `most` axes the oldest are given up.
+
+    Any thread may ask for taps. There is no lock: a fork could leave it locked to its child, and a handler of a signal
+    or the end of an object that resizes in its middle would wait for ever.
+    """
 
     def __init__(self, most: int) -> None:
-        """Begin with none."""
         self._most = most
         self._known: dict[tuple[Interpolation, ResizeSums, AxisGeometry], AxisTaps] = {}
-        self._evicting = Lock()
 
     def taps(
         self, interpolation: Interpolation, arithmetic: ResizeSums, geometries: Sequence[AxisGeometry]
@@ -375,10 +373,9 @@ class FilteredAxes:
         for axes in missing.values():
             computed = dict(zip(axes, filter_taps(interpolation, arithmetic, axes), strict=True))
             taps |= computed
-            with self._evicting:
-                self._known |= {(interpolation, arithmetic, axis): one for axis, one in computed.items()}
-                for key in list(self._known)[: -self._most]:
-                    del self._known[key]
+            self._known |= {(interpolation, arithmetic, axis): one for axis, one in computed.items()}
+            for key in list(self._known)[: -self._most]:
+                self._known.pop(key, None)  # another thread may have given it up
         return [one for axis in geometries if (one := taps[axis]) is not None]
 
 

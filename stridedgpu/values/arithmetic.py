@@ -16,22 +16,6 @@ from .constants import Doubles, PerChannel, floats
 from .dtypes import ElementType
 from .errors import LayoutError
 
-__all__ = [
-    "ARITHMETIC_RULES",
-    "NORMALISATIONS",
-    "Arithmetic",
-    "ArithmeticRule",
-    "Constants",
-    "Normalization",
-    "Operation",
-    "Steps",
-    "as_float32",
-    "checked_arithmetic",
-    "checked_normalize",
-    "named_figures",
-    "normalisation",
-]
-
 Arithmetic = Literal["multiply", "divide", "torchvision-v2", "transformers", "transformers-pil"]
 Normalization = Literal["0..1", "unit", "imagenet", "clip", "siglip", "inception"]
 

@@ -13,8 +13,6 @@ from typing import Final
 from .errors import LayoutError
 from .strides import axis_letters, canonical_axes, integers
 
-__all__ = ["Labels", "checked_dims", "dims_of", "inferred_labels", "labels_of", "memory_axes"]
-
 Labels = tuple[str | None, ...]
 
 _CANONICAL_BY_RANK: Final = {4: "NCHW", 5: "NCDHW"}

@@ -19,8 +19,6 @@ from .errors import LayoutError
 from .layout import Layout
 from .strides import integer
 
-__all__ = ["AxisPattern"]
-
 _PART: Final = re.compile(r"\.\.\.|[()]|[^\s().]+|\.")
 _NAME: Final = re.compile(r"[A-Za-z](\w*[A-Za-z0-9])?", re.ASCII)
 

@@ -35,23 +35,11 @@ from typing import Final
 from .errors import LayoutError
 from .pixel_formats import PixelFormat
 
-__all__ = [
-    "FRACTION_BITS",
-    "GRAY",
-    "GRAY_BITS",
-    "STANDARDS",
-    "ColourMatrix",
-    "LumaMatrix",
-    "colour_matrix",
-    "luma_matrix",
-]
-
 FRACTION_BITS: Final = 20
 """Fractional bits of every constant."""
 
 STANDARDS: Final = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 """Shares of red and of blue in brightness."""
-
 
 GRAY: Final = (9798, 19235, 3735)
 """The weights of red, green and blue in gray, times 2^15: BT.601's, as `cv2.COLOR_RGB2GRAY` has them."""
@@ -178,5 +166,4 @@ _DEEP_FRACTION_BITS: Final = 32
 
 
 def _depth(most: int) -> int:
-    """Bits of an element beyond 8."""
     return most.bit_length() - 8

@@ -10,19 +10,6 @@ from typing import Final, SupportsFloat, TypeAlias, cast
 from .errors import LayoutError
 from .strides import listed
 
-__all__ = [
-    "Doubles",
-    "Matrix",
-    "MatrixRows",
-    "PerChannel",
-    "check_rows",
-    "doubles",
-    "floats",
-    "matrix_rows",
-    "one_double",
-    "real",
-]
-
 PerChannel: TypeAlias = SupportsFloat | Iterable[SupportsFloat]
 """One number, or one for each output channel: a list, a tuple or an array."""
 
@@ -73,7 +60,6 @@ _FLOAT: Final = {float}
 
 one_double: Final = Struct("d").pack
 """The bytes of one number."""
-
 
 Matrix: TypeAlias = tuple[tuple[float, ...], ...]
 """A row for each output channel, with a number for each source channel."""

@@ -52,33 +52,9 @@ from .arithmetic import (
     named_figures,
     normalisation,
 )
-from .constants import (
-    Doubles,
-    Matrix,
-    MatrixRows,
-    PerChannel,
-    check_rows,
-    doubles,
-    floats,
-    matrix_rows,
-    one_double,
-)
+from .constants import Doubles, Matrix, MatrixRows, PerChannel, check_rows, doubles, floats, matrix_rows, one_double
 from .dtypes import ELEMENT_TYPES, ElementType, element_type
 from .errors import DeviceError, ElementTypeError, LayoutError
-
-__all__ = [
-    "AS_IT_IS",
-    "Cast",
-    "Conversion",
-    "ConversionOptions",
-    "Rounding",
-    "casts",
-    "channel_numbers",
-    "checked_rounding",
-    "conversion",
-    "conversion_options",
-    "refuse_unknown",
-]
 
 Rounding = Literal["nearest", "truncate"]
 
@@ -197,7 +173,6 @@ class Conversion:
         return self._identity == other._identity if isinstance(other, Conversion) else NotImplemented
 
     def __hash__(self) -> int:
-        """Equal for equal conversions."""
         return hash(self._identity)
 
     def __str__(self) -> str:

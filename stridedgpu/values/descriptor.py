@@ -12,17 +12,12 @@ from typing import Any, ClassVar, Final
 from .dtypes import DataType
 from .errors import BindingError, LayoutError
 from .layout import Drawn, Layout
-from .strides import calc_buffer_tensor_size, check_same_length, directml_sizes, integer, integers, listed
-
-__all__ = ["Binding", "BufferTensorDesc", "DmlBufferTensorDesc", "check_bindings"]
+from .strides import MAX_RANK, calc_buffer_tensor_size, check_same_length, directml_sizes, integer, integers, listed
 
 MINIMUM_ALIGNMENT: Final = 16
 """`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`: bytes that every binding offset is a multiple of."""
 
 _MOST_ELEMENTS: Final = 2**32 - 1
-
-_MOST_DIMENSIONS: Final = 8
-"""`DML_TENSOR_DIMENSION_COUNT_MAX1`."""
 
 
 class DmlBufferTensorDesc(ctypes.Structure):
@@ -78,7 +73,6 @@ class BufferTensorDesc(Drawn):
         guaranteed_base_offset_alignment: int = 0,
         flags: int = 0,
     ) -> None:
-        """Check every rule, then keep the values."""
         type_ = DataType.of(data_type)
         if type_ is DataType.UNKNOWN:
             raise LayoutError("data_type is UNKNOWN; a descriptor needs a known element type.")
@@ -164,10 +158,10 @@ class BufferTensorDesc(Drawn):
         if missing:
             raise LayoutError(f"{type(struct).__name__} has no {missing[0]}: it is no DML_BUFFER_TENSOR_DESC.")
         count = struct.DimensionCount
-        if not 1 <= count <= _MOST_DIMENSIONS or not struct.Sizes:
+        if not 1 <= count <= MAX_RANK or not struct.Sizes:
             raise LayoutError(
                 f"DimensionCount={count} and Sizes={'null' if not struct.Sizes else 'set'}; DirectML wants 1 to "
-                f"{_MOST_DIMENSIONS} sizes."
+                f"{MAX_RANK} sizes."
             )
         return cls(
             DataType.of(int(struct.DataType)),
@@ -256,7 +250,6 @@ class Binding:
     size_in_bytes: int
 
     def __post_init__(self) -> None:
-        """Check the range against the descriptor."""
         object.__setattr__(self, "offset", integer("offset", self.offset))
         object.__setattr__(self, "size_in_bytes", integer("size_in_bytes", self.size_in_bytes))
         if not isinstance(self.desc, BufferTensorDesc):

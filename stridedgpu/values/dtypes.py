@@ -13,9 +13,6 @@ from typing import Final, NamedTuple
 
 from .errors import ElementTypeError, LayoutError
 
-__all__ = ["ELEMENT_TYPES", "DataType", "ElementType", "check_fits", "element_type"]
-
-
 _SDK_PREFIX: Final = "DML_TENSOR_DATA_TYPE_"
 """What the names of DirectML's header begin with."""
 
@@ -123,7 +120,6 @@ class ElementType(NamedTuple):
         return ELEMENT_TYPES[f"float{self.itemsize * 4}"] if self.kind == "c" else self
 
     def __str__(self) -> str:
-        """The NumPy name."""
         return self.name
 
 
@@ -164,7 +160,6 @@ def element_type(dtype: object) -> ElementType:
 
 
 def _find_element_type(dtype: object) -> ElementType:
-    """The element type by name."""
     name = dtype.name.lower() if isinstance(dtype, DataType) else _name_of(dtype)
     element = ELEMENT_TYPES.get(name)
     if element is None:

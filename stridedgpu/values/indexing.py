@@ -9,8 +9,6 @@ from typing import Final
 
 from .errors import LayoutError
 
-__all__ = ["Index", "Window", "windowed"]
-
 Index = int | slice | EllipsisType | None
 """One entry of a basic index."""
 
@@ -19,7 +17,6 @@ Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int, int], tuple[int
 
 None in place of an axis is a new one; None in place of them all says that every axis stayed where it was.
 """
-
 
 _MOST_CHARACTERS: Final = 60
 """The longest text of an entry in a message: a large mask would fill the screen."""
@@ -104,7 +101,6 @@ def _too_many(entries: Sequence[object], sizes: tuple[int, ...]) -> IndexError:
 
 
 def _named(entries: Sequence[object]) -> int:
-    """The number of axes that the entries index."""
     return sum(entry is not None and entry is not Ellipsis for entry in entries)
 
 
@@ -125,6 +121,5 @@ def _integer(entry: object) -> int:
 
 
 def _shortened(entry: object) -> str:
-    """The text of an entry for a message, shortened."""
     words = " ".join(repr(entry).split())
     return words if len(words) <= _MOST_CHARACTERS else f"{words[:_MOST_CHARACTERS]}…"

@@ -15,21 +15,6 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from .dtypes import ElementType
 from .errors import ElementTypeError, LayoutError
 
-__all__ = [
-    "INTERPOLATIONS",
-    "PASSES",
-    "Filter",
-    "Finish",
-    "Interpolation",
-    "InterpolationName",
-    "Maths",
-    "Passes",
-    "ResizeSums",
-    "ResizeSumsSpec",
-    "arithmetic_of",
-    "interpolation_named",
-]
-
 InterpolationName: TypeAlias = Literal[
     "pillow-box",
     "pillow-bilinear",
@@ -73,6 +58,9 @@ class Maths(Protocol):
     def absolute(self, x: Number) -> Number:
         """The absolute value."""
 
+    def multiply_add(self, x: Number, factor: Number, addend: Number) -> Number:
+        """`x * factor + addend`: each step rounded in float64, and rounded once in float32, as torch's loops do."""
+
     def sine(self, x: Number) -> Number:
         """The C library's sine."""
 
@@ -94,8 +82,8 @@ def _triangle(x: Number, maths: Maths) -> Number:
 
 def _cubic(x: Number, maths: Maths) -> Number:
     a, x = -0.5, maths.absolute(x)
-    near = (x * (a + 2.0) - (a + 3.0)) * x * x + 1.0
-    far = (((x - 5.0) * x + 8.0) * x - 4.0) * a
+    near = maths.multiply_add(maths.multiply_add(x, a + 2.0, -(a + 3.0)) * x, x, 1.0)
+    far = maths.multiply_add(maths.multiply_add(x - 5.0, x, 8.0), x, -4.0) * a
     return maths.select(x < 1.0, near, maths.select(x < 2.0, far, 0.0))
 
 
@@ -172,6 +160,11 @@ class ResizeSums(StrEnum):
         """The weights, the roundings, and the rule in words."""
         return _SPECS[self]
 
+    @property
+    def fuses(self) -> bool:
+        """Whether products behind the `rounded_taps` are added without being rounded."""
+        return self is ResizeSums.TORCH_FLOAT
+
 
 _SPECS: Final = {
     arithmetic: ResizeSumsSpec(weights, bits, Finish(first), Finish(second), shift, words)
@@ -194,9 +187,20 @@ _SPECS: Final = {
         (ResizeSums.OPENCV_FLOAT, "float32", 0, "kept", "half even", 0,
          "both passes: sums of taps in float32, in order; integers half to even, saturated"),
         (ResizeSums.TORCH_FLOAT, "float32", 0, "half even", "half even", 0,
-         "each pass: the sum of taps in float32, in order"),
+         "each pass: the sum of taps in float32, in order, the products of groups of four rounded and the last fused"),
     )
 }  # fmt: skip
+
+
+def rounded_taps(count: Number) -> Number:
+    """How many of a sum's taps have rounded products where a sum `fuses`: the first one, and whole groups of four.
+
+    torch's loops for AVX2 and AVX-512 multiply four taps at a time, and fuse each of the last ones.
+
+    >>> [rounded_taps(count) for count in (1, 4, 5, 8, 9)]
+    [1, 1, 5, 5, 9]
+    """
+    return ((count - 1) & -4) + 1
 
 
 # Rules

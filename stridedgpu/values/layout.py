@@ -25,8 +25,6 @@ from .strides import (
     reshaped_strides,
 )
 
-__all__ = ["Drawn", "Layout"]
-
 _PICTURES: Final = "stridedgpu.drawing.page"
 """The module that draws. It is of a higher layer, and loaded when a notebook shows a value."""
 
@@ -70,7 +68,6 @@ class Layout(Drawn):
     """The lowest offset counted from `offset` (0 or negative), and the span."""
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
-        """Check and keep the three values."""
         sizes = integers("sizes", sizes, least=0)
         strides = packed_strides(sizes) if strides is None else integers("strides", strides)
         check_same_length(sizes, strides)
@@ -94,13 +91,11 @@ class Layout(Drawn):
         raise AttributeError(f"A Layout never changes, and {name!r} cannot be set; make another one.")
 
     def __eq__(self, other: object) -> bool:
-        """Whether sizes, strides and offsets are equal."""
         if not isinstance(other, Layout):
             return NotImplemented
         return self.sizes == other.sizes and self.strides == other.strides and self.offset == other.offset
 
     def __hash__(self) -> int:
-        """Equal for equal layouts."""
         return hash((self.sizes, self.strides, self.offset))
 
     @classmethod
@@ -192,12 +187,12 @@ class Layout(Drawn):
         >>> Layout((2, 3, 4)).permuted((2, 0, 1)).sizes
         (4, 2, 3)
         """
-        numbers = integers("axes", axes)
-        places = tuple(axis + self.ndim if axis < 0 else axis for axis in numbers)
-        if sorted(places) != list(range(self.ndim)):
-            raise LayoutError(f"axes={numbers} is not a permutation of the {self.ndim} axes of sizes {self.sizes}.")
-        sizes, strides = (tuple(entries[axis] for axis in places) for entries in (self.sizes, self.strides))
-        return Layout.trusted(sizes, strides, self.offset, self.extent)
+        numbers, ndim = integers("axes", axes), self.ndim
+        places = [axis + ndim if axis < 0 else axis for axis in numbers]
+        if sorted(places) != list(range(ndim)):
+            raise LayoutError(f"axes={numbers} is not a permutation of the {ndim} axes of sizes {self.sizes}.")
+        sizes, strides = [self.sizes[axis] for axis in places], [self.strides[axis] for axis in places]
+        return Layout.trusted(tuple(sizes), tuple(strides), self.offset, self.extent)
 
     def sliced(self, index: Index | tuple[Index, ...]) -> Layout:
         """A window: integers, slices with any step but 0, `...` and None, with NumPy's meaning.
@@ -407,7 +402,6 @@ class Layout(Drawn):
         return axis % self.ndim
 
     def __repr__(self) -> str:
-        """The constructor call that gives this layout."""
         return f"Layout({self.sizes}, strides={self.strides}, offset={self.offset})"
 
 
@@ -427,7 +421,6 @@ def _check_rank(rank: int) -> None:
 
 _overlaps_itself: Final = lru_cache(maxsize=4096)(self_overlaps)
 """Views are made anew in each call, and most have the sizes and strides of an earlier one."""
-
 
 _new: Final = object.__new__
 _set_sizes, _set_strides, _set_offset, _set_extent = (

@@ -6,11 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["interned", "memoized"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
 
 _V = TypeVar("_V")
 

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Final
 
-__all__ = ["addresses_intersect", "leaves_gaps", "self_overlaps"]
-
 _MOST_STEPS: Final = 100_000
 """Search steps after which the answer is "yes": a needless refusal is safe, a missed overlap is not."""
 

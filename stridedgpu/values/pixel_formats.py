@@ -17,8 +17,6 @@ from typing import Final
 from .dtypes import ELEMENT_TYPES, ElementType
 from .errors import LayoutError
 
-__all__ = ["PIXEL_FORMATS", "PixelFormat", "Plane", "Samples", "pixel_format"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plane:

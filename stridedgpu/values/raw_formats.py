@@ -17,8 +17,6 @@ from typing import Final
 
 from .errors import LayoutError
 
-__all__ = ["RAW_FORMATS", "BitField", "RawFormat", "raw_format"]
-
 
 @dataclass(frozen=True, slots=True)
 class BitField:

@@ -14,26 +14,6 @@ from typing import Any, Final, cast
 from .dtypes import DataType
 from .errors import LayoutError
 
-__all__ = [
-    "AXIS_LETTERS",
-    "MAX_RANK",
-    "MOST_AXES",
-    "axis_letters",
-    "byte_strides",
-    "calc_buffer_tensor_size",
-    "calculate_strides",
-    "canonical_axes",
-    "integer",
-    "integers",
-    "is_one_of",
-    "listed",
-    "memory_order",
-    "packed_strides",
-    "padded_strides",
-    "repeated_strides",
-    "reshaped_strides",
-]
-
 AXIS_LETTERS: Final = "NCDHW"
 """The axis letters in canonical order: batch, channel, depth, height, width."""
 
@@ -106,6 +86,11 @@ def integers(name: str, values: Iterable[object], *, least: int | None = None) -
 def round_up(value: int, multiple: int) -> int:
     """The smallest multiple of `multiple` that is not below `value`."""
     return -(-value // multiple) * multiple
+
+
+def power_of_two(most: int) -> int:
+    """The largest power of two up to `most`."""
+    return 1 << (most.bit_length() - 1)
 
 
 def byte_strides(strides: Iterable[int], itemsize: int) -> tuple[int, ...]:

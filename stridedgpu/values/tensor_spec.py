@@ -10,8 +10,6 @@ from typing import Final
 from .dtypes import ElementType
 from .layout import Layout
 
-__all__ = ["WIDEST_ACCESS", "TensorSpec"]
-
 WIDEST_ACCESS: Final = 32
 """Bytes of the widest load or store of any device: alignment and slack beyond this make no difference."""
 
@@ -40,7 +38,6 @@ class TensorSpec:
         object.__setattr__(self, "_hash", hash((layout.sizes, layout.strides, layout.offset, itemsize, *room)))
 
     def __hash__(self) -> int:
-        """Equal for equal specs."""
         return self._hash
 
     @classmethod

@@ -224,9 +224,8 @@ def test_every_picture_that_a_page_asks_for_is_drawn(hooks):
         html = hooks.on_page_content(text)
         assert "<!-- picture" not in html, page
         assert "<!-- explore" not in html, page
-        assert html.count('<svg xmlns="http://www.w3.org/2000/svg" class="sg-svg"') == text.count("<!-- picture: "), (
-            page
-        )
+        assert html.count('class="sg-svg" role="img"') == text.count("<!-- picture: "), page
+        assert html.count('class="sg-picture"') == text.count("<!-- explore: "), page
 
 
 class Loads(HTMLParser):

@@ -81,12 +81,12 @@ class Browser:
         """The coordinates of the lit elements and the offsets of the lit places, side by side."""
         code = (
             "return [...document.querySelectorAll('.sg-lit')].map(cell => "
-            "(cell.tagName === 'TD' ? cell.dataset.at : '@' + cell.dataset.o));"
+            "(cell.matches('.sg-cell') ? cell.dataset.at : '@' + cell.dataset.offset));"
         )
         return self.driver.execute_script(code)
 
     def focused(self) -> str:
-        code = "const c = document.activeElement; return c.tagName === 'TD' ? c.dataset.at : '@' + c.dataset.o;"
+        code = "const c = document.activeElement; return c.matches('.sg-cell') ? c.dataset.at : '@' + c.dataset.offset;"
         return self.driver.execute_script(code)
 
     def status(self) -> str:
@@ -153,19 +153,19 @@ def small_plan() -> object:
 
 def test_hovering_lights_the_element_and_its_address(browser):
     browser.open(picture.html(pitched()))
-    browser.hover('td[data-at="0,1,2,3"]')
+    browser.hover('.sg-cell[data-at="0,1,2,3"]')
     assert browser.lit() == ["0,1,2,3", "@42"]
     assert browser.status() == "(0,1,2,3) lies at 0·64 + 1·1 + 2·16 + 3·3 = 42"
-    browser.hover('.sg-padding[data-o="31"]')
+    browser.hover('.sg-padding[data-offset="31"]')
     assert browser.lit() == ["@31"]
     assert browser.status() == "offset 31: padding"
 
 
 def test_hovering_lights_everything_that_shares_the_place(browser):
     browser.open(picture.html(Layout((3, 4), (0, 1)), dims="HW"))
-    browser.hover('td[data-at="1,2"]')
+    browser.hover('.sg-cell[data-at="1,2"]')
     assert browser.lit() == ["0,2", "1,2", "2,2", "@2"]
-    browser.hover('.sg-place[data-o="3"]')
+    browser.hover('.sg-place[data-offset="3"]')
     assert browser.lit() == ["0,3", "1,3", "2,3", "@3"]
     assert browser.status() == "(0,3) lies at 0·0 + 3·1 = 3, shared by 3 elements"
 
@@ -220,10 +220,10 @@ def test_coordinates_are_exact_in_a_huge_tensor(browser):
 
 def test_a_plan_links_source_and_target(browser):
     browser.open(picture.html(small_plan()))
-    browser.hover('section[aria-label="target"] td[data-at="0,0,1,2"]')
+    browser.hover('section[aria-label="target"] .sg-cell[data-at="0,0,1,2"]')
     assert browser.lit() == ["0,2,1,2", "@20", "0,0,1,2", "@6"]
     assert browser.status().endswith("= 6, from offset 20 of the source")
-    browser.hover('section[aria-label="source"] .sg-place[data-o="20"]')
+    browser.hover('section[aria-label="source"] .sg-place[data-offset="20"]')
     assert browser.lit() == ["0,2,1,2", "@20", "0,0,1,2", "@6"]
 
 
@@ -239,7 +239,7 @@ def test_it_is_readable_in_light_and_dark_at_any_width(browser, tmp_path, scheme
     browser.media(scheme)
     browser.resize(width)
     browser.open(picture.html(small_plan(), title="RGB pixels to BGR planes"))
-    browser.hover('section[aria-label="source"] td[data-at="0,0,0,1"]')
+    browser.hover('section[aria-label="source"] .sg-cell[data-at="0,0,0,1"]')
     brightness = "return getComputedStyle(document.body).{}.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0)"
     paper = browser.driver.execute_script(brightness.format("backgroundColor"))
     ink = browser.driver.execute_script(brightness.format("color"))
@@ -257,7 +257,7 @@ def test_two_pictures_in_one_page_do_not_meet(browser):
 
     first, second = (fragment(Layout((2, 2))) for _ in range(2))
     browser.open(f"<!doctype html><link rel=icon href=data:,><body>{first}<hr>{second}")
-    browser.hover('.sg-picture:last-of-type td[data-at="1,1"]')
+    browser.hover('.sg-picture:last-of-type .sg-cell[data-at="1,1"]')
     assert browser.lit() == ["1,1", "@3"]
 
 
@@ -327,7 +327,7 @@ def test_a_page_of_the_site_fits_desk_and_phone_in_light_and_dark(browser, site,
 def test_the_site_finds_directmls_names_and_answers_the_pointer(browser, site):
     browser.media("dark")
     browser.driver.get(f"{site}strides/")
-    browser.hover('.sg-side td[data-at="1,0,1"]')
+    browser.hover('.sg-side .sg-cell[data-at="1,0,1"]')
     assert browser.lit() == ["1,0,1", "@7"]
     assert browser.status() == "(1,0,1) lies at 1·6 + 0·3 + 1·1 = 7"
     browser.find("[data-bs-target='#mkdocs_search_modal']").click()

@@ -213,7 +213,7 @@ class Cells(HTMLParser):
         facts = dict(attrs)
         self.tags.append(tag)
         self.links += [facts[name] for name in ("src", "href") if name in facts]
-        if "data-o" in facts:
+        if facts.get("role") == "gridcell":
             self.cells.append({"tag": tag, **facts})
 
 
@@ -221,13 +221,13 @@ def test_html_has_every_element_and_loads_nothing():
     tensor = pitched()
     page = Cells(picture.html(tensor))
     assert page.links == ["data:,"]
-    elements = [cell for cell in page.cells if cell["tag"] == "td"]
+    elements = [cell for cell in page.cells if cell["class"] == "sg-cell"]
     assert [cell["data-at"] for cell in elements[:2]] == ["0,0,0,0", "0,0,0,1"]
     for cell in page.cells:
         if "data-at" in cell:
-            assert int(cell["data-o"]) == tensor.layout.offset_of(tuple(map(int, cell["data-at"].split(","))))
+            assert int(cell["data-offset"]) == tensor.layout.offset_of(tuple(map(int, cell["data-at"].split(","))))
         else:
-            assert cell["aria-label"] == f"offset {cell['data-o']}, padding"
+            assert cell["class"] == "sg-padding"
     assert len(elements) == 60
     assert len(page.cells) == 60 + 64
 

@@ -6,11 +6,10 @@ What is believed would be read, so each argument is given in a process of its ow
 from __future__ import annotations
 
 import os
-import traceback
 
 import numpy as np
 import pytest
-from harness.lying_producers import array_interface
+from harness.lying_producers import array_interface, in_a_process_of_its_own
 
 import stridedgpu as sg
 
@@ -88,19 +87,11 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_an_argument_whose_memory_cannot_be_there_is_refused(call):
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
+    def refused():
+        with pytest.raises(sg.StridedGpuError):
             call()
-        except sg.StridedGpuError:
-            code = 0
-        except BaseException:  # noqa: BLE001 - the child ends here
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert status == 0, f"the process ended with {os.waitstatus_to_exitcode(status)}"
+
+    in_a_process_of_its_own(refused)
 
 
 def test_a_list_of_arrays_is_read_as_numpy_reads_it():

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 from harness.guarded_memory import bits_of, guarded, seeds
-from harness.lying_producers import lying_buffer
+from harness.lying_producers import array_interface, lying_buffer
 from harness.strategies import element_types, layouts, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
 
@@ -96,3 +96,61 @@ def test_a_view_whose_strides_leave_the_address_space_is_refused():
         with pytest.raises(BindingError, match="memoryview describes"):
             sg.asarray(lying_buffer(values, {"strides": strides}), copy=False)
     assert np.array_equal(sg.asarray(lying_buffer(values, {}), copy=False).numpy(), values)
+
+
+def described(data, **fields):
+    return array_interface("__array_interface__", {"version": 3, "typestr": "|u1", "data": data, **fields}, data)
+
+
+WITHIN = {
+    "all of it": (described(b"abc", shape=(3,)), [97, 98, 99]),
+    "from an offset": (described(b"abcdef", shape=(2,), strides=(3,), offset=2), [99, 102]),
+    "backwards": (described(bytearray(b"abc"), shape=(2,), strides=(-2,), offset=2), [99, 97]),
+    "a part": (described(memoryview(bytearray(b"abcdef"))[2:5], shape=(3,)), [99, 100, 101]),
+    "nothing": (described(b"", shape=(0,)), []),
+}
+
+
+@pytest.mark.parametrize("producer, values", WITHIN.values(), ids=WITHIN)
+def test_an_interface_to_a_buffer_shares_what_lies_in_it(producer, values):
+    assert sg.asarray(producer).tolist() == values
+
+
+@pytest.mark.parametrize(
+    "producer",
+    [
+        described(b"abc", shape=(4,)),
+        described(b"abc", shape=(2,), offset=2),
+        described(b"abc", shape=(2,), strides=(-1,)),
+        described(b"", shape=(1,)),
+        described(bytearray(8), shape=(2,), typestr="<f8"),
+        described(memoryview(bytearray(9))[2:5], shape=(4,)),
+    ],
+)
+def test_an_interface_to_a_buffer_with_fewer_bytes_is_refused(producer):
+    for take in (sg.asarray, lambda liar: sg.asarray([liar, liar]), lambda liar: sg.full((2,), liar, "uint8")):
+        with pytest.raises(BindingError, match=r"an array of \d+ bytes in a buffer of \d, beyond its ends"):
+            take(producer)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "F", "1"])
+def test_an_image_that_changes_its_shape_while_it_is_copied_is_refused(mode):
+    """Pillow copies the pixels, and then says their shape; another thread may change it between the two."""
+    image = pytest.importorskip("PIL.Image", reason="it has the images")
+
+    class Changing(image.Image):
+        def tobytes(self, *arguments):
+            copied = super().tobytes(*arguments)
+            self._size = (90, 80)
+            return copied
+
+    def changing():
+        one = Changing()
+        one.__dict__.update(image.new(mode, (9, 8)).__dict__)
+        return one
+
+    with pytest.raises(BindingError, match="beyond its ends"):
+        sg.asarray(changing())
+    if mode in ("L", "F"):  # Pillow converts the others first, and RGB is shared
+        with pytest.raises(LayoutError, match=r"row 0: .*beyond its ends"):
+            sg.Preprocess(crop=4, mode="gray", device="cpu")([changing()])

@@ -7,7 +7,6 @@ What a lie names is not read: whether an address that could be true is memory ca
 from __future__ import annotations
 
 import os
-import traceback
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from harness.lying_producers import (
     array_interface,
     buffer_lies,
     dlpack_lies,
+    in_a_process_of_its_own,
     interface_lies,
     lying_buffer,
     what_becomes_of,
@@ -28,22 +28,6 @@ import stridedgpu as sg
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each lie is told in a forked process")
 
 TORCH, JAX = (pytest.param(name, marks=[pytest.mark.interop, pytest.mark.slow]) for name in ("torch", "jax"))
-
-
-def in_a_process_of_its_own(work):
-    """Do the work in a fork; what it raises, or what ends it, fails here."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:  # noqa: BLE001 - the child ends here
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert status == 0, f"the process ended with {os.waitstatus_to_exitcode(status)}"
 
 
 def matrix():

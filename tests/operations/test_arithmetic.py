@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from typing import Any
 
@@ -83,6 +84,47 @@ def test_rescale_factors(
 
 
 @cpu_paths
+@settings(max_examples=examples(40))
+@given(
+    source=st.sampled_from(["uint8", "int8", "uint16", "int16", "uint32", "int32"]),
+    target=st.sampled_from(["float32", "float32", "float16", "float64"]),
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 40), st.integers(1, 20)),
+    order=st.sampled_from(["NCHW", "NHWC", "CHWN", "NCWH"]),
+    each=st.booleans(),
+    reverse=st.booleans(),
+    seed=st.integers(0, 2**20),
+)
+def test_divided_in_any_layout_and_type(
+    path: str, source: str, target: str, sizes: tuple[int, ...], order: str, each: bool, reverse: bool, seed: int
+) -> None:
+    """ "divide", which is for integers of 32 bits and for float64 as well: in drawn layouts, with drawn constants."""
+    rng, limits = np.random.default_rng(seed), np.iinfo(source)
+    pixels = rng.integers(limits.min, limits.max, sizes, source, endpoint=True)[:, :, :: -1 if seed % 2 else 1]
+    channels = sizes[3] if each else 1
+    mean, std = rng.uniform(-0.5, 1, channels), rng.uniform(0.1, 2, channels)
+    chosen = tuple(range(sizes[3]))[::-1] if reverse else None
+    options = {"mean": mean.tolist(), "std": std.tolist(), "channels": chosen, "arithmetic": "divide"}
+    with picking_by(path):
+        made = sg.relayout(pixels, dims="NHWC", layout=order, dtype=target, **options).numpy()
+    number = np.float64 if np.dtype(source).itemsize == 4 or target == "float64" else np.float32
+    values = (pixels[..., ::-1] if reverse else pixels).astype(number)
+    expected = (values / number(limits.max) - mean.astype(number)) / std.astype(number)
+    assert_same_bits(made, np.ascontiguousarray(expected.transpose(0, 3, 1, 2).astype(target)))
+
+
+def test_a_tensor_and_a_frame_normalise_alike() -> None:
+    """`StridedTensor.relayout`, and a `Frame` as an RGB image."""
+    mean, std = NORMALISATIONS["imagenet"]
+    memory = np.random.default_rng(1).integers(0, 256, 24 * 16 * 3 // 2, dtype=np.uint8)
+    frame = sg.Frame.over("nv12", memory, (16, 24))
+    picture = sg.relayout(frame)
+    expected = np.moveaxis(normalised(np.moveaxis(picture.numpy(), 0, -1), mean, std, "divide"), -1, 0)
+    options = {"dtype": "float32", "mean": mean, "std": std, "arithmetic": "divide"}
+    for made in (picture.relayout(**options), sg.relayout(frame, **options)):
+        assert_same_bits(made.numpy(), np.ascontiguousarray(expected))
+
+
+@cpu_paths
 @pytest.mark.parametrize("factor", FACTORS)
 def test_a_rescale_factor_alone(factor: float, path: str) -> None:
     """float32(x) times float32(factor) with torchvision; in float64, then rounded, with Pillow."""
@@ -139,7 +181,8 @@ def test_forms_are_different_values() -> None:
         for arithmetic in ARITHMETIC_RULES
     ]
     forms += [Conversion(source, target, (0.5,), (0.25,), arithmetic=arithmetic) for arithmetic in ARITHMETIC_RULES]
-    assert len({*forms}) == 2 * len(ARITHMETIC_RULES)
+    forms.append(Conversion(source, target, (0.5,), (0.25,), arithmetic="divide", unit=4095))
+    assert len({*forms}) == 2 * len(ARITHMETIC_RULES) + 1
     assert [pickle.loads(pickle.dumps(form)) for form in forms] == forms
     assert [str(form) for form in forms[: len(ARITHMETIC_RULES)]] == [
         "uint8 -> float32, scale, bias",
@@ -216,7 +259,10 @@ PIXELS = np.zeros((1, 2, 2, 3), np.uint8)
 @pytest.mark.parametrize(
     "options, message",
     [
+        pytest.param({"mean": 0.5, "arithmetic": "exact"}, "arithmetic='exact' is unknown", id="an unknown form"),
         pytest.param({"arithmetic": "torchvision-v2"}, "give mean=, std= or both", id="nothing to normalise"),
+        pytest.param({"scale": 2.0, "arithmetic": "divide"}, "give mean=, std= or both", id="a scale"),
+        pytest.param({"std": 1e60, "arithmetic": "divide"}, "std=1e[+]60 is inf in float32", id="infinite in float32"),
         pytest.param({"arithmetic": "transformers"}, "a rescale factor are computed: give mean=", id="nothing at all"),
         pytest.param({"scale": 1, "mean": 0.5, "arithmetic": "torchvision-v2"}, "one pair of them", id="a scale of v2"),
         pytest.param({"mean": 0.5, "bias": 2.0, "arithmetic": "transformers"}, "one pair of them", id="a bias"),
@@ -256,10 +302,17 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
         sg.relayout(PIXELS, dims="NHWC", **{"dtype": "float32", **options})
 
 
-@pytest.mark.parametrize("source", ["bool", "int32", "uint32", "int64", "float64"])
-@pytest.mark.parametrize("arithmetic", ["torchvision-v2", "transformers", "transformers-pil"])
+@pytest.mark.parametrize(
+    "arithmetic, source",
+    [
+        *itertools.product(
+            ("torchvision-v2", "transformers", "transformers-pil"), ("bool", "int32", "uint32", "int64", "float64")
+        ),
+        *itertools.product(("divide",), ("bool", "int64", "float16", "float32")),
+    ],
+)
 def test_sources_of_other_types(arithmetic: str, source: str) -> None:
-    """Arithmetic of float32 is for what float32 has."""
+    """Arithmetic of float32 is for what float32 has, and a division for what has a largest value in float64."""
     with pytest.raises(sg.LayoutError, match=f"the source has {source}"):
         sg.relayout(np.zeros((2, 2), source), dtype="float32", mean=0.5, arithmetic=arithmetic)
 
@@ -274,6 +327,7 @@ def test_bytes_that_were_normalised_before() -> None:
 @pytest.mark.parametrize(
     "options, message",
     [
+        pytest.param({"mean": 0.5, "maximum": 40.5, "arithmetic": "divide"}, "whole number", id="half a step"),
         pytest.param({"mean": 0.5, "clip": (0, 9)}, "leave arithmetic='transformers' out", id="a window of values"),
         pytest.param({"mean": 0.5, "gain": (1, 2), "seed": 1}, "leave arithmetic='transformers' out", id="colour"),
         pytest.param({"mean": 0.5, "maximum": 9, "scale": 0.1}, "both say which value becomes 1", id="two units"),
@@ -282,4 +336,4 @@ def test_bytes_that_were_normalised_before() -> None:
 )
 def test_steps_that_mean_nothing(options: dict[str, Any], message: str) -> None:
     with pytest.raises(sg.LayoutError, match=message):
-        sg.Preprocess(arithmetic="transformers", **options)
+        sg.Preprocess(**{"arithmetic": "transformers", **options})([np.zeros((2, 2, 3), np.uint16)])

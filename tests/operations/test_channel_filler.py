@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler
-from harness.emulator import machine_code, runner
+from harness.emulator.cases import SMALL, drawn
 from harness.emulator.chosen import few
-from harness.emulator.marks import every_architecture
+from harness.emulator.launched import unspilled
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.planned import Case, check_cases
 from harness.profiles import examples
-from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
 from stridedgpu.devices.cpu.plan import CpuPlan
-from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.relayout.choice import Family
-from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import TensorSpec
-
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
-
-SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)
 
 
 @st.composite
@@ -82,34 +73,16 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-def drawn(count: int, number: int) -> list[Case]:
-    """All are drawn before the first is run: they share programs."""
-    found: list[Case] = []
-
-    @seed(number)
-    @settings(
-        max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=HealthCheck
-    )
-    @given(cases())
-    def collect(one: Case) -> None:
-        found.append(one)
-
-    collect()
-    print("families drawn:", dict(Counter(str(one.plan.family) for one in found).most_common()))
-    return found
+@emulated
+def test_kernels_write_elements_and_zeros():
+    check_cases(few(drawn(cases(), {*Family}, 60, 1), 1), orders=("forward", "random"))
 
 
-@pytest.mark.parametrize("number", [pytest.param(1, marks=emulated)])
-def test_kernels_write_elements_and_zeros(number):
-    check_cases(few(drawn(60, number), 1), orders=("forward", "random"))
-
-
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "number", [pytest.param(2, marks=emulated), pytest.param(3, marks=[*emulated, pytest.mark.sweep])]
-)
+@pytest.mark.parametrize("number", [2, pytest.param(3, marks=pytest.mark.sweep)])
 def test_kernels_write_elements_and_zeros_of_many_layouts(number):
-    check_cases(drawn(300, number))
+    check_cases(drawn(cases(), {*Family}, 300, number))
 
 
 @settings(max_examples=examples(60))
@@ -209,12 +182,8 @@ def test_one_launch_moves_elements_and_zeros(name):
 @inspected
 @every_architecture
 def test_machine_code_stores_whole_vectors(architecture):
-    every = [one.case(architecture) for one in PASSES.values()]
-    for sources in {one.launch.sources for one in every}:
-        names = sorted({one.launch.name for one in every if one.launch.sources == sources})
-        for name, code in machine_code.compile_kernels(joined_source(*sources), names, architecture).items():
-            assert (code.local_accesses, code.stack_bytes, code.flushing) == (0, 0, []), name
-            assert max(code.stores) >= 128, (name, code.stores)
+    for name, code in unspilled([one.case(architecture).launch for one in PASSES.values()], architecture).items():
+        assert max(code.stores) >= 128, (name, code.stores)
 
 
 @pytest.mark.parametrize("order", ["NHWC4", "NCHW4", "NCHW2"])

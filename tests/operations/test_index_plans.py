@@ -183,20 +183,6 @@ REFUSED = {
         LayoutError,
         "out must be a StridedTensor or a BufferTensorDesc, not ndarray",
     ),
-    "an unknown mode": (lambda: sg.plan_gather(desc(DATA), [0], mode="x"), LayoutError, "mode='x'"),
-    "indices of floats": (lambda: sg.plan_gather(desc(DATA), desc(DATA)), ElementTypeError, "indices hold float32"),
-    "no such axis": (lambda: sg.plan_gather_elements(desc(DATA), desc(ELEMENTS), axis=5), LayoutError, "5"),
-    "too long tuples": (
-        lambda: sg.plan_gather_nd(desc(DATA), BufferTensorDesc("int64", (2, 3))),
-        LayoutError,
-        "tuples of 3",
-    ),
-    "updates of other sizes": (
-        lambda: sg.plan_scatter_elements(desc(DATA), desc(ELEMENTS), desc(DATA)),
-        LayoutError,
-        "updates have sizes (8, 6); these indices need sizes (2, 6)",
-    ),
-    "an unknown device": (lambda: sg.plan_gather(desc(DATA), [0], device="tpu"), DeviceError, "tpu"),
 }
 
 

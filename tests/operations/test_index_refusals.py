@@ -110,7 +110,6 @@ REFUSALS = {
 }
 
 OF_GATHERS = {
-    "an unknown mode": (lambda w, o: o.call(w, o.good, mode="ignore"), LayoutError, "mode='ignore' is unknown"),
     "deferred on the CPU": (
         lambda w, o: o.call(w, placed(o, 9), mode="deferred", out=w.out(o.made)),
         IndexError,
@@ -119,8 +118,17 @@ OF_GATHERS = {
 }
 
 ALONE = {
-    "gather: no such axis": (lambda w: sg.gather(w.data, [0], axis=2), LayoutError, "2"),
-    "gather: an axis that is no integer": (lambda w: sg.gather(w.data, [0], axis=0.5), LayoutError, "axis=0.5"),
+    "gather: an axis of a scalar": (lambda w: sg.gather(np.int16(3), [0]), LayoutError, "axis=0 is out of range"),
+    "gather: more than 64 bits": (
+        lambda w: sg.gather(w.data, [2**70]),
+        ElementTypeError,
+        "integers of at most 64 bits",
+    ),
+    "gather: out on the indices": (
+        lambda w: sg.gather(w.data, w.out((2,), "int64"), out=w.out((2, 6))),
+        BindingError,
+        "out shares memory with indices",
+    ),
     "gather: an axis without elements": (
         lambda w: sg.gather(w.data[:0], [0], mode="clip"),
         IndexError,
@@ -136,32 +144,16 @@ ALONE = {
         BindingError,
         "out shares memory with data",
     ),
-    "gather_elements: another rank": (
-        lambda w: sg.gather_elements(w.data, [0, 1]),
-        LayoutError,
-        "indices have rank 1 (sizes (2,)) and data rank 2",
-    ),
     "gather_elements: too large beside the axis": (
         lambda w: sg.gather_elements(w.data, np.zeros((1, 7), np.int64)),
         LayoutError,
         "indices have size 7 along axis 1, and data 6",
     ),
-    "gather_nd: too many numbers": (
-        lambda w: sg.gather_nd(w.data, [[0, 0, 0]]),
-        LayoutError,
-        "hold tuples of 3; data (4, 6) has 2 axes behind batch_dims=0",
-    ),
     "gather_nd: none": (lambda w: sg.gather_nd(w.data, np.zeros((2, 0), int)), LayoutError, "hold tuples of 0"),
-    "gather_nd: a scalar": (lambda w: sg.gather_nd(w.data, 1), LayoutError, "indices are a scalar"),
     "gather_nd: batches apart": (
         lambda w: sg.gather_nd(w.data, np.zeros((3, 1), int), batch_dims=1),
         LayoutError,
         "the first batch_dims=1 sizes of data (4, 6) and indices (3, 1) must be equal",
-    ),
-    "gather_nd: batch_dims too many": (
-        lambda w: sg.gather_nd(w.data, [[0]], batch_dims=2),
-        LayoutError,
-        "batch_dims=2 must be from 0 to 1",
     ),
     "scatter_elements: updates of another type": (
         lambda w: sg.scatter_elements(w.data, [[0]], np.zeros((1, 1))),
@@ -193,6 +185,11 @@ ALONE = {
         BindingError,
         "out shares memory with data",
     ),
+    "scatter: out on the indices": (
+        lambda w: sg.scatter_nd(w.data, w.out((1, 1), "int64"), updates((1, 6)), out=w.out((4, 6))),
+        BindingError,
+        "out shares memory with indices",
+    ),
     "scatter: out on the updates": (
         lambda w: sg.scatter_elements(w.data, [[0]], w.out((1, 1)), out=w.out((4, 6))),
         BindingError,
@@ -202,7 +199,7 @@ ALONE = {
 
 
 def crops(w, origins=((0, 0), (1, 1)), size=(2, 3), **keywords):
-    return sg.gather_crops(keywords.pop("sources", w.photos), origins, size, dims="HWC", **keywords)
+    return sg.gather_crops(keywords.pop("sources", w.photos), origins, size, **{"dims": "HWC", **keywords})
 
 
 OF_CROPS = {
@@ -217,19 +214,42 @@ OF_CROPS = {
         "sources[1] has 1 channels and sources[0] 3",
     ),
     "no sources": (lambda w: crops(w, sources=[]), LayoutError, "sources is empty"),
-    "too few origins": (lambda w: crops(w, [(0, 0)]), LayoutError, "origins have sizes (1, 2); 2 sources need (2, 2)"),
-    "broken origins": (lambda w: crops(w, [(0.5, 0), (0, 0)]), ElementTypeError, "origins hold float64"),
-    "a window of one number": (lambda w: crops(w, size=(2,)), LayoutError, "size=(2,) must be height and width"),
-    "a negative window": (lambda w: crops(w, size=(2, -1)), LayoutError, "-1"),
-    "flips of another number": (lambda w: crops(w, flip=[True]), LayoutError, "flip has 1 entries for 2 sources"),
-    "a flip that is no bool": (lambda w: crops(w, flip="yes"), LayoutError, "flip='yes' must be a bool"),
-    "fills of another number": (
-        lambda w: crops(w, fill=[1, 2]),
+    "origins of one axis": (lambda w: crops(w, [0, 0]), LayoutError, "origins have sizes (2,)"),
+    "a batch of one image": (
+        lambda w: crops(w, sources=w.photos[0], dims=None),
         LayoutError,
-        "fill has 2 values for 3 source channels",
+        "sources has sizes (5, 7, 3)",
     ),
-    "a fill that does not fit": (lambda w: crops(w, fill=256), LayoutError, "fill"),
+    "a batch in a list": (
+        lambda w: crops(w, [(0, 0)], sources=[w.photos[0][None]], dims=None),
+        LayoutError,
+        "sources[0] has sizes (1, 5, 7, 3)",
+    ),
+    "a negative window": (lambda w: crops(w, size=(2, -1)), LayoutError, "-1"),
+    "flips of numbers": (lambda w: crops(w, flip=[1, 0]), LayoutError, "flip=[1, 0]"),
+    "a complex fill": (lambda w: crops(w, fill=1j), LayoutError, "fill=1j"),
+    "two scales": (lambda w: crops(w, scale=(1, 2)), LayoutError, "scale has 2"),
     "another size of out": (lambda w: crops(w, out=w.out((2, 3), "uint8")), LayoutError, "out has sizes (2, 3)"),
+    "another type of out": (
+        lambda w: crops(w, dtype="int8", out=w.out((2, 3, 2, 3), "uint8")),
+        LayoutError,
+        "out holds uint8",
+    ),
+    "out overlaps itself": (
+        lambda w: crops(w, out=w.out((2, 3, 2, 3), "uint8", (0, 6, 3, 1))),
+        LayoutError,
+        "out repeats or overlaps",
+    ),
+    "out on a source": (
+        lambda w: crops(w, sources=w.out((2, 3, 3, 3), "uint8"), out=w.out((2, 3, 2, 3), "uint8"), dims=None),
+        BindingError,
+        "out shares memory with sources",
+    ),
+    "a stream on the CPU": (
+        lambda w: crops(w, out=w.out((2, 3, 2, 3), "uint8"), stream=1),
+        DeviceError,
+        "stream=1 has no meaning",
+    ),
     "read-only": (lambda w: crops(w, dtype="int32", out=w.locked((2, 3, 2, 3))), BindingError, "out is read-only"),
     "out and a layout": (
         lambda w: crops(w, dtype="int32", out=w.out((2, 3, 2, 3)), layout="NHWC"),

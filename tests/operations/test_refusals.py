@@ -1,4 +1,4 @@
-"""Every refusal of tensors and relayout: its exact type, the value in its message, and that nothing was written."""
+"""Refusals of tensors and relayout that `error_texts.txt` does not have: type, value named, and nothing written."""
 
 from __future__ import annotations
 
@@ -130,7 +130,6 @@ OUT = {
 LAYOUTS = {
     "unknown letter": (lambda w: w.source.relayout(layout="NHWQ"), LayoutError, "layout='NHWQ' holds 'Q'"),
     "letter twice": (lambda w: w.source.relayout(layout="NCHH"), LayoutError, "layout='NCHH' names the axis 'H' twice"),
-    "no letters": (lambda w: w.source.relayout(layout=""), LayoutError, "layout='' is not an axis order"),
     "other axes": (lambda w: w.source.relayout(layout="CHW"), LayoutError, "layout='CHW' does not order the axes"),
     "plain axes": (lambda w: w.plain[None, None, None].relayout(layout="HW"), LayoutError, "layout='HW'"),
     "other sizes": (
@@ -163,11 +162,7 @@ LAYOUTS = {
         LayoutError,
         "row_pitch_bytes=64 needs at least two axes",
     ),
-    "alignment 0": (lambda w: w.source.relayout(alignment=0), LayoutError, "alignment=0 is not a power of two"),
     "alignment 24": (lambda w: w.source.relayout(alignment=24), LayoutError, "alignment=24 is not a power of two"),
-    "alignment -16": (lambda w: w.source.relayout(alignment=-16), LayoutError, "alignment=-16 is not a power of two"),
-    "alignment True": (lambda w: w.source.relayout(alignment=True), LayoutError, "alignment=True is not a power"),
-    "alignment 16.0": (lambda w: w.source.relayout(alignment=16.0), LayoutError, "alignment=16.0 is not a power"),
     "alignment below an element": (
         lambda w: w.source.relayout(dtype="float64", alignment=4),
         LayoutError,
@@ -205,11 +200,6 @@ CONVERSIONS = {
         "float8 moves as bits only",
     ),
     "rounding": (lambda w: w.source.relayout(rounding="up"), LayoutError, "rounding='up' is unknown"),
-    "two scales for three channels": (
-        lambda w: w.source.relayout(scale=(1.0, 2.0)),
-        LayoutError,
-        "scale has 2 values for 3 output channels",
-    ),
     "three biases for two channels": (
         lambda w: w.source.relayout(bias=(1.0, 2.0, 3.0), channels=(0, 1)),
         LayoutError,
@@ -230,8 +220,6 @@ CONVERSIONS = {
         LayoutError,
         "scale has 2 values for no labelled channel axis",
     ),
-    "scale of text": (lambda w: w.source.relayout(scale="2"), LayoutError, "scale='2' must be a number"),
-    "scale of nothing": (lambda w: w.source.relayout(scale=()), LayoutError, "scale=() must be a number"),
     "complex scale": (lambda w: w.source.relayout(scale=1j), LayoutError, "scale=1j must be a number"),
     "channels without labels": (
         lambda w: w.plain.relayout(channels=(0,)),
@@ -248,14 +236,6 @@ CONVERSIONS = {
         LayoutError,
         "channels=(-1,) asks for channel -1",
     ),
-    "no channels": (lambda w: w.source.relayout(channels=()), LayoutError, "channels=() selects nothing"),
-    "channels as text": (
-        lambda w: w.source.relayout(channels="bgr"),
-        LayoutError,
-        "channels='bgr' must be a sequence of channel numbers",
-    ),
-    "channels as a number": (lambda w: w.source.relayout(channels=2), LayoutError, "channels=2 must be a sequence"),
-    "channels as floats": (lambda w: w.source.relayout(channels=(0.0,)), LayoutError, "channels=(0.0,) must be"),
 }
 
 ASSIGNMENTS = {
@@ -364,14 +344,7 @@ VIEWS = {
         "layout='NCHW' does not order the axes of this tensor, which has 3 plain axes: label them with dims=",
     ),
     "permutation that repeats an axis": (lambda w: w.out.permute((0, 1, 2, 2)), LayoutError, "axes=(0, 1, 2, 2)"),
-    "broadcast of a size above 1": (
-        lambda w: w.plain.broadcast_to((12, 20)),
-        LayoutError,
-        "sizes (6, 20) cannot broadcast to (12, 20)",
-    ),
     "squeeze of a size above 1": (lambda w: w.plain.squeeze(0), LayoutError, "has size 6, not 1"),
-    "unsqueeze out of range": (lambda w: w.plain.unsqueeze(4), LayoutError, "axis=4 is out of range"),
-    "rank too low": (lambda w: w.out.ensure_rank(3), LayoutError, "do not fit rank 3"),
     "index by an array": (lambda w: w.out[np.array([0, 1])], LayoutError, "use gather"),
     "index by a bool": (lambda w: w.out[True], LayoutError, "index True is not basic"),
     "index out of range": (lambda w: w.out[2], IndexError, "index 2 is out of range for axis 0 of size 2"),
@@ -381,10 +354,6 @@ VIEWS = {
 
 CREATION = {
     "negative size": (lambda w: sg.empty((2, -1), "uint8"), LayoutError, "sizes=(2, -1) must each be at least 0"),
-    "size of text": (lambda w: sg.empty("22", "uint8"), LayoutError, "sizes='22' is not a sequence"),
-    "size of a float": (lambda w: sg.empty((2.0,), "uint8"), LayoutError, "sizes=(2.0,) must be integers"),
-    "one number for sizes": (lambda w: sg.empty(3, "uint8"), LayoutError, "sizes=3 is not a sequence"),
-    "unknown type": (lambda w: sg.zeros((2,), "uint9"), ElementTypeError, "'uint9'"),
     "UNKNOWN": (lambda w: sg.zeros((2,), sg.DataType.UNKNOWN), ElementTypeError, "'unknown'"),
     "order of another rank": (lambda w: sg.empty((2, 3), "uint8", layout="NCHW"), LayoutError, "layout='NCHW'"),
     "dims not in canonical order": (
@@ -393,8 +362,6 @@ CREATION = {
         "dims='NHWC' is not in canonical order; sizes go with dims='NCHW', and layout='NHWC' says the order in memory",
     ),
     "too many dims": (lambda w: sg.empty((2,), "uint8", dims="HW"), LayoutError, "dims='HW' labels 2 axes"),
-    "dims of a tuple": (lambda w: sg.empty((2,), "uint8", dims=("W",)), LayoutError, "dims=('W',) is not a string"),
-    "alignment 48": (lambda w: sg.empty((2,), "uint8", alignment=48), LayoutError, "alignment=48 is not a power of"),
     "alignment below an element": (
         lambda w: sg.empty((2,), "complex128", alignment=8),
         LayoutError,
@@ -410,7 +377,6 @@ CREATION = {
         LayoutError,
         "must have the sizes (2, 3)",
     ),
-    "fill that does not fit": (lambda w: sg.full((2,), 300, "uint8"), LayoutError, "value=300 does not fit uint8"),
     "fill of negative": (lambda w: sg.full((2,), -1, "uint64"), LayoutError, "value=-1 does not fit uint64"),
     "exabytes": (lambda w: sg.empty((1 << 60,), "uint8", device="cpu"), DeviceError, str(1 << 60)),
     "more bytes than addresses": (lambda w: sg.empty((1 << 70,), "uint8", device="cpu"), DeviceError, str(1 << 70)),
@@ -508,17 +474,14 @@ FOREIGN = {
         "no memory left for an array of this Long",
     ),
     "no DLPack": (lambda w: sg.from_dlpack([1, 2]), LayoutError, "list has no __dlpack__"),
-    "an unknown device": (lambda w: sg.asarray(w.numbers, device="tpu"), DeviceError, "device='tpu' is unknown"),
 }
 
 DEVICES = {
-    "unknown": (lambda w: sg.empty((2,), "uint8", device="gpu"), DeviceError, "device='gpu' is unknown"),
     "in capitals": (lambda w: sg.empty((2,), "uint8", device="CPU"), DeviceError, "device='CPU' is unknown"),
     "numbered cpu": (lambda w: sg.empty((2,), "uint8", device="cpu:0"), DeviceError, "device='cpu:0' is unknown"),
     "no number": (lambda w: sg.empty((2,), "uint8", device="cuda:"), DeviceError, "device='cuda:' is unknown"),
     "negative number": (lambda w: w.out.to_device("cuda:-1"), DeviceError, "device='cuda:-1' is unknown"),
     "a number": (lambda w: w.out.relayout(device=0), DeviceError, "device=0 is unknown"),
-    "to synchronize": (lambda w: sg.synchronize("tpu"), DeviceError, "device='tpu' is unknown"),
 }
 
 TABLES = {
@@ -577,3 +540,48 @@ def test_a_failed_allocation_leaves_everything_usable(world):
     with pytest.raises(DeviceError):
         sg.relayout(world.plain[:1, :1].broadcast_to((1 << 31, 1 << 31)))
     assert sg.relayout(world.plain, dtype="float32").sizes == (6, 20)
+
+
+PICTURE = np.zeros((4, 5, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    "bad, error",
+    [
+        (None, ElementTypeError),
+        ("photo.png", ElementTypeError),
+        (np.array([None]), ElementTypeError),
+        (np.zeros((4, 5, 3), "M8[s]"), ElementTypeError),
+        (PICTURE[0], LayoutError),
+        (PICTURE[None], LayoutError),
+        (PICTURE[..., :1], LayoutError),
+        (PICTURE[:0], LayoutError),
+    ],
+    ids=["nothing", "a path", "objects", "dates", "two axes", "four axes", "one channel", "no pixels"],
+)
+@pytest.mark.parametrize(
+    "argument, call",
+    [
+        ("images", lambda images: sg.letterbox(images, 8, dims="HWC")),
+        ("sources", lambda images: sg.gather_crops(images, boxes=[(0, 0, 2, 2)] * 3, size=2, dims="HWC")),
+        ("images", sg.image_processor({"image_processor_type": "ViTImageProcessor", "size": 2})),
+    ],
+    ids=["letterbox", "gather_crops", "image_processor"],
+)
+def test_a_refused_list_names_its_image(argument, call, bad, error):
+    if isinstance(call, sg.ImageProcessor) and getattr(bad, "size", 0) in (12, 15, 20):
+        pytest.skip("an image of one channel, and two axes, are images here")
+    named = f"{argument}[2]" if getattr(bad, "size", 1) or argument == "images" else "the image of boxes[2]"
+    with pytest.raises((error, LayoutError)) as refused:
+        call([PICTURE, PICTURE, bad])
+    assert named in str(refused.value)
+
+
+def test_an_error_of_an_image_of_a_list_has_a_note_that_names_it():
+    class Unreadable:
+        def __array__(self, *_, **__):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as failed:
+        sg.letterbox([PICTURE, Unreadable()], 8, dims="HWC")
+    assert failed.value.__notes__ == ["This was raised while images[1] was read."]

@@ -197,6 +197,15 @@ def test_the_call_is_made_once_with_its_arguments_and_its_errors_are_raised() ->
         sg.warmup(sg.resize, photo, 4, dims="HWC", passes="diagonal")
     with pytest.raises(TypeError, match="unexpected keyword argument 'value'"):
         sg.warmup(value=3)
+    with pytest.raises(sg.LayoutError, match="Options of a conversion are for one pair"):
+        sg.warmup(normalize="imagenet")
+
+
+def test_a_pair_takes_every_option_of_a_plan() -> None:
+    pixels = sg.BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))
+    planes = sg.BufferTensorDesc("float32", (1, 3, 64, 64))
+    plan = sg.plan_relayout(pixels, planes, normalize="imagenet")
+    assert sg.warmup(pixels, planes, normalize="imagenet") == (plan.kernel,)
 
 
 RELAYOUTS: Final = """

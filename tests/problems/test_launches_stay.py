@@ -84,7 +84,7 @@ DIGESTS = {
     relayouts: "004a5580d66dacd8",
     gathers: "ae534ed7a2c35362",
     crops: "f044f103efd38696",
-    resizes: "b9d464e079383e19",
+    resizes: "16e32f7a0d5e4b8f",
     frames: "7ba92383b49ea1b8",
 }
 

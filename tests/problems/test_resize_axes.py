@@ -1,13 +1,19 @@
-"""Taps of several axes at once are those of each alone."""
+"""Taps of several axes at once are those of each alone; products and sums of float32 are rounded once."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from threading import Thread
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.problems.resize_taps import AxisGeometry, AxisTaps, FilteredAxes, filter_taps
+from stridedgpu.problems.resize_taps import AxisGeometry, AxisTaps, FilteredAxes, filter_taps, fused
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import ResizeSums, arithmetic_of, interpolation_named
 
@@ -55,3 +61,80 @@ def test_what_is_known_is_not_computed_again() -> None:
     again = known.taps(rule, fixed, [first, second])
     assert again[0] is not taps[0]
     np.testing.assert_array_equal(again[0].weights, taps[0].weights)
+
+
+class Disturbed(AxisGeometry):
+    """An axis whose hash resizes: as a handler of a signal or the end of an object may, wherever Python runs."""
+
+    disturbances: ClassVar[list[Callable[[], object]]] = []
+
+    def __hash__(self) -> int:
+        if self.disturbances:
+            self.disturbances.pop()()
+        return super().__hash__()
+
+
+def test_taps_may_be_computed_in_the_middle_of_keeping_others() -> None:
+    known, rule, fixed = FilteredAxes(1), interpolation_named("pillow-bilinear"), ResizeSums.FIXED_POINT
+    sizes, found = iter(range(4, 9)), []
+
+    def disturb() -> None:
+        found.append(known.taps(rule, fixed, [AxisGeometry(10, 0.0, 10.0, next(sizes))]))
+
+    Disturbed.disturbances[:] = [disturb] * 5
+    outer = Disturbed(10, 0.0, 10.0, 3)
+    thread = Thread(target=lambda: found.append(known.taps(rule, fixed, [outer])), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert [taps.count for (taps,) in found] == [*range(4, 4 + len(found) - 1), 3]
+    assert len(found) > 2, "one of them when the taps were kept"
+
+
+def test_axes_that_another_thread_gives_up_are_given_up() -> None:
+    known, rule = FilteredAxes(1), interpolation_named("pillow-bilinear")
+    asked = [AxisGeometry(10, 0.0, 10.0, size) for size in range(1, 200)] * 4
+    with ThreadPoolExecutor(8) as threads:
+        found = threads.map(lambda axis: known.taps(rule, ResizeSums.FIXED_POINT, [axis]), asked)
+        assert [taps.count for (taps,) in found] == [axis.target for axis in asked]
+
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**60), max_value=2.0**60)
+
+
+@settings(max_examples=examples(500))
+@given(x=FLOATS, factor=FLOATS, addend=FLOATS, near=st.booleans())
+def test_a_product_and_a_sum_are_rounded_once(x, factor, addend, near):
+    """The result is the float32 that is nearest to the exact number, and even where two are."""
+    product = np.float32(x) * np.float32(factor)
+    half = float(np.spacing(product)) / 2
+    if near:  # an addend that puts the exact number beside the middle of two float32
+        addend = float(np.float32(half * (1 + 2.0**-20)))
+    exact = Fraction(x) * Fraction(factor) + Fraction(addend)
+    (found,) = fused(np.array([x], np.float32), np.array([factor], np.float32), np.array([addend], np.float32))
+    others = np.nextafter(found, np.float32(-np.inf)), np.nextafter(found, np.float32(np.inf))
+    distance, *further = (abs(Fraction(float(number)) - exact) for number in (found, *others))
+    is_even = found.view(np.uint32) % 2 == 0
+    assert all(distance < other or (distance == other and is_even) for other in further)
+
+
+@pytest.mark.parametrize(
+    "x, factor, addend",
+    [
+        (1 + 2.0**-23, 1 + 2.0**-23, 2.0**-25),
+        (1 + 2.0**-12, 1 + 2.0**-12, 2.0**-80),  # beside the middle of two float32, by less than a float64 shows
+        (1 + 2.0**-12, 1 + 2.0**-12, -(2.0**-80)),
+        (2.0**-100, 2.0**-49, 2.0**-149),  # subnormal
+        (np.inf, 1.0, 2.0),
+        (3e38, 2.0, -1.0),
+    ],
+)
+def test_single_products_and_sums(x, factor, addend):
+    with np.errstate(all="ignore"):
+        (found,) = fused(*(np.array([number], np.float32) for number in (x, factor, addend)))
+    if not np.isfinite(x) or x > 1e38:
+        assert found == np.inf
+        return
+    exact = Fraction(x) * Fraction(factor) + Fraction(addend)
+    below, above = (np.nextafter(found, np.float32(side)) for side in (-np.inf, np.inf))
+    assert all(abs(Fraction(float(found)) - exact) <= abs(Fraction(float(one)) - exact) for one in (below, above))

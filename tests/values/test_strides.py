@@ -9,7 +9,6 @@ import pytest
 from harness.strategies import data_types, layout_offsets, order_strings, tensor_sizes
 from hypothesis import given, strategies as st
 
-from stridedgpu.values.dtypes import DataType
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.strides import (
     axis_letters,
@@ -169,48 +168,21 @@ def test_integers_of_any_kind_become_pythons():
 
 SIZES = (2, 3, 4, 5)
 REFUSALS = {
-    "unknown type": (lambda: calc_buffer_tensor_size(DataType.UNKNOWN, (1,)), LayoutError, "data_type is UNKNOWN"),
     "no such type": (lambda: calc_buffer_tensor_size("quarter", (1,)), ElementTypeError, "no element type 'quarter'"),
-    "rank 0": (lambda: calc_buffer_tensor_size("uint8", ()), LayoutError, r"rank 0.*a scalar is described as \(1,\)"),
-    "rank 9": (
-        lambda: calc_buffer_tensor_size("uint8", (1,) * 9),
-        LayoutError,
-        "has rank 9; DirectML takes rank 1 to 8",
-    ),
-    "size 0": (lambda: calc_buffer_tensor_size("uint8", (3, 0)), LayoutError, r"sizes=\(3, 0\) holds a size below 1"),
-    "size negative": (
-        lambda: calc_buffer_tensor_size("uint8", (3, -2)),
-        LayoutError,
-        r"\(3, -2\) holds a size below 1",
-    ),
-    "size a float": (lambda: calc_buffer_tensor_size("uint8", (3.0,)), LayoutError, r"sizes=\(3.0,\) must be integers"),
     "stride negative": (
         lambda: calc_buffer_tensor_size("uint8", (3, 2), (-2, 1)),
         LayoutError,
         r"strides=\(-2, 1\) must each be at least 0",
     ),
-    "strides too many": (
-        lambda: calc_buffer_tensor_size("uint8", (3,), (2, 1)),
-        LayoutError,
-        r"strides=\(2, 1\) has 2 entries for 1 sizes \(3,\)",
-    ),
     "order unknown letter": (lambda: calculate_strides("NQHW", SIZES), LayoutError, "layout='NQHW' holds 'Q'"),
     "order lower case": (lambda: calculate_strides("nchw", SIZES), LayoutError, "layout='nchw' holds 'n'"),
     "order of two depths": (lambda: calculate_strides("NTZYX", (1,) * 5), LayoutError, "'D' twice: it means 'NDDHW'"),
     "order repeated letter": (lambda: calculate_strides("NHHW", SIZES), LayoutError, "names the axis 'H' twice"),
-    "order empty": (lambda: calculate_strides("", ()), LayoutError, "layout='' is not an axis order"),
-    "order of another rank": (
-        lambda: calculate_strides("NHWC", (3, 4, 5)),
-        LayoutError,
-        "layout='NHWC' names 4 axes for a tensor of rank 3",
-    ),
     "order no permutation": (
         lambda: packed_strides(SIZES, (0, 1, 2, 2)),
         LayoutError,
         r"order=\(0, 1, 2, 2\) is not a permutation of the axes 0 to 3",
     ),
-    "order a number": (lambda: packed_strides(SIZES, 3), LayoutError, "order=3 is not a sequence of integers"),
-    "sizes a string": (lambda: packed_strides("23"), LayoutError, "sizes='23' is not a sequence"),
     "sizes negative": (lambda: packed_strides((2, -1)), LayoutError, r"sizes=\(2, -1\) must each be at least 0"),
     "broadcast too short": (
         lambda: calculate_strides("NCHW", SIZES, (True, False)),
