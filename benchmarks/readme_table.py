@@ -29,7 +29,7 @@ def named(record: Record) -> tuple[str, ...]:
 
 def measured() -> dict[str, Results]:
     """The results of every device, by the name of their file."""
-    return {path.stem: read_results(path) for path in sorted(RESULTS.glob("*.json"))}
+    return {path.stem: read_results(path) for path in sorted(RESULTS.glob("*.json"), key=lambda path: path.stem)}
 
 
 def markdown(names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

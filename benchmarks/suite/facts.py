@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from stridedgpu.devices.cuda.choice import CudaPlan
 from stridedgpu.devices.cuda.gather import check_launch
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
+from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.problems.crop_windows import CropProblem
@@ -46,7 +47,7 @@ class Step:
     launch: KernelLaunch
 
     @classmethod
-    def of(cls, plan: CudaPlan) -> Step:
+    def of(cls, plan: CudaPlan[Any]) -> Step:
         """A plan's step, as the plan says it."""
         launch = plan.launch
         assert launch is not None, "no workload is empty"

@@ -13,6 +13,7 @@ from typing import Any
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.target import VARIABLE
 
 from .peers.peer import Peer
 
@@ -38,9 +39,9 @@ def provenance_of(device: str, peers: Iterable[Peer], scale: str) -> dict[str, A
 
 def _processor() -> dict[str, Any]:
     """The processor, and what of it this process may use."""
-    missing = why_unavailable()
+    missing, level = why_unavailable(), os.environ.get(VARIABLE, "native")
     return {
-        "name": _model(),
+        "name": _model() if level == "native" else f"{_model()} as {level}",
         "kind": "cpu",
         "threads": sg.get_num_threads(),
         "loops": "compiled" if missing is None else "NumPy's",

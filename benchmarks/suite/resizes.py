@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 import stridedgpu as sg
+from stridedgpu.values.interpolation import Passes
 
 __all__ = ["BATCH", "NORMALISED", "RESIZES", "ResizeWork"]
 
@@ -29,6 +30,7 @@ class ResizeWork:
     order: str = "NCHW"
     element: str = "float16"
     format: str | None = None
+    passes: Passes = "horizontal"
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -63,7 +65,7 @@ class ResizeWork:
         """The resize of these."""
         options: dict[str, Any] = {"interpolation": self.interpolation, **self.options}
         if self.interpolation.startswith("pillow"):
-            options["passes"] = "horizontal"
+            options["passes"] = self.passes
         return sg.plan_resize(images, target, **options)
 
     @property
@@ -120,6 +122,7 @@ class ResizeWork:
 RESIZES: Final[Mapping[str, ResizeWork]] = {
     "500x375 bilinear": ResizeWork("pillow-bilinear", (375, 500)),
     "500x375 bicubic": ResizeWork("pillow-bicubic", (375, 500)),
+    "500x375 rows first": ResizeWork("pillow-bilinear", (375, 500), passes="vertical"),
     "500x375 opencv": ResizeWork("opencv-linear", (375, 500)),
     "320x240 bilinear": ResizeWork("pillow-bilinear", (240, 320)),
     "224x224 to 448": ResizeWork("pillow-bilinear", (224, 224), (448, 448)),
