@@ -1,33 +1,70 @@
-"""What CI installs and runs is pinned: packages by version, GitHub's actions by commit."""
+"""What CI installs and runs is pinned, its gate is short, and the steps beside it are written down."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CI = ROOT / ".ci" / "run"
-CONSTRAINTS = sorted((ROOT / ".ci" / "constraints").glob("*.txt"))
+CI = ROOT / ".ci"
+CONSTRAINTS = sorted((CI / "constraints").glob("*.txt"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
-pytestmark = pytest.mark.skipif(not CI.is_file(), reason="CI's files are not here: the tests lie outside a checkout")
+pytestmark = pytest.mark.skipif(not CI.is_dir(), reason="CI's files are not here: the tests lie outside a checkout")
 
 
 def test_every_environment_of_ci_has_its_versions():
-    text = CI.read_text().replace("\\\n", " ")
-    installs = [line for line in text.splitlines() if "-m pip install" in line and "--upgrade pip" not in line]
-    assert len(installs) >= 9
-    named = [re.findall(r"--constraint \.ci/constraints/(\w+)\.txt", line) for line in installs]
-    assert all(len(names) == 1 for names in named), installs
-    assert {name for (name,) in named} == {path.stem for path in CONSTRAINTS}
+    text = (CI / "environment").read_text()
+    assert re.findall(r"-m pip install.*", text) == [
+        "-m pip install --quiet --upgrade pip",
+        '-m pip install -qq --constraint ".ci/constraints/$1.txt" "${@:2}"; }',
+    ]
+    constrained = {*re.findall(r"^ *(?:[\w*-]+\) |peer\(\) \{ )?pip ([a-z0-9-]+) ", text, re.MULTILINE)}
+    assert constrained == {path.stem for path in CONSTRAINTS}
+    for script in ("run", "deep", "steps", "level"):
+        assert "pip install" not in (CI / script).read_text()
+
+
+def test_the_limits_of_the_gate_and_its_steps():
+    calls = re.findall(r"^(?:if .*; then )?step (.*)", (CI / "run").read_text(), re.MULTILINE)
+    limits = [re.match(r'(?:"[\w ]+"|[\w-]+) (\d+) ', call) for call in calls]
+    assert len(limits) > 8
+    assert all(limit is not None and int(limit[1]) <= 600 for limit in limits), calls
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the steps are named by bash")
+def test_contributing_names_every_step_beside_the_gate():
+    names = subprocess.run(
+        ["bash", CI / "deep", "--names"], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.split()
+    assert len(names) == len({*names}) > 20
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_every_folder_of_tests_is_in_one_slow_step():
+    calls = re.findall(r"^deep slow-.*", (CI / "deep").read_text().replace("\\\n", " "), re.MULTILINE)
+    folders = [folder for call in calls for folder in re.findall(r"tests/(\w+)", call)]
+    assert sorted(folders) == sorted(
+        {path.relative_to(ROOT / "tests").parts[0] for path in ROOT.glob("tests/*/test_*.py")}
+    )
+
+
+def test_workflows_run_the_gate_and_every_step_beside_it():
+    workflows = {path.stem: path.read_text() for path in WORKFLOWS}
+    assert "run: bash .ci/run" in workflows["ci"]
+    assert "bash .ci/deep --names" in workflows["nightly"]
+    assert 'run: bash .ci/deep "$STEP"' in workflows["nightly"]
 
 
 @pytest.mark.parametrize("path", CONSTRAINTS, ids=[path.stem for path in CONSTRAINTS])
 def test_a_constraint_is_a_name_and_one_public_version(path):
     lines = path.read_text().splitlines()
-    assert len(lines) > 5
+    assert lines
     assert [line for line in lines if not re.fullmatch(r"[\w.-]+==\d[\w.]*", line)] == []
     assert sorted(lines, key=str.lower) == lines
 

@@ -1,6 +1,6 @@
 """The commands of each page in an environment of its own, where nothing is installed but what the page installs.
 
-README.md's two commands and CONTRIBUTING.md's are what `.ci/run` itself does, from a clean clone.
+README.md's two commands are what `.ci/run` itself does, from a clean clone.
 """
 
 from __future__ import annotations
