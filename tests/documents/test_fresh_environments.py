@@ -1,6 +1,6 @@
 """The commands of each page in an environment of its own, where nothing is installed but what the page installs.
 
-README.md's two commands are what `.ci/run` itself does, from a clean clone.
+README.md's two commands and CONTRIBUTING.md's are what `.ci/run` itself does, from a clean clone.
 """
 
 from __future__ import annotations
@@ -69,8 +69,15 @@ def test_the_commands_of_a_page_run_in_a_fresh_environment(page, tmp_path):
 
 
 def test_the_commands_for_contributors_are_those_of_ci():
-    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8").replace("--editable", "-e")
+    ci = "".join((ROOT / ".ci" / name).read_text(encoding="utf-8") for name in ("run", "environment"))
     assert "readme_command pytest" in ci
+    for ours, typed in (
+        ('"$python"', "python3"),
+        ('"$folder"', ".venv"),
+        ("pip main", "pip install"),
+        ("--editable", "-e"),
+    ):
+        ci = ci.replace(ours, typed)
     done = [set(re.split(r"[ /]", step)) for step in ci.splitlines()]
     lines = commands((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     own = [line for line in lines if not line.endswith(("activate", "pytest -n auto"))]
