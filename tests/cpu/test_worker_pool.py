@@ -172,6 +172,35 @@ def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(monkeyp
 
 
 @needs_compiler
+@pytest.mark.parametrize("locks", [0, 1])
+def test_a_worker_without_memory_for_its_locks_is_an_error_and_a_later_call_starts_it(monkeypatch, locks):
+    plain, left = ctypes.pythonapi, iter(range(locks))
+
+    class Exhausted:
+        """CPython whose `PyThread_allocate_lock` returns NULL after so many locks."""
+
+        @staticmethod
+        def PyThread_allocate_lock():
+            return None if next(left, None) is None else plain.PyThread_allocate_lock()
+
+        @staticmethod
+        def PyThread_acquire_lock(lock, wait):
+            assert lock.value, "a lock at address 0 ends the process"
+            return plain.PyThread_acquire_lock(lock, wait)
+
+    share_items(id, 100)  # the pool's code is loaded
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
+    monkeypatch.setattr(threads, "_chosen", 2)
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(ctypes, "pythonapi", Exhausted())
+        share_items(id, 100)
+    done = []
+    share_items(done.append, 100)
+    assert sorted(done) == list(range(100))
+    assert worker_pool._pool._workers == 1
+
+
+@needs_compiler
 def test_a_small_call_after_a_pause_starts_no_worker_and_one_soon_after_it_does(monkeypatch):
     monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
     done = []

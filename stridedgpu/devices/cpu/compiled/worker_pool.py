@@ -193,13 +193,15 @@ class _Pool:
 
 
 def _new_slot() -> _Block:
-    """A free slot, with its locks acquired; it is never freed."""
+    """A free slot, with its locks acquired; it is never freed. Raises `MemoryError`."""
     python = ctypes.pythonapi
     allocate = python.PyThread_allocate_lock
     allocate.restype = ctypes.c_void_p
     slot = _Block(SLOT_WORDS)
     for place in (SLOT.wake, SLOT.done):
         lock = allocate()
+        if lock is None:
+            raise MemoryError
         python.PyThread_acquire_lock(ctypes.c_void_p(lock), 1)
         slot.words[place] = lock
     for place, function in ((SLOT.acquire, python.PyThread_acquire_lock), (SLOT.release, python.PyThread_release_lock)):
