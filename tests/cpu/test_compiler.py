@@ -112,6 +112,70 @@ def test_an_interrupted_request_leaves_no_half_of_an_answer(compiler, monkeypatc
     assert compiler.object_file(EMPTY, Target.stated("x86-64-v3")).startswith(b"\x7fELF")
 
 
+REPEATING = """
+import sys
+
+def answer(content):
+    sys.stdout.buffer.write(b"ok %d\\n%s" % (len(content), content))
+    sys.stdout.buffer.flush()
+
+answer(b"LLVM's version")
+while line := sys.stdin.buffer.readline():
+    answer(sys.stdin.buffer.read(int(line.split()[-1])))
+"""
+"""A compiler whose object file is the module itself."""
+
+
+@pytest.mark.parametrize("works", [True, False], ids=["of a compiler that works", "of one that starts"])
+def test_after_an_interrupt_anywhere_a_request_has_its_own_answer(tmp_path, monkeypatch, works):
+    (tmp_path / "repeating.py").write_text(REPEATING, encoding="utf-8")
+    monkeypatch.setattr(compilers, "_SCRIPT", str(tmp_path / "repeating.py"))
+    monkeypatch.setattr(compilers, "library", lambda: compilers.Library("/somewhere/llvmlite", None))
+    target, profiled = Target.stated("x86-64-v3"), sys.getprofile()
+    plain, started = subprocess.Popen, []
+
+    def start(*arguments, **options):
+        started.append(plain(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(compilers.subprocess, "Popen", start)
+
+    def is_interrupted(compiler, number):
+        """Interrupt a request at its so many-th call or return, where CPython looks for signals; False without it."""
+        places = iter(range(number))
+
+        def profile(frame, event, _):
+            near = frame.f_back if event == "return" else frame
+            is_place = event in ("call", "return", "c_return") and near.f_code.co_filename == compilers.__file__
+            if is_place and next(places, None) is None:
+                sys.setprofile(profiled)
+                raise KeyboardInterrupt
+
+        sys.setprofile(profile)
+        try:
+            compiler.object_file("interrupted", target)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.setprofile(profiled)
+        return False
+
+    number, interrupted = 0, True
+    while interrupted:
+        compiler = Compiler()
+        try:
+            if works:
+                compiler.object_file("before", target)
+            interrupted = is_interrupted(compiler, number)
+            assert compiler.object_file("next", target) == b"next", f"interrupted at place {number}"
+        finally:
+            for process in started:
+                compilers._end(process)
+            started.clear()
+        number += 1
+    assert number > 20
+
+
 @needs_compiler
 def test_a_request_in_the_middle_of_another_does_not_take_its_answer(compiler, monkeypatch):
     """A handler of a signal, or the end of an object, may call the library while its thread waits for the compiler."""

@@ -89,9 +89,11 @@ class Compiler:
             raise LoopError("the compiler of loops is at work for this thread already")
         content = text.encode()
         head = f"{kind} {architecture}-unknown-linux-gnu {cpu} {flags or '-'} {len(content)}\n".encode()
-        self._is_at_work = True
         try:
-            for process in (self._process, None):
+            # An interrupt may come with any call. A process is kept again after a whole answer alone: neither half of
+            # one, nor the one that comes unasked, is taken for the next.
+            kept, self._process, self._is_at_work = self._process, None, True
+            for process in (kept, None):
                 # One that had nothing to do for a while has ended, perhaps just now.
                 with suppress(_EndedIdleError):
                     return self._exchanged(process or self._start(), head + content)
@@ -100,18 +102,22 @@ class Compiler:
         raise CompilerError("the compiler of loops ends as soon as it is started", permanent=True)
 
     def _exchanged(self, process: subprocess.Popen[bytes], request: bytes) -> bytes:
-        assert process.stdin is not None
         try:
+            assert process.stdin is not None
             process.stdin.write(request)
             process.stdin.flush()
-            return self._answer(process)
+            said_ok, content = self._answer(process)
         except BrokenPipeError:
             raise self._died(process) from None
         except LoopError:
             raise
         except BaseException:
-            self.stop()  # half of an answer is not taken for the next one
+            _end(process)
             raise
+        self._process = process
+        if not said_ok:
+            raise CompilerError(f"LLVM refuses a loop: {content.decode(errors='replace')[:500]}")
+        return content
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the process, and wait until LLVM is loaded."""
@@ -130,32 +136,30 @@ class Compiler:
             )
         except OSError as error:
             raise CompilerError(f"the compiler of loops cannot be started: {error}") from error
-        self._process = process
-        atexit.register(self.stop)
         try:
+            atexit.register(self.stop)
             self._answer(process)
         except LoopError as error:
             raise CompilerError(str(error), permanent=True) from None
         except BaseException:
-            self.stop()  # its first answer is not taken for that to the first request
+            _end(process)
             raise
         return process
 
-    def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
+    def _answer(self, process: subprocess.Popen[bytes]) -> tuple[bool, bytes]:
+        """Whether the process did what it was sent, and what it says. Raises `LoopError` if it has ended."""
         assert process.stdout is not None
         head = process.stdout.readline().split()
         content = process.stdout.read(int(head[1])) if len(head) == 2 else b""
         if len(head) != 2 or len(content) < int(head[1]):
             raise self._died(process)
-        if head[0] != b"ok":
-            raise CompilerError(f"LLVM refuses a loop: {content.decode(errors='replace')[:500]}")
-        return content
+        return head[0] == b"ok", content
 
     def _died(self, process: subprocess.Popen[bytes]) -> LoopError:
         assert process.stderr is not None
         said = process.stderr.read(_MOST_SAID).decode(errors="replace").strip().splitlines()
         code = process.wait()
-        self.stop()
+        _end(process)
         if code == 0:
             return _EndedIdleError()
         if code == -signal.SIGVTALRM:
@@ -167,9 +171,7 @@ class Compiler:
         """End the process, if there is one."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            process.wait()
-            _close(process)
+            _end(process)
 
     def forget(self) -> None:
         """In a fork's child: leave the process to the parent."""
@@ -181,6 +183,13 @@ class Compiler:
 
 class _EndedIdleError(LoopError):
     """The process ended in peace before it took a request."""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process, and close its pipes."""
+    process.kill()
+    process.wait()
+    _close(process)
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
