@@ -33,7 +33,7 @@ def test_the_limits_of_the_gate_and_its_steps():
     calls = re.findall(r"^(?:if .*; then )?step (.*)", (CI / "run").read_text(), re.MULTILINE)
     limits = [re.match(r'(?:"[\w ]+"|[\w-]+) (\d+) ', call) for call in calls]
     assert len(limits) > 8
-    assert all(limit is not None and int(limit[1]) <= 600 for limit in limits), calls
+    assert all(limit is not None and int(limit[1]) <= 1200 for limit in limits), calls
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the steps are named by bash")
