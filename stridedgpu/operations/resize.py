@@ -446,6 +446,20 @@ _TABLE_BYTES: Final = 160
 """The most bytes for each pixel of an axis, of the source or of the result, while its taps are computed: Lanczos'."""
 
 
+def check_axes(source: Sequence[int], resized: Sequence[int]) -> None:
+    """Check the heights and widths of an image and of what it is resized to, of which a window may be a small part.
+
+    Raises `LayoutError` for more pixels along an axis than taps can name, and `DeviceError` for axes whose tables of
+    taps the CPU has no memory for.
+    """
+    for sizes, words in ((source, "an image has"), (resized, "a resized image has")):
+        if max(sizes) >= _MOST_PIXELS:
+            raise LayoutError(f"{words} {max(sizes)} pixels along an axis; a resize takes up to {_MOST_PIXELS - 1}.")
+    table_bytes = _TABLE_BYTES * (sum(source) + sum(resized))
+    if table_bytes >= LARGE_BYTES:
+        check_memory_left("The CPU", table_bytes)
+
+
 def _steps(
     windows: Sequence[ResizeWindow],
     rule: ResizeRule,
@@ -457,16 +471,10 @@ def _steps(
 ) -> tuple[tuple[Any, ...], AllocationSpec | None]:
     """The problems that write the windows into a target with axes N, C, H, W, and the memory between two of them.
 
-    Raises `LayoutError` for more pixels along an axis than taps can name, and `DeviceError` for axes whose tables of
-    taps the CPU has no memory for.
+    Raises what `check_axes` does.
     """
-    sides = {window.layout.sizes[1:] for window in windows}
-    longest = max(map(max, sides))
-    if longest >= _MOST_PIXELS:
-        raise LayoutError(f"an image has {longest} pixels along an axis; a resize takes up to {_MOST_PIXELS - 1}.")
-    table_bytes = _TABLE_BYTES * (sum(target.layout.sizes[2:]) + max(map(sum, sides)))
-    if table_bytes >= LARGE_BYTES:
-        check_memory_left("The CPU", table_bytes)
+    for source, resized in {(window.layout.sizes[1:], window.place[2:]) for window in windows}:
+        check_axes(source, resized)
     strides = source_steps([window.layout for window in windows])
     reads_frames = any(window.surface is not None for window in windows)
     channels = windows[0].layout.sizes[0]

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.cpu.memory_left import LARGE_BYTES, check_memory_left
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
@@ -27,12 +28,13 @@ from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from stridedgpu.operations.plans import check_output
 from stridedgpu.operations.relayout import assign_operand
+from stridedgpu.operations.resize import check_axes
 from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ElementType, element_type
-from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
+from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.interpolation import arithmetic_of, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
@@ -194,7 +196,7 @@ class Worker:
         column = "" if self._step.column is None else f" of column {self._step.column!r}"
         named = f"row {row}{column}" + ("" if key is None else f" (key {key!r})")
         if self._step.errors == "raise":
-            kind = type(problem) if isinstance(problem, (LayoutError, ElementTypeError)) else LayoutError
+            kind = type(problem) if isinstance(problem, (DeviceError, LayoutError, ElementTypeError)) else LayoutError
             raise kind(f"{named}: {problem}") from problem
         with self._counting:
             self.skipped += 1
@@ -203,7 +205,7 @@ class Worker:
     def _checked_placement(self, element: ElementType, sizes: tuple[int, ...]) -> Placement:
         """Where an image goes without chance. Raises unless the step can process its type and sizes."""
         step = self._step
-        self.conversion_and_fill(element, sizes[0] if "C" in step.dims else None)
+        converted, _ = self.conversion_and_fill(element, sizes[0] if "C" in step.dims else None)
         if self._rule is not None:
             if 0 in sizes:
                 raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
@@ -215,7 +217,15 @@ class Worker:
             how = " and ".join(word for word, option in (("resized", step.resize), ("padded", step.pad)) if option)
             after = f", {height} x {width} when {how}," if how else ","
             raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
-        return placement_of(step, (sizes[-2], sizes[-1]), None)
+        placed = placement_of(step, (sizes[-2], sizes[-1]), None)
+        if self._rule is not None:
+            check_axes(placed.source, placed.place[2:])
+        if step.window is None and self.device == "cpu":  # the size of the result is this image's
+            channels = step.output_channels(sizes[0]) if "C" in step.dims else 1
+            nbytes = channels * placed.size[0] * placed.size[1] * converted.target.itemsize
+            if nbytes >= LARGE_BYTES:
+                check_memory_left("The CPU", nbytes)
+        return placed
 
     def _conversion_and_fill(self, element: ElementType, source_channels: int | None) -> tuple[Conversion, bytes]:
         """The conversion of images of a type, and one pixel of what surrounds them.

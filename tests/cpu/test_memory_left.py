@@ -124,6 +124,26 @@ def test_what_the_machine_cannot_fill_is_refused_before_it_is_allocated(name):
         CALLS[name]()
 
 
+LONG = np.broadcast_to(IMAGE[:1, :1], (1, 60_000, 3))
+ONE_OF_SEVERAL = {
+    "the tables of its taps": (LONG, {"resize": 4000, "crop": 4}, r"no 38\d{9} bytes"),
+    "its result": (IMAGE[:1], {"resize": 30_000}, r"no 64800000000 bytes"),
+    "more pixels than taps name": (LONG, {"resize": 40_000, "crop": 4}, r"a resized image has 2400000000 pixels along"),
+}
+
+
+@pytest.mark.usefixtures("four_left")
+@pytest.mark.parametrize("image, declared, said", ONE_OF_SEVERAL.values(), ids=ONE_OF_SEVERAL)
+def test_an_image_that_asks_for_more_than_there_is_is_a_bad_row(image, declared, said):
+    """Its own size decides, as in a folder of other people's files."""
+    step = sg.Preprocess(device="cpu", passes="horizontal", errors="skip", **declared)
+    loader = sg.load([image, np.full((9, 9, 3), 7, np.uint8)][: 1 + ("crop" in declared)], step, batch=2)
+    assert [batch.shape for batch in loader] == [(1, 3, 4, 4)] * ("crop" in declared)
+    assert loader.skipped == 1
+    with pytest.raises(sg.StridedGpuError, match=f"row 0: .*{said}"):
+        sg.Preprocess(device="cpu", passes="horizontal", **declared)([image])
+
+
 TABLES = {
     "a long result": (IMAGE, (1, 7_000_000)),
     "a long source": (np.broadcast_to(IMAGE[:1, :1], (7_000_000, 1, 3)), (2, 2)),
