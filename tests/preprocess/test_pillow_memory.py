@@ -120,9 +120,19 @@ class Changing(Image.Image):
         return None
 
 
-def test_rows_are_those_of_the_memory_that_they_keep(small_blocks):
+class Growing(Changing):
+    """One whose size as a pair is another, too."""
+
+    @property
+    def size(self):
+        width, height = super().size
+        return width + 1, height + 1
+
+
+@pytest.mark.parametrize("kind", [Changing, Growing])
+def test_rows_are_those_of_the_memory_that_they_keep(small_blocks, kind):
     image = picture()
-    operand = shared_operand(Changing.of(image, picture(9, 2000).im))
+    operand = shared_operand(kind.of(image, picture(9, 2000).im))
     assert operand.buffer.owner is image.im
     assert operand.layout.sizes == (180, 130, 3)
     assert np.array_equal(array_of_operand(operand), np.asarray(image))
