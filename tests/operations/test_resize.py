@@ -367,7 +367,7 @@ REFUSALS = {
     ),
     "more pixels than are counted": (
         lambda: sg.resize(np.broadcast_to(np.uint8(0), (2**31, 4)), (4, 4), dims="HW"),
-        "2147483648 pixels along an axis",
+        "2147483648 pixels along an axis; a resize takes up to 2147483647.",
     ),
     "more pixels than are counted, by nearest": (
         lambda: sg.resize(
