@@ -36,10 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Draw tests where `--one-in` asks for it. Begin with those marked `long`; neighbours stay neighbours otherwise."""
     parts = config.getoption("one_in")
-    left_out = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts]
-    items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == 0]
-    if left_out:
+    if left_out := [item for item in items if zlib.crc32(item.nodeid.encode()) % parts]:
         config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == 0]
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

@@ -452,12 +452,13 @@ def check_axes(source: Sequence[int], resized: Sequence[int]) -> None:
     Raises `LayoutError` for more pixels along an axis than taps can name, and `DeviceError` for axes whose tables of
     taps the CPU has no memory for.
     """
+    table_bytes = _TABLE_BYTES * (sum(source) + sum(resized))
+    if table_bytes < LARGE_BYTES:
+        return
     for sizes, words in ((source, "an image has"), (resized, "a resized image has")):
         if max(sizes) >= _MOST_PIXELS:
             raise LayoutError(f"{words} {max(sizes)} pixels along an axis; a resize takes up to {_MOST_PIXELS - 1}.")
-    table_bytes = _TABLE_BYTES * (sum(source) + sum(resized))
-    if table_bytes >= LARGE_BYTES:
-        check_memory_left("The CPU", table_bytes)
+    check_memory_left("The CPU", table_bytes)
 
 
 def _steps(

@@ -1,4 +1,4 @@
-"""What CI installs and runs is pinned, its gate is short, and the steps beside it are written down."""
+"""What CI installs and runs is pinned, its steps have limits, and those beside the gate are written down."""
 
 from __future__ import annotations
 
