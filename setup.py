@@ -1,4 +1,9 @@
-"""The description on a package index, and an sdist that is the same bytes each time.
+"""The CPU's native library, the description on a package index, and an sdist that is the same bytes each time.
+
+The library is `kernels/cpu`, compiled once a level of instructions by the clang of PyPI's `ziglang`, which is required
+for the build alone; CXX names another clang. It needs no header of Python's and no C++ library. A library in this
+folder that is made of the same sources by the same compiler is taken as it is: environments of one checkout share it.
+Where the build fails, the package is installed without the library, and works by NumPy.
 
 The description is README.md without what an index cannot follow. An index resolves no relative links and shows no
 pictures of a repository. There is no public address to write in front of them: links become their words, and a picture
@@ -8,11 +13,97 @@ goes with its caption. All else is declared in pyproject.toml.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
+import platform
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).parent
+KERNELS = ROOT / "kernels" / "cpu"
+LIBRARY = "stridedgpu/devices/cpu/native/kernels.bin"
+
+ZIGLANG = "ziglang==0.17.1"
+"""A wheel of clang for Linux, macOS and Windows, on x86-64 and ARM."""
+
+LEVELS = {
+    "x86_64": {"v3": ("x86_64_v3", ""), "v4": ("x86_64_v4", "avx512vbmi avx512vbmi2 avx512vnni")},
+    "aarch64": {"neon": ("generic", "")},
+}
+"""The levels of instructions for which all loops are compiled: a processor and more instruction sets. The planner's
+side is `NATIVE_LEVELS` in stridedgpu/devices/cpu/target.py."""
+
+FLAGS = (
+    "-std=c++20 -O3 -g0 -ffp-contract=off -fno-exceptions -fno-rtti -fno-sanitize=all -fPIC -fvisibility=hidden "
+    "-Wall -Wextra -Werror"
+)
+
+
+def compiler(machine: str) -> list[str]:
+    """The command of the compiler for a machine: CXX, or the clang of `ziglang`."""
+    if named := os.environ.get("CXX", ""):
+        return shlex.split(named)
+    system = {"darwin": "macos.11.0", "win32": "windows-gnu"}.get(sys.platform, "linux-gnu.2.17")
+    return [sys.executable, "-m", "ziglang", "c++", "-target", f"{machine}-{system}"]
+
+
+def processor_flags(command: list[str], cpu: str, more: str) -> list[str]:
+    """What selects a processor: Zig has names and an option of its own."""
+    if "ziglang" in command:
+        return ["-mcpu=" + "+".join([cpu, *more.split()])]
+    if cpu == "generic":
+        return []
+    return ["-march=" + cpu.replace("_", "-"), "-mprefer-vector-width=512", *(f"-m{name}" for name in more.split())]
+
+
+def identity(machine: str) -> str:
+    """What the library depends on: its sources, the flags, and the compiler."""
+    words = [FLAGS, repr(LEVELS[machine]), os.environ.get("CXX") or ZIGLANG, *compiler(machine)[1:]]
+    sources = (path.read_bytes() for path in sorted(KERNELS.iterdir()))
+    return hashlib.sha256(b"\0".join([*(word.encode() for word in words), *sources])).hexdigest()
+
+
+def is_up_to_date(machine: str) -> bool:
+    """Whether the library in this folder is made of these sources."""
+    path = ROOT / LIBRARY
+    return path.exists() and identity(machine).encode() in path.read_bytes()
+
+
+def this_machine() -> str:
+    """The architecture as Linux names it."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+def build_library(machine: str, folder: Path, target: Path) -> None:
+    """Compile the levels side by side and link them. Raises `CalledProcessError` or `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    command, levels, flags, level = compiler(machine), LEVELS[machine], FLAGS.split(), str(KERNELS / "level.cpp")
+    jobs = [
+        [*command, *flags, *processor_flags(command, *cpu), f"-DLEVEL={name}", "-c", level, "-o", f"{folder / name}.o"]
+        for name, cpu in levels.items()
+    ]
+    macros = [f"-DLEVELS(X)={' '.join(f'X({name})' for name in levels)}", f'-DBUILD="{identity(machine)}"']
+    library = [str(KERNELS / "library.cpp"), "-o", f"{folder / 'library'}.o"]
+    jobs.append([*command, *flags, *macros, "-c", *library])
+    # Zig keeps what it has compiled: not in the user's home, which may be read-only.
+    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder.resolve() / "zig"))
+
+    def run(job: list[str]) -> None:
+        subprocess.run(job, check=True, env={**os.environ, **caches})
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(run, jobs))
+    objects = [f"{folder / name}.o" for name in [*levels, "library"]]
+    run([*command, "-shared", "-s", "-nostdlib", *objects, "-o", str(target)])
 
 
 def description(readme: str) -> str:
@@ -42,8 +133,43 @@ def write_archive(path: Path, folder: Path, seconds: int) -> None:
 
 
 if __name__ == "__main__":
-    from setuptools import setup
+    from setuptools import Extension, setup
+    from setuptools.command.bdist_wheel import bdist_wheel
+    from setuptools.command.build_ext import build_ext
     from setuptools.command.sdist import sdist
+
+    class BuildLibrary(build_ext):
+        """Setuptools' command, which builds the library in place of an extension of Python's."""
+
+        def get_ext_filename(self, fullname: str) -> str:
+            """The file of the one extension, which is no module."""
+            return fullname.replace(".", os.sep) + Path(LIBRARY).suffix
+
+        def build_extension(self, ext: Extension) -> None:
+            """Build the library, or take the one that there is."""
+            machine, target = this_machine(), Path(self.get_ext_fullpath(ext.name))
+            if machine not in LEVELS:
+                self.warn(f"no native library for {machine}: the package works by NumPy")
+                return
+            try:
+                if not is_up_to_date(machine):
+                    build_library(machine, Path(self.build_temp), target)
+                else:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(ROOT / LIBRARY, target)
+            except (OSError, subprocess.CalledProcessError) as error:
+                self.warn(f"the native library was not built: the package works by NumPy, far slower. {error}")
+
+        def get_outputs(self) -> list[str]:
+            """What has been built: nothing where the build failed."""
+            return [path for path in super().get_outputs() if Path(path).exists()]
+
+    class Wheel(bdist_wheel):
+        """Setuptools' command: one wheel a platform for every Python, which the library does not depend on."""
+
+        def get_tag(self) -> tuple[str, str, str]:
+            """Any Python, no ABI of Python's, this platform."""
+            return "py3", "none", super().get_tag()[2]
 
     class Sdist(sdist):
         """Setuptools' command, whose archive depends on the files and on SOURCE_DATE_EPOCH alone, where it is set."""
@@ -58,8 +184,12 @@ if __name__ == "__main__":
             write_archive(Path(f"{base_name}.tar.gz"), Path(named["base_dir"]), int(seconds))
             return f"{base_name}.tar.gz"
 
+    has_compiler = "CXX" in os.environ or this_machine() not in LEVELS or is_up_to_date(this_machine())
     setup(
-        long_description=description(Path(__file__).with_name("README.md").read_text(encoding="utf-8")),
+        long_description=description((ROOT / "README.md").read_text(encoding="utf-8")),
         long_description_content_type="text/markdown",
-        cmdclass={"sdist": Sdist},
+        ext_modules=[Extension("stridedgpu.devices.cpu.native.kernels", [], optional=True)],
+        # What a front end installs for the build alone, and only where there is something to compile.
+        setup_requires=[] if has_compiler else [ZIGLANG],
+        cmdclass={"build_ext": BuildLibrary, "bdist_wheel": Wheel, "sdist": Sdist},
     )

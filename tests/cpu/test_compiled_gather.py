@@ -18,15 +18,12 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled import (
-    gather as compiled_gather_module,
-    jit as machine_code,
-    worker_pool,
-)
+from stridedgpu.devices.cpu.compiled import gather as compiled_gather_module, jit as machine_code
 from stridedgpu.devices.cpu.compiled.gather import plan_gather
 from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements
 from stridedgpu.devices.cpu.compiled.gather_registers import RowsInRegisters
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
+from stridedgpu.devices.cpu.native import pool
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
@@ -314,7 +311,7 @@ def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch
     rule = IndexRule(side_of(Layout((5,)), "int64"), ((0, 7),))
     numbers = [np.full(5, number) for number in (3, 9)]
     good, bad = (array.ctypes.data for array in numbers)
-    made, interrupting = machine_code.moving_function, []
+    made, interrupting = pool.moving_function, []
 
     def interrupted(*arguments, **options):
         alone = made(*arguments, **options)
@@ -326,7 +323,7 @@ def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch
 
         return run
 
-    monkeypatch.setattr(worker_pool, "moving_function", interrupted)
+    monkeypatch.setattr(pool, "moving_function", interrupted)
     within = compiled_index_check(rule)
     for _ in range(2):
         assert within(good)

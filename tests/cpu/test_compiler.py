@@ -323,12 +323,10 @@ def failing_from(monkeypatch, number, error):
         patch.setattr(kernel_cache, "read", lambda _: None)
         patch.setattr(kernel_cache, "write", lambda *_: None)
         forget()
-        jit._definition.cache_clear()
         try:
             yield
         finally:
             forget()
-            jit._definition.cache_clear()
 
 
 _COMPILED = {}

@@ -165,7 +165,7 @@ def of_one_architecture():
 
 def test_the_modules_have_intrinsics_of_every_class(of_one_architecture):
     needs = {name for _, needed in of_one_architecture for name in needed}
-    assert needs == {"sse2", "avx2", "avx512f", "avx512bw", "avx512vbmi"}
+    assert needs == {"avx2", "avx512f", "avx512bw", "avx512vbmi"}
 
 
 def test_what_a_target_lacks_is_an_error_before_llvm_is_asked(of_one_architecture, monkeypatch):

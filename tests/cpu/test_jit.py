@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import itertools
-import operator
 import os
 import stat
 import subprocess
 import sys
-import weakref
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +20,7 @@ from stridedgpu.devices.cpu.compiled import jit as machine_code, kernel_cache
 from stridedgpu.devices.cpu.compiled.compiler import Library, LoopError
 from stridedgpu.devices.cpu.compiled.ir import Code
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
+from stridedgpu.devices.cpu.native import library
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.promotion import Promotion
 from stridedgpu.devices.cpu.target import Target
@@ -63,7 +59,7 @@ def test_a_second_process_finds_the_kernel(tmp_path):
     directory = tmp_path / "new" / "cache"
     assert move_in_a_process(directory) == ["False", "True"]
     files = kernel_files(directory)
-    assert len(files) == 3  # the kernel, how threads share it out, and how Python calls that
+    assert len(files) == 1
     assert move_in_a_process(directory) == ["False", "False"]
     assert kernel_files(directory) == files
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -251,76 +247,6 @@ def test_without_a_known_compiler_nothing_is_cached(tmp_path, monkeypatch):
     assert kernel_files(tmp_path) == {}
 
 
-@needs_compiler
-@pytest.mark.parametrize("arity", [5, 10])
-def test_python_calls_machine_code_with_words(arity):
-    taken = []
-    words = [0, 1, 2**31, 2**63, 2**64 - 1, *range(5)][:arity]
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * arity)(lambda *given: taken.append(list(given)))
-    called = machine_code.python_function(ctypes.cast(function, ctypes.c_void_p).value, arity)
-    before = sys.getrefcount(None)
-    assert [called(*words) for _ in range(3)] == [None] * 3
-    assert taken == [words] * 3
-    assert abs(sys.getrefcount(None) - before) < 20  # each call returns None, which it owns
-
-
-@needs_compiler
-@pytest.mark.parametrize("offsets", [(3, -5), (0, 2**40, -(2**33))], ids=["two sides", "with indices"])
-@pytest.mark.parametrize("keeps_lock", [False, True])
-@pytest.mark.parametrize("target_first", [False, True])
-@pytest.mark.parametrize("python", ["cpython", "pypy"])
-def test_a_move_knows_what_is_the_same_in_every_call(monkeypatch, offsets, keeps_lock, target_first, python):
-    taken = []
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(lambda *given: taken.append([*given, parameters[0]]))
-    parameters = (ctypes.c_uint64 * 2)(7, 8)
-    loop = machine_code.CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
-    place = ctypes.addressof(parameters)
-    options = {"owner": parameters, "keeps_lock": keeps_lock, "target_first": target_first}
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "implementation", SimpleNamespace(name=python))
-        move = machine_code.moving_function(loop, place, 2**34, offsets, **options)
-    sides = [2**63, 2**47 + 1, 2**46][: len(offsets)]
-    assert [move(*sides) for _ in range(2)] == [None] * 2
-    one, other, *indices = map(operator.add, sides, offsets)
-    reads, writes = (other, one) if target_first else (one, other)
-    assert taken == [[reads, writes, place, 0, 2**34, *(indices or [7])]] * 2
-    assert parameters[1] == 8
-
-
-@needs_compiler
-@pytest.mark.parametrize("python", ["cpython", "pypy"])
-def test_a_move_keeps_its_parameters_alive(monkeypatch, python):
-    class Parameters:
-        pass
-
-    owner = Parameters()
-    alive = weakref.ref(owner)
-    loop = machine_code.compiled(kernel_text("uint8"))
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "implementation", SimpleNamespace(name=python))
-        move = machine_code.moving_function(loop, 0, 0, (0, 0), owner=owner, keeps_lock=True)
-    del owner
-    gc.collect()
-    assert alive() is not None
-    del move
-    gc.collect()
-    assert alive() is None
-
-
-@needs_compiler
-@pytest.mark.parametrize("keeps_lock", [False, True])
-def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
-    code = Code()
-    code.store(code.take(1)[0].pointer()(returns="i32"), code.target, 4)
-    (address,) = machine_code.machine_functions(code.text("kernel"), "")
-    asked = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
-    parameters, answer = (ctypes.c_uint64 * 1)(asked), ctypes.c_int32(-1)
-    loop, place = machine_code.CompiledFunction(address), ctypes.addressof(parameters)
-    move = machine_code.moving_function(loop, place, 1, (0, 0), owner=parameters, keeps_lock=keeps_lock)
-    move(0, ctypes.addressof(answer))
-    assert answer.value == keeps_lock
-
-
 @pytest.mark.parametrize("lanes, element, lines", [(64, "double", 8), (32, "i64", 4), (64, "i16", 2)])
 def test_a_wide_vector_is_loaded_a_line_after_another(lanes, element, lines):
     code = Code()
@@ -340,17 +266,17 @@ def test_a_vector_of_a_line_is_one_load():
 
 
 def test_numpy_does_all_where_it_is_asked_to(tmp_path):
-    assert move_in_a_process(tmp_path, **{machine_code.DISABLING: "0"}) == ["False", "False"]
+    assert move_in_a_process(tmp_path, **{library.DISABLING: "0"}) == ["False", "False"]
     assert not kernel_files(tmp_path)
 
 
 def test_what_would_be_faster_is_said(monkeypatch):
-    monkeypatch.delenv(machine_code.DISABLING, raising=False)
+    monkeypatch.delenv(library.DISABLING, raising=False)
     monkeypatch.setattr(machine_code, "why_refused", lambda: None)
     monkeypatch.setattr(machine_code, "library", lambda: None)
     with using(Policy.of(Target.stated("x86-64-v3"))):
         assert 'pip install "stridedgpu[cpu]"' in sg.devices()[0].reason
-    monkeypatch.setenv(machine_code.DISABLING, "0")
+    monkeypatch.setenv(library.DISABLING, "0")
     assert "STRIDEDGPU_COMPILED=0" in sg.devices()[0].reason
     assert sg.devices()[0].available
 

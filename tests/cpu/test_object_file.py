@@ -11,6 +11,7 @@ from harness.compiled_loops import needs_compiler
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import jit, object_file
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
+from stridedgpu.devices.cpu.native.calls import python_function
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.target import Target
 
@@ -36,7 +37,7 @@ def test_a_kernel_runs_from_its_object_file():
     call = walk.loop()
     reads = source.numpy().ctypes.data + walk.source_offset
     writes = out.numpy().ctypes.data + walk.target_offset
-    jit.python_function(address, 5)(reads, writes, call.parameters, 0, walk.items)
+    python_function(address, 5)(reads, writes, call.parameters, 0, walk.items)
     assert np.array_equal(out.numpy(), expected)
 
 

@@ -6,7 +6,6 @@ import ctypes
 import multiprocessing
 import os
 import random
-import re
 import subprocess
 import sys
 import threading
@@ -20,8 +19,8 @@ from harness.compiled_loops import needs_compiler, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count as threads
-from stridedgpu.devices.cpu.compiled import jit as machine_code, worker_pool
-from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
+from stridedgpu.devices.cpu.native import pool as worker_pool
+from stridedgpu.devices.cpu.native.calls import CompiledFunction
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.launch_cache import forget_launches
 
@@ -52,7 +51,7 @@ def loop_of(each):
             each(item)
 
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(alone)
-    loop = machine_code.CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
+    loop = CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
     loop.alone = function
     return loop
 
@@ -76,7 +75,7 @@ def test_every_item_is_done_once(items, count):
 def test_one_thread_or_one_item_wakes_nobody(monkeypatch, count, items):
     sg.set_num_threads(count)
     monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
-    monkeypatch.setattr(worker_pool._pool, "run", lambda *arguments: pytest.fail("the pool was woken"))
+    monkeypatch.setattr(worker_pool, "_run", lambda: pytest.fail("the pool was woken"))
     monkeypatch.setattr(worker_pool._Pool, "grow", lambda *arguments: pytest.fail("workers were started"))
     done = []
     share_items(done.append, items)
@@ -85,31 +84,27 @@ def test_one_thread_or_one_item_wakes_nobody(monkeypatch, count, items):
 
 @needs_compiler
 @pytest.mark.parametrize("cores", [2, 8])
-def test_a_job_has_room_for_each_thread_and_more_threads_than_cores_do_not_spin(monkeypatch, cores):
+def test_more_threads_than_cores_do_not_spin(monkeypatch, cores):
     sg.set_num_threads(4)
     pool = worker_pool._Pool()
     pool.cores = cores
-    pool.grow(4)
-    plain_run, spins = pool.run, []
+    plain_run, spins = worker_pool._run(), []
 
     def run(*arguments):
         spins.append(arguments[-1])
         plain_run(*arguments)
 
-    pool.run = run
+    monkeypatch.setattr(worker_pool, "_run", lambda: run)
     monkeypatch.setattr(worker_pool, "_pool", pool)
     share_items(lambda _: None, 20)
     assert spins == [0 if cores < 4 else worker_pool.policy().sharing.spins]
-    assert [len(job.words) for job in pool.jobs] == [(1 + 4) * worker_pool.LINE_WORDS]
 
 
 @needs_compiler
-def test_each_of_many_workers_has_a_slot_of_its_own():
+def test_each_of_many_workers_has_memory_and_a_thread_of_its_own():
     pool = worker_pool._Pool()
     pool.grow(20)
-    slots = pool.slots.words[worker_pool.LINE_WORDS :][:19]
-    assert all(slots)
-    assert len(set(slots)) == 19
+    assert len({block.address for block, _ in pool.workers}) == len({thread for _, thread in pool.workers}) == 19
 
 
 @needs_compiler
@@ -197,7 +192,7 @@ def test_a_worker_without_memory_for_its_locks_is_an_error_and_a_later_call_star
     done = []
     share_items(done.append, 100)
     assert sorted(done) == list(range(100))
-    assert worker_pool._pool._workers == 1
+    assert len(worker_pool._pool.workers) == 1
 
 
 @needs_compiler
@@ -308,14 +303,12 @@ def test_a_parked_worker_is_not_woken_on_the_core_of_its_caller(monkeypatch, cor
     with policy_with(sharing={"spins": 0}):  # a worker parks at once
         both = threading.Barrier(2, timeout=600)
         share_items(lambda _: both.wait(), 2)
-        worker = worker_pool._pool.slots.words[worker_pool.LINE_WORDS]
-        state = ctypes.c_int64.from_address(worker)
+        ((worker, thread),) = worker_pool._pool.workers
+        state = ctypes.c_int.from_address(worker.address)
         while state.value != 1:  # ASLEEP
             time.sleep(0.001)
         told.clear()
         share_items(lambda _: both.wait(), 2)
-    slot = (ctypes.c_int64 * worker_pool.SLOT_WORDS).from_address(worker)
-    thread = slot[worker_pool.SLOT.thread]
     without = list(before)
     excluded = [(threading.get_native_id(), thread, 128, without)] if 0 <= core < 1024 else []
     if excluded:
@@ -331,25 +324,9 @@ def test_a_woken_worker_may_run_on_every_core_again(monkeypatch):
     both = threading.Barrier(2, timeout=600)
     for _ in range(20):
         share_items(lambda _: both.wait(), 2)
-        worker = worker_pool._pool.slots.words[worker_pool.LINE_WORDS]
-        slot = (ctypes.c_int64 * worker_pool.SLOT_WORDS).from_address(worker)
-        assert os.sched_getaffinity(slot[worker_pool.SLOT.thread]) == os.sched_getaffinity(0)
+        ((_, thread),) = worker_pool._pool.workers
+        assert os.sched_getaffinity(thread) == os.sched_getaffinity(0)
         time.sleep(0.002)
-
-
-@needs_compiler
-@pytest.mark.parametrize(
-    "triple", ["x86_64-pc-windows-msvc", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu", "arm64-apple-darwin"]
-)
-def test_workers_need_no_library_of_any_processor(triple):
-    import llvmlite.binding as llvm
-
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    machine = llvm.Target.from_triple(triple).create_target_machine(reloc="default", jit=True)
-    code = machine.emit_object(llvm.parse_assembly(pool_text(triple.partition("-")[0])))
-    assert b"kernel_serve" in code
-    assert re.findall(rb"__(?:aarch64|atomic|sync)_\w+", code) == [], "what would be called instead of an instruction"
 
 
 @needs_compiler

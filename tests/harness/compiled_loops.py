@@ -16,6 +16,7 @@ from stridedgpu.devices.cpu.compiled import (
     jit as machine_code,
 )
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
+from stridedgpu.devices.cpu.native import library
 from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.target import Target
@@ -24,6 +25,10 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 needs_compiler = pytest.mark.skipif(
     machine_code.why_unavailable() is not None, reason=f"no compiled loops: {machine_code.why_unavailable()}"
+)
+
+needs_library = pytest.mark.skipif(
+    policy().native_level is None, reason=f"no native library: {library.why_unavailable() or Target.here().words}"
 )
 
 
@@ -84,9 +89,8 @@ def policy_for(features: Collection[str]) -> Iterator[None]:
 
 
 def forget_loops() -> None:
-    """Loops, and the functions by which Python calls them, are compiled once; the next processor gets its own."""
-    for kept in (machine_code._definition, machine_code._loop_of):
-        kept.cache_clear()
+    """Loops are compiled once; the next processor gets its own."""
+    machine_code._loop_of.cache_clear()
 
 
 def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:
@@ -96,9 +100,9 @@ def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:
 
 
 def compiled_kernel(plan):
-    """The walk of a plan and its compiled loop; None where the plan is left to NumPy."""
+    """The walk of a plan and its loop with parameters; None where the plan is left to NumPy."""
     walk = plan_relayout(plan.problem)
-    return None if walk is None else (walk, machine_code.compiled(walk.kernel.text))
+    return None if walk is None else (walk, walk.loop())
 
 
 def run_items(plan, source_address, target_address, order=1):
@@ -109,11 +113,10 @@ def run_items(plan, source_address, target_address, order=1):
     made = compiled_kernel(plan)
     if made is None:
         return False
-    walk, loop = made
-    call = walk.loop()  # it keeps the parameters alive
+    walk, call = made
     reads, writes = source_address + walk.source_offset, target_address + walk.target_offset
     for item in range(walk.items)[::order]:
-        loop.alone(reads, writes, call.parameters, item, item + 1)
+        call.loop.alone(reads, writes, call.parameters, item, item + 1)
     return True
 
 

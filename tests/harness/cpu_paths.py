@@ -10,6 +10,7 @@ from harness.compiled_loops import policy_with
 
 from stridedgpu.devices.cpu import device as cpu_device, promotion, thread_count as threads
 from stridedgpu.devices.cpu.compiled import jit as machine_code
+from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.launch_cache import forget_launches
 
 __all__ = ["cpu_paths", "forget", "picking_by"]
@@ -30,6 +31,7 @@ def picking_by(path: str) -> Iterator[None]:
         if path == "NumPy":
             for module in (cpu_device, promotion):
                 patch.setattr(module, "why_unavailable", lambda: "left out by a test")
+            stack.enter_context(using(policy()._replace(native=False)))
         else:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
             patch.setattr(threads.SHARED, "several", int(path.split()[1]) > 1)

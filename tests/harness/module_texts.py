@@ -24,9 +24,7 @@ from harness.plans import chosen_relayout
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import jit
-from stridedgpu.devices.cpu.compiled.jit import python_function_text
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
-from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.problems.gather_problem import gather_problem
@@ -147,20 +145,6 @@ def _scatters(element: str, index: str, width: int) -> Texts:
     yield kernel_of(elements_of_rows(element, index, 40, 100, width, scatters=True)).text("kernel")
 
 
-def _python_functions(arity: int) -> Texts:
-    yield python_function_text(32, tuple(range(arity)))
-
-
-def _moving_functions(sides: int, keeps_lock: bool, target_first: bool) -> Texts:
-    first = (1, 0) if target_first else (0, 1)
-    stored = 2 if sides == 3 else None
-    yield python_function_text(32, (*first, None, None, None), stored, keeps_lock=keeps_lock)
-
-
-def _worker_pool() -> Texts:
-    yield pool_text(policy().target.architecture)
-
-
 # What operations ask for
 
 
@@ -181,9 +165,9 @@ def _recorded() -> Iterator[list[str]]:
         texts.append(text)
         return (address,) * len(endings)
 
-    with pytest.MonkeyPatch.context() as patch, policy_with(promotion={"frame_bytes": 0}):
+    compiling = using(policy()._replace(native=False))
+    with pytest.MonkeyPatch.context() as patch, compiling, policy_with(promotion={"frame_bytes": 0}):
         patch.setattr(jit, "machine_functions", machine_functions)
-        patch.setattr(jit, "_builtin", lambda *_, **__: _nothing)
         forget_loops()
         try:
             with picking_by("compiled, 1 thread"):
@@ -366,7 +350,4 @@ _FAMILIES: Mapping[str, _Family] = {
         _matrices,
     ),
     "raw": _Family(_every(list(RAW_FORMATS)), _raw),
-    "function for Python": _Family(_every(range(1, 10)), _python_functions),
-    "moving function": _Family(_every((2, 3), (False, True), (False, True)), _moving_functions),
-    "worker pool": _Family([()], _worker_pool),
 }

@@ -52,10 +52,14 @@ def test_every_folder_of_code_is_a_listed_package(project):
     assert set(project["tool"]["setuptools"]["packages"]) == packages
 
 
-def test_kernels_lie_in_folders_of_cuda_sources_only():
+def test_kernels_lie_in_folders_of_sources_only():
+    """CUDA's are installed as text; those of the CPU are compiled when the package is built."""
     files = [path.relative_to(ROOT / "kernels") for path in (ROOT / "kernels").rglob("*") if path.is_file()]
-    assert {(len(path.parts), path.suffix) for path in files} <= {(2, ".cu"), (2, ".cuh")}
-    assert KERNELS
+    assert {len(path.parts) for path in files} == {2}
+    suffixes = {
+        of_cpu: {path.suffix for path in files if (path.parts[0] == "cpu") == of_cpu} for of_cpu in (True, False)
+    }
+    assert suffixes == {True: {".cpp", ".hpp"}, False: {".cu", ".cuh"}}
 
 
 def test_numpy_is_the_only_requirement(project):

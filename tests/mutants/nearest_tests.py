@@ -46,7 +46,8 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("problems/*", ("operations/test_relayout.py", "operations/test_relayout_plan.py")),
     # devices
     ("devices/cpu/*", ("cpu/test_{module}.py", "cpu/test_compiled_{module}.py")),
-    ("devices/cpu/compiled/worker_pool*", ("cpu/test_worker_pool.py", "cpu/test_interrupts.py")),
+    ("devices/cpu/native/pool.py", ("cpu/test_worker_pool.py", "cpu/test_interrupts.py")),
+    ("devices/cpu/native/*", ("cpu/test_native_library.py", "cpu/test_native_calls.py")),
     ("devices/cpu/compiled/compiler*", ("cpu/test_compiler.py", "cpu/test_jit.py")),
     ("devices/cpu/compiled/jit.py", ("cpu/test_object_file.py", "cpu/test_compiler.py")),
     ("devices/cpu/compiled/kernel_cache.py", ("cpu/test_jit.py", "cpu/test_compiler.py")),

@@ -107,7 +107,7 @@ def test_what_is_no_python_is_no_mutant(monkeypatch, tmp_path):
     "module, test",
     [
         ("preprocess/decoding.py", "tests/preprocess/test_decoding.py"),
-        ("devices/cpu/compiled/worker_pool_ir.py", "tests/cpu/test_worker_pool.py"),
+        ("devices/cpu/native/pool.py", "tests/cpu/test_worker_pool.py"),
         ("devices/cpu/target.py", "tests/cpu/test_target.py"),
         ("devices/cpu/compiled/gather_rows.py", "tests/cpu/test_compiled_gather.py"),
         ("api/resize.py", "tests/operations/test_resize.py"),

@@ -14,6 +14,7 @@ import stridedgpu as sg
 from stridedgpu import BufferTensorDesc, DeviceError
 from stridedgpu.devices import selection
 from stridedgpu.devices.cpu import device as cpu_module
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cuda import status as cuda_status_module
 from stridedgpu.devices.cuda.status import CudaStatus, cuda_status
 
@@ -104,6 +105,9 @@ def test_a_plan_for_cuda_can_be_read_where_there_is_none(without_cuda):
 )
 def test_devices_lists_what_can_be_used_and_why_the_rest_cannot(without_cuda, monkeypatch, missing, loops):
     monkeypatch.setattr(cpu_module, "why_unavailable", lambda: missing)
+    level = policy().native_level
+    if level is not None:
+        loops = f"native loops of {level}" + (" and compiled loops" if missing is None else "")
     cpu, cuda = sg.devices()
     assert (cpu.name, cpu.available, cpu.reason) == ("cpu", True, missing)
     assert re.fullmatch(rf"\d+ cores?, .+, {re.escape(loops)}", cpu.description)

@@ -20,6 +20,7 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices import verbose
+from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.drawing.subject import PlanMap
 
 
@@ -68,7 +69,7 @@ def checked(line, plan, kernel, operation):
 def test_the_line_on_the_cpu_says_what_was_planned(operation, path, seeds, telling, capsys):
     at_once = 0 if path == "compiled" else 1 << 60
     thresholds = {"at_once_bytes": at_once, "resize_bytes": at_once, "frame_bytes": at_once, "calls": 1 << 60}
-    with policy_with(promotion=thresholds):
+    with using(policy()._replace(native=path == "compiled")), policy_with(promotion=thresholds):
         for seed in seeds:
             drawn = OPERATIONS[operation](np.random.default_rng(seed), "cpu")
             line = line_of(drawn, capsys)
@@ -96,9 +97,9 @@ def test_the_line_on_a_gpu_says_what_was_planned_and_launched(
         if launch is not None:
             assert relaying.launched[-1]["name"] == launch.name, "the last of the call, behind checks and a copy"
             assert drawn.plan.tile == launch.tile
-            policy = policy_of(launch.name)
+            widths = policy_of(launch.name)
             for member, width in (("load_bytes", drawn.plan.load), ("store_bytes", drawn.plan.store)):
-                assert policy.get(member, "0") in (str(width.nbytes), "0"), "0: element by element"
+                assert widths.get(member, "0") in (str(width.nbytes), "0"), "0: element by element"
         assert len(relaying.launched) > before
 
 

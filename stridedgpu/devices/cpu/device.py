@@ -91,7 +91,9 @@ class CpuDevice(CachedLaunches):
     def describe() -> DeviceInfo:
         """The description of this CPU."""
         missing = why_unavailable()
-        loops = "compiled loops" if missing is None else f"NumPy {np.__version__}"
+        level = policy().native_level
+        kinds = [f"native loops of {level}"] * (level is not None) + ["compiled loops"] * (missing is None)
+        loops = " and ".join(kinds) or f"NumPy {np.__version__}"
         cores = usable_cores()
         words = f"{cores} core{'s' * (cores > 1)}, {policy().target.words}, {loops}"
         return DeviceInfo("cpu", available=True, description=words, reason=missing)

@@ -40,6 +40,8 @@ class CpuKernel:
     items: int = 1
     shared_bytes: int | None = None
     calls: tuple[Any, ...] = ()
+    is_native: bool = False
+    """Whether the native library has all the loops: then nothing is compiled."""
 
     def shape(self, nbytes: int) -> str:
         """The division of work in a call that moves `nbytes`."""
@@ -71,7 +73,7 @@ class CpuOperation:
     without the stream. With `prepares`, `run_numpy` takes the problem alone and returns loops that are prepared once.
     With `by_address`, compiled loops take one address in place of each buffer and its start. `at_once` is the name, in
     the policy's `promotion`, of the bytes from which on work begins on compiled loops. `tells_why`: plans say why there
-    are none.
+    are none. `has_native`: the native library has some of the loops, which then run from the first call on.
     """
 
     numpy: str
@@ -83,6 +85,7 @@ class CpuOperation:
     by_address: bool = False
     at_once: str = "at_once_bytes"
     tells_why: bool = True
+    has_native: bool = False
 
     def numpy_loops(self) -> Callable[[Problem], Callable[..., Any]]:
         """What makes NumPy's loops of a problem.
@@ -117,6 +120,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             prepares=True,
             by_address=True,
             tells_why=False,
+            has_native=True,
         ),
         "GatherProblem": CpuOperation(
             "numpy_loops.gather.numpy_gather_kernel",
@@ -284,8 +288,15 @@ class CpuPlan(Generic[P_co]):
 
 def cpu_plan(problem: P) -> CpuPlan[P]:
     """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
-    at_once: int = getattr(policy().promotion, _OPERATIONS[type(problem).__name__].at_once)
-    return CpuPlan(problem, compiled_from(problem.bytes_moved, at_once), get_num_threads() > 1)
+    operation, several = _OPERATIONS[type(problem).__name__], get_num_threads() > 1
+    if operation.has_native and policy().native_level is not None:
+        kernel = _function(operation.compiled)(problem)
+        if kernel is not None and kernel.is_native:
+            plan = CpuPlan(problem, 1, several)
+            plan._kernels.append(kernel)
+            return plan
+    at_once: int = getattr(policy().promotion, operation.at_once)
+    return CpuPlan(problem, compiled_from(problem.bytes_moved, at_once), several)
 
 
 def check_stream(stream: object) -> None:

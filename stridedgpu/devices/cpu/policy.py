@@ -290,6 +290,8 @@ class Policy(NamedTuple):
     """All thresholds of a processor, by what they decide."""
 
     target: Target
+    native: bool = True
+    """Whether loops of the native library are used; without, compiled ones are in their place."""
     numpy: NumpyPolicy = NumpyPolicy()
     memory: MemoryPolicy = MemoryPolicy()
     promotion: PromotionPolicy = PromotionPolicy()
@@ -300,6 +302,11 @@ class Policy(NamedTuple):
     pixels: PixelsPolicy = PixelsPolicy()
     resize: ResizePolicy = ResizePolicy()
     index_check: IndexCheckPolicy = IndexCheckPolicy()
+
+    @property
+    def native_level(self) -> str | None:
+        """The level of the native library's loops for the target; None if it has none."""
+        return self.target.native_level if self.native else None
 
     @classmethod
     def of(cls, target: Target) -> Policy:

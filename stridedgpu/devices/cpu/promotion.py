@@ -13,7 +13,6 @@ from stridedgpu.devices.verbose import is_verbose
 from .compiled.compiler import LoopError
 from .compiled.jit import COMPILING, why_unavailable
 from .policy import policy
-from .thread_count import get_num_threads
 
 _AT_ONCE: Final = ContextVar("at once", default=False)
 
@@ -32,17 +31,12 @@ def compiled_from(nbytes: int, at_once_bytes: int | None = None) -> int | None:
 
 @contextmanager
 def promoted_at_once() -> Iterator[None]:
-    """Load the compiled loops of every call inside before it runs, whichever call it is, and what shares them out."""
+    """Load the compiled loops of every call inside before it runs, whichever call it is."""
     before = _AT_ONCE.set(True)
     try:
         yield
     finally:
         _AT_ONCE.reset(before)
-    if get_num_threads() > 1 and why_unavailable() is None:
-        from .compiled.worker_pool import load_pool
-
-        with suppress(LoopError):
-            load_pool()
 
 
 class Promotion:

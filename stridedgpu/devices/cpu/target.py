@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from stridedgpu.values.errors import StridedGpuError
 
-from .executable_memory import architecture, load, why_refused
+from .executable_memory import architecture
+from .native.library import levels, library, why_unavailable
 from .thread_count import usable_cores
 
 VARIABLE: Final = "STRIDEDGPU_CPU"
@@ -38,6 +38,11 @@ LEVELS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {"x86-64": _V1, "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 )
 """The instruction sets of each level, by LLVM's names."""
+
+NATIVE_LEVELS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {"neon": frozenset({"neon"}), "v4": _V4 | {"avx512vbmi", "avx512vbmi2", "avx512vnni"}, "v3": _V3}
+)
+"""The instruction sets that each level of the native library needs, the best level first; setup.py compiles them."""
 
 _NEEDED: Final = frozenset({"avx2", "f16c"})
 """What loops on x86-64 need: without either, a conversion to float16 or a rounding takes many instructions."""
@@ -92,6 +97,11 @@ class Target(NamedTuple):
         return max((name for name, sets in LEVELS.items() if sets <= self.features), default="x86-64")
 
     @property
+    def native_level(self) -> str | None:
+        """The best level of the native library for this processor; None if it has none, or cannot run here."""
+        return _native_level(self) if why_unavailable() is None else None
+
+    @property
     def vector_bytes(self) -> int:
         """Bytes of the widest vector register."""
         return 64 if "avx512f" in self.features else 32 if "avx2" in self.features else 16
@@ -138,6 +148,14 @@ class Target(NamedTuple):
         return self.architecture == other.architecture and self.features <= other.features
 
 
+@lru_cache(maxsize=64)
+def _native_level(target: Target) -> str | None:
+    if target.architecture != architecture() or not target.features <= _machine()[0]:
+        return None
+    names = (name for name, sets in NATIVE_LEVELS.items() if sets <= target.features and name in levels())
+    return next(names, None)
+
+
 class _Bit(NamedTuple):
     """A bit of CPUID's answer to a leaf and subleaf, in register EAX to EDX (0 to 3)."""
 
@@ -181,27 +199,6 @@ _SAVED_YMM: Final = 0x06
 _SAVED_ZMM: Final = 0xE6
 """The bits of XCR0 for registers of 256 bits, and for those of 512 with their masks."""
 
-_CPUID: Final = bytes.fromhex(
-    "53"  # push rbx
-    "4989d0"  # mov r8, rdx
-    "89f8"  # mov eax, edi
-    "89f1"  # mov ecx, esi
-    "0fa2"  # cpuid
-    "418900"  # mov [r8], eax
-    "41895804"  # mov [r8+4], ebx
-    "41894808"  # mov [r8+8], ecx
-    "4189500c"  # mov [r8+12], edx
-    "5b"  # pop rbx
-    "c3"  # ret
-)
-"""A function of a leaf, a subleaf and the address of four words that it fills."""
-
-_XGETBV: Final = bytes.fromhex("31c90f01d048c1e2204809d0c3")
-"""A function that returns XCR0: xor ecx, ecx; xgetbv; shl rdx, 32; or rax, rdx; ret."""
-
-_CODE_BYTES: Final = 64
-"""Where the second function begins in their page."""
-
 
 @lru_cache(maxsize=1)
 def _machine() -> tuple[frozenset[str], int]:
@@ -211,22 +208,19 @@ def _machine() -> tuple[frozenset[str], int]:
 
 def _features_here() -> frozenset[str]:
     """The instruction sets of this processor that its operating system supports."""
-    if why_refused() is not None:
-        return frozenset()  # no machine code can be run, neither to ask nor afterwards
-    if architecture() == "aarch64":
+    here, loaded = architecture(), library()
+    if loaded is None or here not in {"aarch64", "x86_64"}:
+        return LEVELS["x86-64"] if here == "x86_64" else frozenset()
+    if here == "aarch64":
         return frozenset({"neon"})
-    base = load(_CPUID.ljust(_CODE_BYTES, b"\xc3") + _XGETBV)
-    if base is None:
-        return LEVELS["x86-64"]
-    fill_words: Any = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(base)
-    saved: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_uint64)(base + _CODE_BYTES)
+    loaded.stridedgpu_saved_registers.restype = ctypes.c_uint64
 
     def cpuid(leaf: int) -> tuple[int, ...]:
-        words = ctypes.create_string_buffer(16)
-        fill_words(leaf, 0, ctypes.addressof(words))
-        return struct.unpack("=4I", words.raw)
+        words = (ctypes.c_uint32 * 4)()
+        loaded.stridedgpu_cpuid(leaf, 0, words)
+        return tuple(words)
 
-    return features_of(cpuid, saved)
+    return features_of(cpuid, loaded.stridedgpu_saved_registers)
 
 
 def features_of(cpuid: Callable[[int], tuple[int, ...]], saved: Callable[[], int]) -> frozenset[str]:

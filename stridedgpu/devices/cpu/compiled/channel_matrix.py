@@ -19,6 +19,7 @@ from operator import add
 from struct import pack
 from typing import NamedTuple
 
+from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
@@ -29,8 +30,8 @@ from stridedgpu.values.strides import power_of_two
 
 from .conversion import Affine, can_compile, converted, storage_type, with_one_nan
 from .ir import Code, Value, gathered, vector_type
+from .jit import loop_of
 from .work_grid import items_of
-from .worker_pool import LoopCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ def mixing_call(problem: ChannelMatrixProblem, kernel: MatrixKernel) -> LoopCall
         fields += [size, source_stride * read, stride * written]
     fields += constant_fields(conversion, kernel.rows)
     offsets = problem.source_offset * read, problem.target_offset * written
-    return LoopCall.of(kernel, fields, prod(outer) * pieces, offsets)
+    return LoopCall.of(loop_of(kernel), fields, prod(outer) * pieces, offsets)
 
 
 def compiled_channel_matrix(plan: CpuPlan[ChannelMatrixProblem]) -> DirectLaunch | None:

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
+from stridedgpu.devices.cpu.native.calls import CompiledFunction, python_function
+from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -34,11 +36,10 @@ from .compiler import LoopError
 from .conversion import can_compile
 from .crop_kernels import ENTRY_FIELDS, LIST_FIELDS, BorderedRows, entries_text, list_text
 from .ir import LINE_BYTES
-from .jit import CompiledFunction, compiled, python_function
+from .jit import compiled
 from .kernel_call import KernelCall, LoopAxis, kernel_call
 from .relayout import kernel_of, plan_relayout
 from .work_grid import Constants, Elements
-from .worker_pool import run_shared
 
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""

@@ -13,6 +13,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
@@ -24,7 +25,6 @@ from stridedgpu.values.strides import power_of_two
 
 from .ir import Code, Value, gathered, vector_type
 from .jit import loop_of
-from .worker_pool import run_shared
 
 SamplesMove = Callable[[Sequence[Operand], Sequence[Operand]], None]
 """What writes the planes of a frame from its colours."""

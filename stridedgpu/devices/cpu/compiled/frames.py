@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from math import isfinite
 from struct import pack, unpack
 
+from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
@@ -32,8 +34,7 @@ from stridedgpu.values.strides import power_of_two
 from .channel_matrix import Constants, constant_fields, kernel_conversion, mixed_vectors, store_pixels
 from .conversion import can_compile, converted
 from .ir import Code, Value, vector_type
-from .jit import CompiledFunction, loop_of
-from .worker_pool import run_shared
+from .jit import loop_of
 
 
 @dataclass(frozen=True, slots=True)

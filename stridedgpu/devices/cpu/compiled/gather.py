@@ -8,6 +8,8 @@ from math import prod
 from operator import add
 from typing import Final
 
+from stridedgpu.devices.cpu.native.calls import moving_function, runs_alone
+from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads
@@ -22,8 +24,7 @@ from .gather_indices import IndexKind, lanes_of
 from .gather_loop import Gather
 from .gather_registers import Rows, RowsInRegisters, plan_rows
 from .ir import LINE_BYTES
-from .jit import loop_of, moving_function, runs_alone
-from .worker_pool import run_shared
+from .jit import loop_of
 
 _WORDS: Final = (1, 2, 4, 8)
 """Bytes of a run that is one element, loaded or stored by itself."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stridedgpu.devices.buffer import address_of
+from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.loop_nest import simplify
@@ -29,8 +30,8 @@ from stridedgpu.values.strides import round_up
 
 from .gather_indices import IndexKind, lanes_of, load_indices, resolved
 from .ir import LINE_BYTES, Code, vector_type
+from .jit import loop_of
 from .work_grid import items_of
-from .worker_pool import LoopCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
     call = plan_index_check(rule)
     if call is None:
         return None
-    loop = LoopCall.of(call.kernel, call.parameters, call.items, (call.offset, 0))
+    loop = LoopCall.of(loop_of(call.kernel), call.parameters, call.items, (call.offset, 0))
     run = loop.launch(call.nbytes, policy().index_check.shared_bytes)
     unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
 

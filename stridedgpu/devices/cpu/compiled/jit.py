@@ -4,67 +4,35 @@ The cache key covers the whole text, the compiler's version and the target's ins
 determines the machine code, and nothing else. llvmlite is the compiler under Numba. Numba itself would cost half a
 second in every process before its first cached kernel runs. Where nothing can be compiled or loaded, `why_unavailable`
 says why, and NumPy does the work.
-
-Python calls loops as builtin functions of CPython, with the calling code of an extension module, which takes a fifth of
-the time of a call through `ctypes`. All that it uses is in CPython's stable ABI:
-
-    self         a `bytes` object with the addresses of that function, of CPython's own functions, and of None; then
-                 a word for each parameter of the function, and one for each further argument
-    arguments    integers, each converted by PyLong_AsVoidPtr, and added to a word
-    GIL          PyEval_SaveThread, the call, PyEval_RestoreThread
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
-import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, cached_property, lru_cache
-from struct import pack
+from functools import lru_cache
 from typing import Final, Protocol
 
 from stridedgpu.devices.cpu.executable_memory import why_refused
+from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.library import DISABLING, why_unavailable as library_missing
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.target import Target
-from stridedgpu.devices.settings import variable
 
 from . import kernel_cache
 from .compiler import Compiler, CompilerError, LoopError, library
-from .ir import Code, Value, needs_of
+from .ir import needs_of
 from .object_file import functions_of
-
-DISABLING: Final = "STRIDEDGPU_COMPILED"
-"""The environment variable that disables compiled loops when it is "0"."""
-
-_disabled: Final = variable(DISABLING)
-
-_METH_FASTCALL: Final = 0x80
-"""The calling convention of `python_function_text`: `self`, an array of arguments, and their number."""
-
-
-class CompiledFunction:
-    """A compiled loop at an address, for compiled code that calls it; and for Python, which not every loop needs."""
-
-    def __init__(self, address: int) -> None:
-        self.address = address
-
-    @cached_property
-    def alone(self) -> Callable[[int, int, int, int, int], None]:
-        """`alone(source, target, parameters, first, last)` runs the items from `first` to `last`.
-
-        The first three arguments are addresses. The call releases Python's lock.
-        """
-        return python_function(self.address, 5)
 
 
 def why_unavailable() -> str | None:
     """None if kernels can be compiled and run; else the reason, and what would help."""
-    if _disabled() == "0":
-        return f"{DISABLING}=0 leaves all work to NumPy"
+    no_library = library_missing()
+    if no_library is not None:
+        return no_library
     missing = None if library() else 'compiled loops would be faster than NumPy; pip install "stridedgpu[cpu]"'
     return why_refused() or policy().target.lacks or missing or _FAILED.reason
 
@@ -180,139 +148,6 @@ def _compiled_now(digest: str, text: str, target: Target) -> bytes:
 
 _LOADED: Final[dict[str, tuple[int, ...]]] = {}
 """The function addresses of every loaded module, by the digest of its text and compiler: some 200 bytes each."""
-
-
-def python_function(address: int, arity: int) -> Callable[..., None]:
-    """The function at an address as a Python function of so many unsigned 64-bit integers, which returns None.
-
-    A call releases Python's lock. It does not check its arguments: their number and types must be right. Outside of
-    CPython, and where this cannot be compiled, it goes through `ctypes`.
-    """
-    try:
-        return _builtin(_definition(tuple(range(arity)), None, keeps_lock=False), address, (0,) * arity)
-    except LoopError:
-        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
-
-
-def moving_function(
-    loop: CompiledFunction,
-    parameters: int,
-    items: int,
-    offsets: Sequence[int],
-    *,
-    owner: object,
-    keeps_lock: bool,
-    target_first: bool = False,
-) -> Callable[..., None]:
-    """A loop as a function of addresses, for all its items and the parameters at an address.
-
-    Arguments: source, target[, indices]; the indices' address goes to parameter 0. `target_first`: target, source.
-    Each offset is added to an address. A call releases Python's lock unless it `keeps_lock`. The function keeps the
-    `owner` of the parameters alive. A function of indices must not be called twice at a time.
-    """
-    sides = (1, 0) if target_first else (0, 1)
-    read, written = (offsets[side] for side in sides)
-    passed, stored = (*sides, None, None, None), None if len(offsets) == 2 else 2
-    words = (read, written, parameters, 0, items, *offsets[2:])
-    try:
-        return _builtin(_definition(passed, stored, keeps_lock=keeps_lock), loop.address, words, owner)
-    except LoopError:
-        run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loop.address)
-
-    def move(*addresses: int, _owner: object = owner) -> None:
-        if stored is not None:
-            ctypes.c_uint64.from_address(parameters).value = addresses[stored] + offsets[stored]
-        run(addresses[sides[0]] + read, addresses[sides[1]] + written, parameters, 0, items)
-
-    return move
-
-
-def runs_alone() -> bool:
-    """Whether functions that keep Python's lock run one after another: calls may then have parameters in common."""
-    is_locked: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
-    return sys.implementation.name == "cpython" and is_locked()
-
-
-_PYTHON_FUNCTIONS: Final = ("PyLong_AsVoidPtr", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef")
-"""The functions of CPython whose addresses follow the called function's in `self`; then comes None."""
-
-
-def python_function_text(
-    offset: int, passed: tuple[int | None, ...], stored: int | None = None, *, keeps_lock: bool = False
-) -> str:
-    """The module with the function `kernel(self, arguments, count)`.
-
-    `offset` is the number of bytes from a `bytes` object to its contents. `passed` are the numbers of the arguments
-    that are added to the words of the function's parameters; None adds nothing. The argument `stored` goes, with the
-    word behind those, to the address that is the third parameter: it is the place of indices.
-    """
-    code = Code("ptr self", "ptr arguments", "i64 count", returns="ptr")
-
-    def of_self(place: int, type_: str) -> Value:
-        return (code.argument("self") + (offset + 8 * place)).load(type_)
-
-    names = ("function", *_PYTHON_FUNCTIONS, "none")
-    known = {name: of_self(place, "ptr") for place, name in enumerate(names)}
-
-    def word(place: int, argument: int | None) -> Value:
-        constant = of_self(len(names) + place, "i64")
-        if argument is None:
-            return constant.pointer()
-        number = (code.argument("arguments") + 8 * argument).load("ptr", 8)
-        return known["PyLong_AsVoidPtr"](number, returns="ptr") + constant
-
-    words = [word(place, argument) for place, argument in enumerate(passed)]
-    if stored is not None:
-        code.store(word(len(passed), stored), words[2], 8)
-    state = None if keeps_lock else known["PyEval_SaveThread"](returns="ptr")
-    known["function"](*words)
-    if state is not None:
-        known["PyEval_RestoreThread"](state)
-    known["Py_IncRef"](known["none"])
-    code.give(known["none"])
-    return code.text("kernel")
-
-
-class _Definition(ctypes.Structure):
-    """CPython's `PyMethodDef`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("documentation", ctypes.c_char_p),
-    )
-
-
-@cache
-def _definition(passed: tuple[int | None, ...], stored: int | None, *, keeps_lock: bool) -> _Definition:
-    """The definition of builtin functions that pass on these arguments. Two threads may get one each.
-
-    Raises `LoopError` outside of CPython, and where it cannot be compiled.
-    """
-    if sys.implementation.name != "cpython":
-        raise LoopError(f"{sys.implementation.name} has no builtin functions of CPython")
-    contents = b"contents"
-    offset = (ctypes.cast(ctypes.c_char_p(contents), ctypes.c_void_p).value or 0) - id(contents)
-    (address,) = machine_functions(python_function_text(offset, passed, stored, keeps_lock=keeps_lock), "")
-    definition = _Definition(b"run", address, _METH_FASTCALL, None)
-    _KEPT.append(definition)
-    return definition
-
-
-_KEPT: Final[list[_Definition]] = []
-"""Every definition: CPython refers to them for ever."""
-
-
-def _builtin(definition: _Definition, address: int, words: Sequence[int], owner: object = None) -> Callable[..., None]:
-    """A builtin function that calls the function at an address, and keeps an `owner` alive as its module."""
-    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _PYTHON_FUNCTIONS]
-    contents = pack(f"={len(functions) + 2}Q", address, *functions, id(None))
-    contents += b"".join(pack("=Q", word % (1 << 64)) for word in words)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object), ctypes.py_object
-    function: Callable[..., None] = make(ctypes.addressof(definition), contents, owner)
-    return function
 
 
 def assembly(text: str) -> str:

@@ -8,7 +8,10 @@ from math import prod
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stridedgpu.devices.cpu.native.pool import LoopCall
+from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -18,9 +21,8 @@ from stridedgpu.values.conversion import Conversion
 
 from .exact_products import are_exact, divisor_factors
 from .ir import LINE_BYTES
-from .jit import HasText
+from .jit import HasText, loop_of
 from .work_grid import Constants, Elements
-from .worker_pool import LoopCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,16 @@ class KernelCall:
     more: tuple[int, ...] = ()
     constants_order: tuple[int, ...] = ()
 
+    @property
+    def is_native(self) -> bool:
+        """Whether the native library has the loop."""
+        return self.kernel.family == "rows" and policy().native_level is not None and has_rows(self)
+
     def loop(self, owner: object = None) -> LoopCall:
-        """The compiled loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
+        """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
+        level = policy().native_level
+        if self.is_native and level is not None:
+            return rows_loop(self, level, owner)
         count, turn = self.constants_of
         scale, bias = (
             None if values is None else constants(values, self.conversion.compute)
@@ -104,18 +114,26 @@ class KernelCall:
             np.zeros(0) if values is None else np.resize(values, count)[::turn][order].copy()
             for values in (scale, bias, low)
         ]
-        fields = [values.ctypes.data for values in kept]
+        inner, outer, tables = self.grid()
+        fields = (*(values.ctypes.data for values in kept), *inner, *outer, *self.more)
+        offsets = self.source_offset, self.target_offset
+        return LoopCall.of(loop_of(self.kernel), fields, self.items, offsets, (kept, tables, owner))
+
+    def grid(self) -> tuple[list[int], list[int], list[NDArray[np.int64]]]:
+        """The fields of the inner loops and of the outer ones, and the tables that these point to."""
+        inner: list[int] = []
         for loop, block in zip(self.inner, self.blocks, strict=True):
-            fields += [loop.size, loop.source, loop.target, block, -(-loop.size // block)]
-        fields += [0, 0] if self.small is None else [self.small.source, self.small.target]
+            inner += [loop.size, loop.source, loop.target, block, -(-loop.size // block)]
+        inner += [0, 0] if self.small is None else [self.small.source, self.small.target]
+        outer: list[int] = []
+        tables: list[NDArray[np.int64]] = []
         for loop in reversed(self.outer):
             table = 0
             if loop.channels is not None:
-                kept.append(np.array(loop.channels, np.int64) * loop.source)
-                table = kept[-1].ctypes.data
-            fields += [loop.size, loop.source, loop.target, loop.constants, table]
-        offsets = self.source_offset, self.target_offset
-        return LoopCall.of(self.kernel, (*fields, *self.more), self.items, offsets, (kept, owner))
+                tables.append(np.array(loop.channels, np.int64) * loop.source)
+                table = tables[-1].ctypes.data
+            outer += [loop.size, loop.source, loop.target, loop.constants, table]
+        return inner, outer, tables
 
     @property
     def facts(self) -> KernelFacts:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
@@ -20,7 +21,7 @@ from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.values.raw_formats import RawFormat
 
 from .ir import Code, Value, vector_type
-from .worker_pool import LoopCall
+from .jit import loop_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +91,5 @@ def compiled_raw(plan: CpuPlan[RawProblem]) -> DirectLaunch | None:
         return None
     layout = problem.target.layout
     fields, offsets = (problem.pitch, 2 * layout.strides[0], problem.groups), (0, 2 * layout.offset)
-    call = LoopCall.of(chosen.calls[0], fields, chosen.items, offsets)
+    call = LoopCall.of(loop_of(chosen.calls[0]), fields, chosen.items, offsets)
     return call.launch(plan.bytes_moved, chosen.shared_bytes)

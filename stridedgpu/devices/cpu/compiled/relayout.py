@@ -116,6 +116,7 @@ def kernel_of(problem: RelayoutProblem, calls: tuple[KernelCall, ...]) -> CpuKer
         call.items,
         policy().relayout.shared_bytes,
         calls,
+        is_native=all(call.is_native for call in calls),
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders, resize_located
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -19,10 +21,8 @@ from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
 
 from .conversion import can_compile
-from .jit import CompiledFunction
 from .resize_kernel import BAND_ROWS, ENTRY_FIELDS, ROWS
 from .resize_recipes import Recipe, Recipes, why_numpy
-from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "resize_kernel"]
 

@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
@@ -24,13 +26,12 @@ from .channel_matrix import mixing_call, mixing_kernel
 from .compiler import LoopError
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
-from .jit import CompiledFunction, loop_of
+from .jit import loop_of
 from .relayout import plan_relayout
 from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WORD_BYTES, HalfRows, TapRows
 from .resize_tables import FilterAxes, filter_axes, scratch_fields, window_tables
-from .worker_pool import LoopCall
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
 _ROW_STRIDE, _SOURCES = GEOMETRY.index("row_stride"), GEOMETRY.index("sources")

@@ -1,9 +1,9 @@
-"""The worker pool: threads that share the items of a compiled loop.
+"""The worker pool: threads that share the items of a loop, in `kernels/cpu/pool.hpp`.
 
 The pools of compilers are unsafe here: GNU OpenMP aborts a process that forks after its first parallel region, and
 others admit one caller at a time or spin long after the work is done. In this pool any number of Python threads may
 call at once, and no call depends on a worker to finish. The child of a fork starts with a new pool. Running items takes
-no Python lock, which a descheduled thread may hold. `worker_pool_ir` generates the machine code.
+no Python lock, which a descheduled thread may hold.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from time import perf_counter_ns
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_cores
 from stridedgpu.devices.interface import DirectLaunch
 
-from .compiler import LoopError
-from .ir import LINE_BYTES
-from .jit import CompiledFunction, HasText, loop_of, machine_functions, moving_function, python_function
-from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
+from .calls import CompiledFunction, builtin, moving_function
+from .library import library
 
-_MOST_THREADS: Final = 64
+LINE_BYTES: Final = 64
+"""Bytes of a cache line."""
+
+_LEAST_MOST: Final = 64
 """The most threads of a pool on a machine of fewer cores: each has a stack, and more than the cores gain nothing."""
+
+_MOST_THREADS: Final = 256
+"""The most threads of a pool: `MOST_THREADS` of the library, which keeps the parts of a job on the caller's stack."""
 
 
 class LoopCall(NamedTuple):
@@ -45,14 +49,16 @@ class LoopCall(NamedTuple):
 
     @classmethod
     def of(
-        cls, kernel: HasText, fields: Sequence[int], items: int, offsets: tuple[int, int] = (0, 0), owner: object = None
+        cls,
+        loop: CompiledFunction,
+        fields: Sequence[int],
+        items: int,
+        offsets: tuple[int, int] = (0, 0),
+        owner: object = None,
     ) -> LoopCall:
-        """The loop of a kernel, with its parameters in memory and an `owner` of what they point to.
-
-        Raises `LoopError`.
-        """
+        """A loop with its parameters in memory and an `owner` of what they point to."""
         parameters = (ctypes.c_int64 * len(fields))(*fields)
-        return cls(loop_of(kernel), ctypes.addressof(parameters), items, offsets, (parameters, owner))
+        return cls(loop, ctypes.addressof(parameters), items, offsets, (parameters, owner))
 
     def launch(self, nbytes: int, shared_bytes: int | None) -> DirectLaunch:
         """The loop as a function of two addresses, in calls that move `nbytes`.
@@ -105,111 +111,96 @@ def share(loop: CompiledFunction, source: int, target: int, parameters: int, ite
         threads = min(threads, pool.most)
         if threads > pool.threads:
             pool.grow(threads)
-    jobs = pool.jobs
-    try:
-        job = jobs.pop()
-    except IndexError:
-        job = _Block((1 + pool.threads) * LINE_WORDS)
     if threads > pool.cores:
         spins = 0
-    pool.run(loop.address, source, target, parameters, items, job.address, pool.slots.address, threads, spins)
+    _run()(pool.address, loop.address, source, target, parameters, items, threads, spins)
     SHARED.ended = perf_counter_ns()
-    jobs.append(job)
-
-
-class _Block:
-    """Zeroed 64-bit words in memory of their own, aligned to a cache line."""
-
-    __slots__ = ("_memory", "address", "words")
-
-    def __init__(self, words: int) -> None:
-        self._memory = (ctypes.c_uint8 * (8 * words + LINE_BYTES))()
-        start = -ctypes.addressof(self._memory) % LINE_BYTES
-        self.words = (ctypes.c_int64 * words).from_buffer(self._memory, start)
-        self.address = ctypes.addressof(self.words)
-
-
-class _Code(NamedTuple):
-    """The compiled functions; all arguments are integers."""
-
-    serve: Callable[..., None]
-    run: Callable[..., None]
-
-
-def load_pool() -> None:
-    """Compile or load the machine code of workers, of which none is started. Raises `LoopError`."""
-    _code()
 
 
 @lru_cache(maxsize=1)
-def _code() -> _Code:
-    serve, run = machine_functions(pool_text(policy().target.architecture), "_serve", "_run")
-    return _Code(ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(serve), python_function(run, 9))
+def _run() -> Callable[..., None]:
+    """The library's function that shares items, as a builtin function; the first argument is the pool's address."""
+    if sys.implementation.name == "cpython":
+        return builtin("stridedgpu_share", b"")
+
+    def run_alone(pool: int, loop: int, source: int, target: int, parameters: int, items: int, *_: int) -> None:  # noqa: ARG001
+        CompiledFunction(loop).alone(source, target, parameters, 0, items)
+
+    return run_alone
+
+
+class _Block:
+    """Zeroed memory that begins at a cache line."""
+
+    __slots__ = ("_memory", "address")
+
+    def __init__(self, nbytes: int) -> None:
+        self._memory = (ctypes.c_uint8 * (nbytes + LINE_BYTES))()
+        start = ctypes.addressof(self._memory)
+        self.address = start + -start % LINE_BYTES
 
 
 class _Pool:
     """Workers that wait for jobs, up to the largest number ever requested at once."""
 
-    __slots__ = ("_lock", "_workers", "cores", "jobs", "most", "run", "slots", "threads")
+    __slots__ = ("_block", "_lock", "cores", "most", "threads", "workers")
 
     def __init__(self) -> None:
         self.cores = usable_cores()
-        self.most = max(self.cores, _MOST_THREADS)
+        self.most = min(max(self.cores, _LEAST_MOST), _MOST_THREADS)
         """The most threads that there will be, callers included."""
         self.threads = 1
         """The largest number of threads requested so far."""
-        self.jobs: list[_Block] = []
-        """Unused jobs, each with room for one part a thread."""
-        self.slots = _Block(LINE_WORDS + self.most)
-        """The pool as the machine code sees it: the number of active callers, then the workers' slots."""
-        self.run: Callable[..., None] = _run_alone
-        self._workers = 0
+        self.workers: list[tuple[_Block, int]] = []
+        """The workers' memory, and the system's numbers of their threads."""
+        self._block: _Block | None = None
         self._lock = threading.RLock()  # reentrant: a signal handler may call again on this thread
+
+    @property
+    def address(self) -> int:
+        """The address of the library's side of the pool."""
+        if self._block is None:
+            self._block = _Block(library().stridedgpu_pool_bytes())
+        return self._block.address
 
     def grow(self, threads: int) -> None:
         """Start workers until there are `threads` in all, the caller included."""
-        try:
-            self.run = _code().run
-        except LoopError:
-            self.run = _run_alone
-        else:
-            # If no more threads can start, as at a limit or during shutdown, the existing ones do the work.
-            with self._lock, suppress(RuntimeError):
-                while self._workers < threads - 1:
-                    self._start()
-        self.jobs = []
+        # If no more threads can start, as at a limit or during shutdown, the existing ones do the work.
+        with self._lock, suppress(RuntimeError):
+            while len(self.workers) < threads - 1:
+                self._start()
         self.threads = threads
 
     def _start(self) -> None:
         """Start one more worker, which is chosen after the others."""
-        slot = _new_slot()
-        spins = policy().sharing.spins if self._workers + 2 <= self.cores else 0
-        serve = (slot.address, spins)
-        worker = threading.Thread(target=_code().serve, args=serve, name="stridedgpu", daemon=True)
-        worker.start()
-        slot.words[SLOT.thread] = -1 if worker.native_id is None else worker.native_id  # 0 would be the caller
-        self.slots.words[LINE_WORDS + self._workers] = slot.address
-        self._workers += 1
+        worker = _new_worker()
+        spins = policy().sharing.spins if len(self.workers) + 2 <= self.cores else 0
+        serve = library().stridedgpu_serve
+        place = ctypes.c_void_p(worker.address)
+        thread = threading.Thread(target=serve, args=(place, ctypes.c_int64(spins)), name="stridedgpu", daemon=True)
+        thread.start()
+        number = -1 if thread.native_id is None else thread.native_id  # 0 would be the caller
+        library().stridedgpu_join(ctypes.c_void_p(self.address), place, ctypes.c_int64(number))
+        self.workers.append((worker, number))
 
 
-def _new_slot() -> _Block:
-    """A free slot, with its locks acquired; it is never freed. Raises `MemoryError`."""
-    python = ctypes.pythonapi
+def _new_worker() -> _Block:
+    """A worker with its locks acquired, in memory that is never freed. Raises `MemoryError`."""
+    python: Any = ctypes.pythonapi
     allocate = python.PyThread_allocate_lock
     allocate.restype = ctypes.c_void_p
-    slot = _Block(SLOT_WORDS)
-    for place in (SLOT.wake, SLOT.done):
+    worker = _Block(library().stridedgpu_worker_bytes())
+    locks = []
+    for _ in ("wake", "done"):
         lock = allocate()
         if lock is None:
             raise MemoryError
         python.PyThread_acquire_lock(ctypes.c_void_p(lock), 1)
-        slot.words[place] = lock
-    for place, function in ((SLOT.acquire, python.PyThread_acquire_lock), (SLOT.release, python.PyThread_release_lock)):
-        slot.words[place] = ctypes.cast(function, ctypes.c_void_p).value or 0
-    for place, address in enumerate(_affinity_functions(), SLOT.get_core):
-        slot.words[place] = address
-    _SLOTS.append(slot)
-    return slot
+        locks.append(ctypes.c_void_p(lock))
+    affinity = (ctypes.c_void_p * _AFFINITY_WORDS)(*_affinity_functions())
+    library().stridedgpu_prepare(ctypes.c_void_p(worker.address), *locks, affinity)
+    _WORKERS.append(worker)
+    return worker
 
 
 def _affinity_functions() -> tuple[int, ...]:
@@ -221,13 +212,11 @@ def _affinity_functions() -> tuple[int, ...]:
     return tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names)
 
 
-_SLOTS: Final[list[_Block]] = []
-"""The slots of all pools: a worker lives as long as the process, and so does its slot."""
+_AFFINITY_WORDS: Final = 20
+"""64-bit words of `Affinity` in kernels/cpu/pool.hpp, which begins with the functions."""
 
-
-def _run_alone(loop: int, source: int, target: int, parameters: int, items: int, *_: int) -> None:
-    """Run all items of the loop at an address on this thread, where the machine code of workers cannot be compiled."""
-    CompiledFunction(loop).alone(source, target, parameters, 0, items)
+_WORKERS: Final[list[_Block]] = []
+"""The workers of all pools: one lives as long as the process, and so does its memory."""
 
 
 _pool = _Pool()

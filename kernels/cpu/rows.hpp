@@ -1,0 +1,121 @@
+// Rows: elements in a row, converted; every pair of types, without arithmetic and with it, in one pass.
+//
+//     source  ... x x x x x x x x ...      a step: a cache line, or two, of the wider side
+//     target  ... y y y y y y y y ...      the last step is moved back to end with the row
+#pragma once
+#include "conversion.hpp"
+#include "loops.hpp"
+
+// What is done to numbers between the casts. Each has an `at`: the constants of P elements from a place on.
+struct Nothing {
+    template <class S, class T> using Number = S;
+    template <class F, int P> struct At { INLINE At(const Block&, const char*, const char*, const char*) {} };
+};
+
+// x * scale, rounded, + bias, rounded: an absent scale is 1 and an absent bias -0.0, which change no bit.
+struct MultiplyAdd {
+    template <class F, int N> static INLINE Vec<F, N> of(Vec<F, N> x, Vec<F, N> scale, Vec<F, N> bias, Vec<F, N>, double, double) {
+        Vec<F, N> product = x * scale;
+        return product + bias;
+    }
+};
+
+// The arithmetic of torchvision and of transformers: a first step with a number of all channels, + bias, / scale.
+enum First { NO_FIRST, DIVIDE, MULTIPLY, MULTIPLY_WIDE, PRODUCT };
+template <First first, bool by_products> struct Normalize {
+    template <class F, int N> static INLINE Vec<F, N> of(Vec<F, N> x, Vec<F, N> scale, Vec<F, N> bias, Vec<F, N> low, double unit, double unit_low) {
+        if constexpr (first == DIVIDE) x = x / F(unit);
+        else if constexpr (first == MULTIPLY) x = x * F(unit);
+        else if constexpr (first == MULTIPLY_WIDE) x = cast<F, double, N>(cast<double, F, N>(x) * unit);
+        else if constexpr (first == PRODUCT) x = fused<F, N>(all<F, N>(F(unit)), x, x * F(unit_low));
+        x = x + bias;
+        if constexpr (by_products) return fused<F, N>(scale, x, x * low);
+        else return x / scale;
+    }
+    template <class F, int N> static INLINE Vec<F, N> fused(Vec<F, N> a, Vec<F, N> b, Vec<F, N> c) { return __builtin_elementwise_fma(a, b, c); }
+};
+
+// Numbers without their fractions: `rounding="truncate"`, before a cast that has nothing left to round.
+struct Truncate {
+    template <class F, int N> static INLINE Vec<F, N> of(Vec<F, N> x, Vec<F, N>, Vec<F, N>, Vec<F, N>, double, double) {
+        return __builtin_elementwise_trunc(x);
+    }
+};
+
+// Up to 128 bytes, by two steps that overlap.
+INLINE void copy_short(char* target, const char* source, int64_t nbytes) {
+    auto two = [&](auto v, int64_t width) INLINE_LAMBDA {
+        typedef decltype(v) V;
+        V begin = load<V>(source), end = load<V>(source + nbytes - width);
+        store(target, begin); store(target + nbytes - width, end);
+    };
+    if (nbytes >= 64) two(Vec<uint8_t, 64>{}, 64);
+    else if (nbytes >= 32) two(Vec<uint8_t, 32>{}, 32);
+    else if (nbytes >= 16) two(Vec<uint8_t, 16>{}, 16);
+    else if (nbytes >= 8) two(uint64_t{}, 8);
+    else if (nbytes >= 4) two(uint32_t{}, 4);
+    else if (nbytes >= 2) two(uint16_t{}, 2);
+    else if (nbytes == 1) *target = *source;
+}
+
+// Elements of a step: a line of the wider side.
+template <class S, class T> constexpr int row_step = LINE / (sizeof(Stored<S>) > sizeof(Stored<T>) ? sizeof(Stored<S>) : sizeof(Stored<T>));
+
+// Rows of contiguous elements on both sides. `along`: constants follow a row's elements; else a row has its own.
+template <class S, class T, class Arithmetic, bool along> void convert(const Block& k) {
+    typedef Stored<S> In; typedef Stored<T> Out; typedef Compute<S, T> F;
+    constexpr int P = row_step<S, T>;
+    constexpr bool plain = same<Arithmetic, Nothing>;
+    typedef Vec<F, P> Numbers;
+    // What is read of `k` here is not read again after each store, which may have been to it for all the compiler knows.
+    const char *scales = k.scale, *biases = k.bias, *lows = k.low, *source = k.source;
+    char* target = k.target;
+    const int64_t size = k.size, ahead = k.ahead, source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    const double unit = k.unit, unit_low = k.unit_low;
+    const bool streams = P * sizeof(Out) % LINE == 0 && k.streams && (uintptr_t(target) | target_pitch) % sizeof(Out) == 0;
+    for (int64_t row = k.rows; row > 0; row--, source += source_pitch, target += target_pitch) {
+        Numbers scale = {}, bias = {}, low = {};
+        if constexpr (!plain && !along) {
+            scale = all<F, P>(load<F>(scales)); bias = all<F, P>(load<F>(biases)); low = all<F, P>(load<F>(lows));
+            scales += k.constants_pitch; biases += k.constants_pitch; lows += k.constants_pitch;
+        }
+        auto whole = [&](const char* from, int64_t at) INLINE_LAMBDA {
+            auto v = load<Vec<In, P>>(from);
+            if constexpr (plain) return converted<S, T, P>(v);
+            else {
+                if constexpr (along) {
+                    scale = load<Numbers>(scales + at * sizeof(F)); bias = load<Numbers>(biases + at * sizeof(F));
+                    low = load<Numbers>(lows + at * sizeof(F));
+                }
+                Numbers x = Arithmetic::template of<F, P>(converted<S, F, P>(v), scale, bias, low, unit, unit_low);
+                if constexpr (is_float<S> && !same<Arithmetic, Truncate>) x = pick(is_nan(x), all<F, P>(F(__builtin_nan(""))), x);
+                return converted<F, T, P>(x);
+            }
+        };
+        if (size < P) {
+            char in[P * sizeof(In)], out[P * sizeof(Out)];
+            copy_short(in, source, size * sizeof(In));
+            store(out, whole(in, 0));
+            copy_short(target, out, size * sizeof(Out));
+            continue;
+        }
+        auto step = [&](int64_t at) INLINE_LAMBDA { store(target + at * sizeof(Out), whole(source + at * sizeof(In), at)); };
+        int64_t at = 0;
+        if constexpr (P * sizeof(Out) % LINE == 0) if (streams) {
+            // The first line and the last are shared with steps that are not streamed, and would be read again.
+            if (int64_t lead = (-uintptr_t(target) & (LINE - 1)) / sizeof(Out)) {
+                step(0);
+                if (lead + P <= size) { step(lead); lead += P; }
+                at = lead;
+            }
+            int64_t last = (size - at) % P ? size - 2 * P : size - P;
+            for (; at <= last; at += P) {
+                const char* from = source + at * sizeof(In);
+                if (ahead) for (size_t line = 0; line < P * sizeof(In); line += LINE) __builtin_prefetch(from + ahead + line);
+                stream(target + at * sizeof(Out), whole(from, at));
+            }
+        }
+        for (; at + P <= size; at += P) step(at);
+        if (at < size) step(size - P);
+    }
+}

@@ -1,0 +1,89 @@
+"""The native library: the file that is made of `kernels/cpu` when the package is built, and its functions.
+
+The library is plain C: it exports functions by name and needs nothing of Python's but the addresses of a few functions
+of the stable ABI, which it is handed when it is loaded. One file serves every Python from 3.11 on. Where there is none,
+`why_unavailable` says why, and NumPy does the work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import warnings
+from functools import lru_cache
+from typing import Any, Final
+
+from stridedgpu.devices.settings import variable
+from stridedgpu.values.errors import DeviceError
+
+DISABLING: Final = "STRIDEDGPU_COMPILED"
+"""The environment variable that leaves all work to NumPy when it is "0"."""
+
+PATH: Final = os.path.join(os.path.dirname(__file__), "kernels.bin")  # noqa: PTH118, PTH120 - importing pathlib takes 4 ms
+"""The file; with the suffix of a shared library it would look like an extension module of Python's."""
+
+_PYTHON_FUNCTIONS: Final = (
+    "PyLong_AsVoidPtr",
+    "PyBytes_AsString",
+    "PyErr_Occurred",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "Py_IncRef",
+    "PyThread_acquire_lock",
+    "PyThread_release_lock",
+)
+"""The members of `Python` in kernels/cpu/python_abi.hpp, before None."""
+
+_disabled: Final = variable(DISABLING)
+
+
+def why_unavailable() -> str | None:
+    """None if there is a native library that may be used; else the reason.
+
+    Whether this processor has what a level of the library needs, `Target.lacks` says.
+    """
+    if _disabled() == "0":
+        return f"{DISABLING}=0 leaves all work to NumPy"
+    return None if library() else _MISSING
+
+
+_MISSING: Final = (
+    "this installation has no native library, so NumPy does the work at a fraction of the speed: it was not built "
+    "(`pip install --force-reinstall --no-cache-dir --verbose stridedgpu` says why)"
+)
+
+
+@lru_cache(maxsize=1)
+def library() -> Any:
+    """The loaded library, or None with one warning where there is none."""
+    try:
+        loaded = ctypes.CDLL(PATH)
+        python = ctypes.pythonapi
+        addresses = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in _PYTHON_FUNCTIONS]
+    except (AttributeError, OSError):
+        warnings.warn(f"stridedgpu: {_MISSING}.", RuntimeWarning, stacklevel=2)
+        return None
+    loaded.stridedgpu_connect((ctypes.c_void_p * (len(addresses) + 1))(*addresses, id(None)))
+    loaded.stridedgpu_level.restype = ctypes.c_char_p
+    loaded.stridedgpu_level.argtypes = (ctypes.c_int64,)
+    loaded.stridedgpu_function.restype = ctypes.c_void_p
+    loaded.stridedgpu_function.argtypes = (ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)
+    return loaded
+
+
+@lru_cache(maxsize=1)
+def levels() -> tuple[str, ...]:
+    """The levels of instructions that the library has loops for, by the names of setup.py."""
+    loaded, names = library(), list[str]()
+    while loaded is not None and (name := loaded.stridedgpu_level(len(names))) is not None:
+        names.append(name.decode())
+    return tuple(names)
+
+
+@lru_cache(maxsize=4096)
+def function(level: str, family: str, place: int = 0) -> int:
+    """The address of the function at a place of a family. Raises `DeviceError` where there is none."""
+    address: int | None = library().stridedgpu_function(levels().index(level), family.encode(), place)
+    if address is None:
+        raise DeviceError(f"The native library has no function {place} of {family!r} for {level}.")
+    return address

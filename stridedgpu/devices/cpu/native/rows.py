@@ -1,0 +1,195 @@
+"""Rows on the native library: which of its moves a kernel of rows is, and their parameters.
+
+A conversion of contiguous elements is one move. Elements that lie apart, on either side, are copied by their size to or
+from a tile in the L1 cache around it. Arithmetic that few types have is moves of its own, between two casts:
+
+    uint8 -> float16, "divide", by bytes      one move
+    int16 -> uint8, "divide"                  int16 -> float32, divide and normalise, float32 -> uint8
+    every third float32 -> uint8, truncated   copy, truncate, float32 -> uint8
+"""
+
+from __future__ import annotations
+
+from struct import pack, unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.devices.cpu.compiled.exact_products import REPLACED, divisor_factors, unit_factors
+from stridedgpu.devices.cpu.compiled.ir import LINE_BYTES
+from stridedgpu.devices.cpu.compiled.work_grid import Constants
+from stridedgpu.devices.cpu.numpy_loops.conversion import constants
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
+
+from .calls import CompiledFunction
+from .library import function
+from .pool import LoopCall
+
+if TYPE_CHECKING:
+    from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
+    from stridedgpu.devices.cpu.compiled.rows import Rows
+    from stridedgpu.values.conversion import Conversion
+
+TYPES: Final = (
+    "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
+    "float64",
+)  # fmt: skip
+"""The element types in the order of the library's tables."""
+
+_FLOATS: Final = ("float32", "float64")
+_OF_BYTES: Final = ("float32", "float16", "bfloat16")
+"""The types to which bytes are normalised in one move."""
+
+_FIRST: Final = {None: 0, "divide": 1, "multiply": 2, "multiply in float64": 3}
+_FIRST_BY_PRODUCTS: Final = {None: 0, "divide": 1, "multiply in float64": 1, "multiply": 2}
+"""The first step of another library's arithmetic, in the order of the library's tables."""
+
+_MOST_STAGES: Final = 6
+_MOST_LOOPS: Final = 64
+_TILE_BYTES: Final = 8192
+_NO_CONSTANTS: Final = (np.zeros(1),) * 3
+_MOST_LANES: Final = 128
+"""Elements of the longest step along a row, behind which constants are read."""
+
+
+class Move(NamedTuple):
+    """A move of the library: its family and place there, and the bytes of an element that it writes."""
+
+    family: str
+    place: int
+    bytes: int
+
+
+class Chain(NamedTuple):
+    """The moves of a kernel of rows; `by_products`: divisions are products, whose constants are two factors."""
+
+    moves: tuple[Move, ...]
+    by_products: bool = False
+
+
+def has_rows(call: KernelCall) -> bool:
+    """Whether the library has the moves of a call of a kernel of rows."""
+    elements = call.kernel.elements
+    known = elements.itemsize or {elements.conversion.source.name, elements.conversion.target.name} <= {*TYPES}
+    return bool(known) and len(call.outer) <= _MOST_LOOPS
+
+
+def chain_of(kernel: Rows) -> Chain:
+    """The moves of a kernel."""
+    elements = kernel.elements
+    if elements.itemsize:
+        return Chain((_copy(elements.itemsize),))
+    repeats, turns = _repeats(kernel), _turns(kernel)
+    along = elements.constants == (Constants.A if repeats else Constants.B)
+    moves, by_products = _conversion(
+        elements.conversion, finite=elements.finite, products=elements.by_products, along=along
+    )
+    # Rows shorter than a step are converted many at once between two copies.
+    is_short = kernel.lanes * max(elements.source_bytes, elements.target_bytes) < LINE_BYTES
+    reads = (kernel.source_step == "forward" or turns) and not is_short
+    writes = kernel.target_step == "forward" and not (repeats or turns or is_short)
+    before = () if reads else (_copy(elements.source_bytes),)
+    behind = () if writes else (_copy(elements.target_bytes),)
+    return Chain((*before, *moves, *behind), by_products)
+
+
+def _turns(kernel: Rows) -> bool:
+    """Whether a reversed row is turned after its conversion, to elements that are not wider."""
+    elements = kernel.elements
+    narrows = elements.target_bytes <= elements.source_bytes and not elements.itemsize
+    return kernel.source_step == "backward" and narrows and elements.constants != Constants.B
+
+
+def _repeats(kernel: Rows) -> bool:
+    """Whether each row repeats one converted element."""
+    elements = kernel.elements
+    return kernel.source_step == "repeated" and not elements.itemsize and elements.constants != Constants.B
+
+
+def _copy(itemsize: int) -> Move:
+    return Move("copy", itemsize.bit_length() - 1, itemsize)
+
+
+def _conversion(conversion: Conversion, *, finite: bool, products: bool, along: bool) -> tuple[list[Move], bool]:
+    """The moves of a conversion between contiguous elements, and whether divisions are products."""
+    source, target = conversion.source, conversion.target
+    truncates = conversion.rounding == "truncate" and target.is_integer
+    constant = 2 if along else 1
+    if not conversion.has_arithmetic:
+        if not (truncates and source.kind == "f"):
+            return [_cast(source, target)], False
+        wide = source if source.name in _FLOATS else ELEMENT_TYPES["float32"]
+        return [*_casts(source, wide), _truncate(wide), _cast(wide, target)], False
+    compute = conversion.compute
+    behind = [_truncate(compute), _cast(compute, target)] if truncates else _casts(compute, target)
+    if conversion.arithmetic == "multiply":
+        if truncates:
+            return [*_casts(source, compute), _cast(compute, compute, constant), *behind], False
+        if not finite and source.kind != "f":  # of integers alone, no sum is taken for no number
+            return [_cast(source, compute), _cast(compute, target, constant)], False
+        return [_cast(source, target, constant)], False
+    first = next((operation for operation, name in conversion.steps if name == "unit"), None)
+    if products and finite and not truncates and target.name in _OF_BYTES:
+        place = (_OF_BYTES.index(target.name) * 3 + _FIRST_BY_PRODUCTS[first]) * 2 + along
+        return [Move("normalize bytes", place, target.itemsize)], True
+    place = (_FLOATS.index(compute.name) * 4 + _FIRST[first]) * 2 + along
+    return [*_casts(source, compute), Move("normalize", place, compute.itemsize), *behind], False
+
+
+def _cast(source: ElementType, target: ElementType, arithmetic: int = 0) -> Move:
+    """A conversion without arithmetic (0), with one scale and bias a row (1), or with those of each element (2)."""
+    place = (TYPES.index(source.name) * len(TYPES) + TYPES.index(target.name)) * 3 + arithmetic
+    return Move("convert", place, target.itemsize)
+
+
+def _casts(source: ElementType, target: ElementType) -> list[Move]:
+    """A conversion, unless there is nothing to convert."""
+    return [] if source == target else [_cast(source, target)]
+
+
+def _truncate(element: ElementType) -> Move:
+    return Move("truncate", _FLOATS.index(element.name), element.itemsize)
+
+
+def rows_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+    """The loop of a call of a kernel of rows, on a level of the library; it keeps an `owner` of more memory alive."""
+    kernel: Rows = call.kernel  # type: ignore[assignment]
+    chain, elements, conversion = chain_of(kernel), kernel.elements, call.conversion
+    count, turn = call.constants_of
+    compute = conversion.compute
+    kept: list[NDArray[Any]] = []
+    if conversion.has_arithmetic:
+        scale = constants(conversion.scale or (1.0,), compute)
+        bias = constants(conversion.bias or (-0.0,), compute)
+        scale, low = divisor_factors(scale) if chain.by_products else (scale, np.zeros_like(scale))
+        # A reversed loop reads them from the other end; a step may read behind the last.
+        kept = [np.pad(np.resize(values, count)[::turn], (0, _MOST_LANES)) for values in (scale, bias, low)]
+    unit = unit_low = 0.0
+    if conversion.unit is not None:
+        unit = conversion.unit
+        first = next(operation for operation, name in conversion.steps if name == "unit")
+        if chain.by_products and first in REPLACED:
+            unit, unit_low = unit_factors(conversion, first)
+    rows, _ = call.inner
+    fields = [
+        *unpack("=2q", pack("=2d", unit, unit_low)),
+        compute.itemsize,
+        *(int(elements.constants == place) for place in (Constants.ITEM, Constants.A, Constants.B)),
+        int(_repeats(kernel)),
+        int(_turns(kernel)),
+        int(kernel.streaming),
+        rows.source * policy().relayout.rows_ahead if kernel.reads_ahead else 0,
+        elements.source_bytes,
+        _TILE_BYTES // max(elements.source_bytes, *(move.bytes for move in chain.moves)),
+        len(chain.moves),
+    ]
+    for move in chain.moves:
+        fields += [function(level, move.family, move.place), move.bytes]
+    fields += [0, 0] * (_MOST_STAGES - len(chain.moves)) + [values.ctypes.data for values in kept or _NO_CONSTANTS]
+    inner, outer, tables = call.grid()
+    fields += [*inner, len(call.outer), *outer]
+    offsets = call.source_offset, call.target_offset
+    loop = CompiledFunction(function(level, "rows"))
+    return LoopCall.of(loop, fields, call.items, offsets, (kept, tables, owner))

@@ -1,0 +1,96 @@
+"""How Python calls the native library: by builtin functions of words, and of addresses."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import operator
+import sys
+import weakref
+from types import SimpleNamespace
+
+import pytest
+from harness.compiled_loops import needs_compiler, needs_library
+
+from stridedgpu.devices.cpu.compiled import jit as machine_code
+from stridedgpu.devices.cpu.compiled.ir import Code
+from stridedgpu.devices.cpu.native import calls, library
+from stridedgpu.devices.cpu.policy import policy
+
+
+@needs_library
+@pytest.mark.parametrize("arity", [1, 5, 6])
+def test_python_calls_machine_code_with_words(arity):
+    taken = []
+    words = [0, 1, 2**31, 2**63, 2**64 - 1, 5][:arity]
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * arity)(lambda *given: taken.append(list(given)))
+    called = calls.python_function(ctypes.cast(function, ctypes.c_void_p).value, arity)
+    before = sys.getrefcount(None)
+    assert [called(*words) for _ in range(3)] == [None] * 3
+    assert taken == [words] * 3
+    assert abs(sys.getrefcount(None) - before) < 20  # each call returns None, which it owns
+
+
+@needs_library
+@pytest.mark.parametrize("offsets", [(3, -5), (0, 2**40, -(2**33))], ids=["two sides", "with indices"])
+@pytest.mark.parametrize("keeps_lock", [False, True])
+@pytest.mark.parametrize("target_first", [False, True])
+@pytest.mark.parametrize("python", ["cpython", "pypy"])
+def test_a_move_knows_what_is_the_same_in_every_call(monkeypatch, offsets, keeps_lock, target_first, python):
+    taken = []
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(lambda *given: taken.append([*given, parameters[0]]))
+    parameters = (ctypes.c_uint64 * 2)(7, 8)
+    loop = calls.CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
+    place = ctypes.addressof(parameters)
+    options = {"owner": parameters, "keeps_lock": keeps_lock, "target_first": target_first}
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "implementation", SimpleNamespace(name=python))
+        move = calls.moving_function(loop, place, 2**34, offsets, **options)
+    sides = [2**63, 2**47 + 1, 2**46][: len(offsets)]
+    assert [move(*sides) for _ in range(2)] == [None] * 2
+    one, other, *indices = map(operator.add, sides, offsets)
+    reads, writes = (other, one) if target_first else (one, other)
+    assert taken == [[reads, writes, place, 0, 2**34, *(indices or [7])]] * 2
+    assert parameters[1] == 8
+
+
+@needs_library
+@pytest.mark.parametrize("python", ["cpython", "pypy"])
+def test_a_move_keeps_its_parameters_alive(monkeypatch, python):
+    class Parameters:
+        pass
+
+    owner = Parameters()
+    alive = weakref.ref(owner)
+    loop = calls.CompiledFunction(library.function(policy().native_level, "rows"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "implementation", SimpleNamespace(name=python))
+        move = calls.moving_function(loop, 0, 0, (0, 0), owner=owner, keeps_lock=True)
+    del owner
+    gc.collect()
+    assert alive() is not None
+    del move
+    gc.collect()
+    assert alive() is None
+
+
+@needs_compiler
+@pytest.mark.parametrize("keeps_lock", [False, True])
+def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
+    code = Code()
+    code.store(code.take(1)[0].pointer()(returns="i32"), code.target, 4)
+    (address,) = machine_code.machine_functions(code.text("kernel"), "")
+    asked = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
+    parameters, answer = (ctypes.c_uint64 * 1)(asked), ctypes.c_int32(-1)
+    loop, place = calls.CompiledFunction(address), ctypes.addressof(parameters)
+    move = calls.moving_function(loop, place, 1, (0, 0), owner=parameters, keeps_lock=keeps_lock)
+    move(0, ctypes.addressof(answer))
+    assert answer.value == keeps_lock
+
+
+@needs_library
+@pytest.mark.parametrize("name, contents", [("stridedgpu_call", bytes(8)), ("stridedgpu_move", bytes(80))])
+def test_what_is_no_integer_is_an_error_before_anything_runs(name, contents):
+    """Address 0 is not called."""
+    with pytest.raises(TypeError):
+        calls.builtin(name, contents)("no integer", 2)
