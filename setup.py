@@ -82,28 +82,48 @@ def this_machine() -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
-def build_library(machine: str, folder: Path, target: Path) -> None:
-    """Compile the levels side by side and link them. Raises `CalledProcessError` or `OSError`."""
+def text_of(source: Path) -> bytes:
+    """A source with all that it includes of this project."""
+    text = source.read_bytes()
+    included = re.findall(rb'^#include "(.*)"', text, re.MULTILINE)
+    return b"".join([text, *(text_of(source.parent / name.decode()) for name in included)])
+
+
+def build_library(machine: str, target: Path) -> None:
+    """Compile each unit for each level, as far as it is not compiled yet, and link all.
+
+    Raises `CalledProcessError` or `OSError`.
+    """
+    folder = ROOT / "build" / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    command, levels, flags, level = compiler(machine), LEVELS[machine], FLAGS.split(), str(KERNELS / "level.cpp")
-    jobs = [
-        [*command, *flags, *processor_flags(command, *cpu), f"-DLEVEL={name}", "-c", level, "-o", f"{folder / name}.o"]
-        for name, cpu in levels.items()
-    ]
-    macros = [f"-DLEVELS(X)={' '.join(f'X({name})' for name in levels)}", f'-DBUILD="{identity(machine)}"']
-    library = [str(KERNELS / "library.cpp"), "-o", f"{folder / 'library'}.o"]
-    jobs.append([*command, *flags, *macros, "-c", *library])
+    command, names = compiler(machine), []
     # Zig keeps what it has compiled: not in the user's home, which may be read-only.
-    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder.resolve() / "zig"))
+    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder / "zig"))
 
-    def run(job: list[str]) -> None:
-        subprocess.run(job, check=True, env={**os.environ, **caches})
+    def run(*job: object) -> None:
+        subprocess.run([str(word) for word in job], check=True, env={**os.environ, **caches})
+
+    def compiled(source: Path, *flags: str) -> Path:
+        words = [*command, *FLAGS.split(), *flags]
+        digest = hashlib.sha256("\0".join(words).encode() + text_of(source)).hexdigest()
+        made = folder / f"{source.stem}-{digest[:16]}.o"
+        if not made.exists():
+            run(*words, "-c", source, "-o", made.with_suffix(".part"))
+            made.with_suffix(".part").replace(made)
+        return made
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(run, jobs))
-    objects = [f"{folder / name}.o" for name in [*levels, "library"]]
-    run([*command, "-shared", "-s", "-nostdlib", *objects, "-o", str(target)])
+        objects = []
+        for level, processor in LEVELS[machine].items():
+            flags = [*processor_flags(command, *processor), f"-DLEVEL={level}"]
+            for source in sorted(KERNELS.glob("*.cpp")):
+                if source.name != "library.cpp":
+                    objects.append(pool.submit(compiled, source, *flags))
+                    names.append(f"X({source.stem}_{level})")
+        macros = [f"-DUNITS(X)={' '.join(names)}", f'-DBUILD="{identity(machine)}"']
+        objects.append(pool.submit(compiled, KERNELS / "library.cpp", *macros))
+    run(*command, "-shared", "-s", "-nostdlib", *(each.result() for each in objects), "-o", target)
 
 
 def description(readme: str) -> str:
@@ -153,7 +173,7 @@ if __name__ == "__main__":
                 return
             try:
                 if not is_up_to_date(machine):
-                    build_library(machine, Path(self.build_temp), target)
+                    build_library(machine, target)
                 else:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(ROOT / LIBRARY, target)

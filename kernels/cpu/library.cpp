@@ -5,10 +5,11 @@
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-#define DECLARE(level) extern "C" const Level level_##level;
-LEVELS(DECLARE)
-#define ADDRESS(level) &level_##level,
-static const Level* const levels[] = {LEVELS(ADDRESS)};
+#define DECLARE(unit) extern "C" const Unit unit_##unit;
+UNITS(DECLARE)
+#define ADDRESS(unit) &unit_##unit,
+static const Unit* const units[] = {UNITS(ADDRESS)};
+constexpr int64_t unit_count = sizeof units / sizeof *units;
 
 // What the library was made of and by: setup.py looks for it to see whether a library is up to date.
 EXPORTED const char stridedgpu_build[];
@@ -16,18 +17,19 @@ const char stridedgpu_build[] = "stridedgpu build " BUILD;
 
 EXPORTED void stridedgpu_connect(const Python* functions) { python = *functions; }
 
-EXPORTED const char* stridedgpu_level(int64_t number) {
-    return number < int64_t(sizeof levels / sizeof *levels) ? levels[number]->name : nullptr;
-}
+// The level of a unit by its number; null behind the last.
+EXPORTED const char* stridedgpu_level(int64_t number) { return number < unit_count ? units[number]->level : nullptr; }
 
 static bool same_text(const char* a, const char* b) { while (*a && *a == *b) { a++; b++; } return *a == *b; }
 
-// The function of a level at a place of a family; null for a family or a place that there is not.
-EXPORTED const void* stridedgpu_function(int64_t level, const char* family, int64_t place) {
-    for (int32_t i = 0; i < levels[level]->count; i++) {
-        const Family& found = levels[level]->families[i];
-        if (same_text(found.name, family)) return place >= 0 && place < found.count ? found.functions[place] : nullptr;
-    }
+// The function of a level at a place of a family; null for a level, a family or a place that there is not.
+EXPORTED const void* stridedgpu_function(const char* level, const char* family, int64_t place) {
+    for (const Unit* unit : units)
+        for (int32_t i = 0; i < unit->count; i++) {
+            const Family& found = unit->families[i];
+            if (same_text(unit->level, level) && same_text(found.name, family))
+                return place >= 0 && place < found.count ? found.functions[place] : nullptr;
+        }
     return nullptr;
 }
 

@@ -67,7 +67,7 @@ def library() -> Any:
     loaded.stridedgpu_level.restype = ctypes.c_char_p
     loaded.stridedgpu_level.argtypes = (ctypes.c_int64,)
     loaded.stridedgpu_function.restype = ctypes.c_void_p
-    loaded.stridedgpu_function.argtypes = (ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)
+    loaded.stridedgpu_function.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
     return loaded
 
 
@@ -77,13 +77,13 @@ def levels() -> tuple[str, ...]:
     loaded, names = library(), list[str]()
     while loaded is not None and (name := loaded.stridedgpu_level(len(names))) is not None:
         names.append(name.decode())
-    return tuple(names)
+    return tuple(dict.fromkeys(names))
 
 
 @lru_cache(maxsize=4096)
 def function(level: str, family: str, place: int = 0) -> int:
     """The address of the function at a place of a family. Raises `DeviceError` where there is none."""
-    address: int | None = library().stridedgpu_function(levels().index(level), family.encode(), place)
+    address: int | None = library().stridedgpu_function(level.encode(), family.encode(), place)
     if address is None:
         raise DeviceError(f"The native library has no function {place} of {family!r} for {level}.")
     return address

@@ -1,13 +1,5 @@
-// All loops for one level of instructions: this file is compiled once a level, with its name as LEVEL. Each level has a
-// namespace of its own, else the linker may keep one level's instructions for the templates of all.
-#include <stddef.h>
-#include <stdint.h>
+// Rows: conversions of every pair of types, copies by size, and the loop of their chains.
 #include "table.hpp"
-#define TEXT(name) TEXT_OF(name)
-#define TEXT_OF(name) #name
-#define TABLE(name) TABLE_OF(name)
-#define TABLE_OF(name) level_##name
-
 namespace LEVEL {
 #include "copy.hpp"
 
@@ -52,11 +44,10 @@ constexpr Move copies[] = {copy<uint8_t>, copy<uint16_t>, copy<uint32_t>, copy<u
 constexpr Move truncations[] = {convert<float, float, Truncate, false>, convert<double, double, Truncate, false>};
 constexpr Loop row_loops[] = {rows};
 
-#define FAMILY(name, table) {name, sizeof table / sizeof(void*), (const void* const*)&table}
 const Family families[] = {
     FAMILY("rows", row_loops), FAMILY("copy", copies), FAMILY("convert", every), FAMILY("truncate", truncations),
     FAMILY("normalize", of_floats), FAMILY("normalize bytes", by_products),
 };
 }  // namespace LEVEL
 
-extern "C" const Level TABLE(LEVEL) = {TEXT(LEVEL), sizeof LEVEL::families / sizeof(Family), LEVEL::families};
+UNIT(rows)
