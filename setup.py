@@ -28,7 +28,6 @@ from typing import Any
 
 ROOT = Path(__file__).parent
 KERNELS = ROOT / "kernels" / "cpu"
-LIBRARY = "stridedgpu/devices/cpu/native/kernels.bin"
 
 ZIGLANG = "ziglang==0.17.1"
 """A wheel of clang for Linux, macOS and Windows, on x86-64 and ARM."""
@@ -44,6 +43,15 @@ FLAGS = (
     "-std=c++20 -O3 -g0 -ffp-contract=off -fno-exceptions -fno-rtti -fno-sanitize=all -fPIC -fvisibility=hidden "
     "-Wall -Wextra -Werror"
 )
+
+
+def this_machine() -> str:
+    """The architecture as Linux names it."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+LIBRARY = f"stridedgpu/devices/cpu/native/kernels-{this_machine()}.bin"
 
 
 def compiler(machine: str) -> list[str]:
@@ -74,12 +82,6 @@ def is_up_to_date(machine: str) -> bool:
     """Whether the library in this folder is made of these sources."""
     path = ROOT / LIBRARY
     return path.exists() and identity(machine).encode() in path.read_bytes()
-
-
-def this_machine() -> str:
-    """The architecture as Linux names it."""
-    name = platform.machine().lower()
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
 def text_of(source: Path) -> bytes:
@@ -163,7 +165,7 @@ if __name__ == "__main__":
 
         def get_ext_filename(self, fullname: str) -> str:
             """The file of the one extension, which is no module."""
-            return fullname.replace(".", os.sep) + Path(LIBRARY).suffix
+            return f"{fullname.replace('.', os.sep)}-{this_machine()}.bin"
 
         def build_extension(self, ext: Extension) -> None:
             """Build the library, or take the one that there is."""

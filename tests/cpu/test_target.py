@@ -75,7 +75,7 @@ def test_a_processor_with_few_leaves_is_not_asked_for_more():
 
 
 @pytest.mark.skipif(
-    executable_memory.why_refused() is not None or executable_memory.architecture() != "x86_64",
+    executable_memory.why_refused() is not None or targets.architecture() != "x86_64",
     reason="CPUID is an instruction of x86-64",
 )
 def test_linux_says_no_less_than_cpuid():
@@ -160,7 +160,7 @@ LEVEL_OF_A_PROCESS = "import stridedgpu as sg; print(sg.devices()[0].description
 
 
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])
-@pytest.mark.skipif(executable_memory.architecture() != "x86_64", reason="levels are those of x86-64")
+@pytest.mark.skipif(targets.architecture() != "x86_64", reason="levels are those of x86-64")
 def test_a_process_says_which_processor_it_compiles_for(level):
     environment = {**os.environ, VARIABLE: level}
     said = subprocess.run(

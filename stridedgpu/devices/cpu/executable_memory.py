@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 import sys
 from functools import lru_cache
 from typing import Any, Final
 
+from .native.library import architecture
+
 _RETURN: Final = {"x86_64": b"\xc3", "aarch64": b"\xc0\x03\x5f\xd6"}
 """A function that returns at once, by the architectures on which machine code of this library has run."""
-
-
-def architecture() -> str:
-    """The processor's architecture as Linux names it: "x86_64", "aarch64" and others."""
-    return os.uname().machine if hasattr(os, "uname") else ""
 
 
 @lru_cache(maxsize=1)

@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 
 from stridedgpu.values.errors import StridedGpuError
 
-from .executable_memory import architecture
-from .native.library import levels, library, why_unavailable
+from .native.library import architecture, levels, library, why_unavailable
 from .thread_count import usable_cores
 
 VARIABLE: Final = "STRIDEDGPU_CPU"

@@ -15,7 +15,8 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from stridedgpu.devices.cpu.executable_memory import architecture, fill, reserve
+from stridedgpu.devices.cpu.executable_memory import fill, reserve
+from stridedgpu.devices.cpu.native.library import architecture
 
 _HEADER: Final = Struct("<4s12xHHIQQQIHHHHHH")
 """Of the file: magic, then type, machine, version, entry, program headers, section headers, flags, sizes and counts."""

@@ -19,7 +19,14 @@ from stridedgpu.values.errors import DeviceError
 DISABLING: Final = "STRIDEDGPU_COMPILED"
 """The environment variable that leaves all work to NumPy when it is "0"."""
 
-PATH: Final = os.path.join(os.path.dirname(__file__), "kernels.bin")  # noqa: PTH118, PTH120 - importing pathlib takes 4 ms
+
+def architecture() -> str:
+    """The processor's architecture as Linux names it: "x86_64", "aarch64" and others."""
+    name = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name.lower(), name)
+
+
+PATH: Final = f"{__file__.removesuffix('library.py')}kernels-{architecture()}.bin"
 """The file; with the suffix of a shared library it would look like an extension module of Python's."""
 
 _PYTHON_FUNCTIONS: Final = (
