@@ -60,7 +60,7 @@ template <class I, int N> INLINE Vec<I, N> integer_to_odd(Vec<I, N> v) {
 // which LLVM does not make of the two of the last line.
 template <class I, class F, int N> INLINE Vec<I, N> nearest(Vec<F, N> x) {
     constexpr int W = VECTOR / (sizeof(F) > sizeof(I) ? sizeof(F) : sizeof(I));
-    constexpr bool whole = N % W == 0;
+    [[maybe_unused]] constexpr bool whole = N % W == 0;
 #if defined(__AVX512DQ__)
     if constexpr (whole && same<F, float> && sizeof(I) == 4)
         return in_parts<I, W, F, N>(x, [](auto v) INLINE_LAMBDA { return bits<Vec<I, W>>(__builtin_ia32_cvtps2dq512_mask(v, Vec<int32_t, W>{}, -1, 4)); });
