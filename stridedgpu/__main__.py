@@ -34,7 +34,7 @@ _MODULES: Final = {
 }
 """Each command's module in `commands`, whose function `add_NAME` makes its parser. Only a given command is imported."""
 
-REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 1
+DONE, REFUSED, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 1
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -48,7 +48,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 2 refused, 130 interrupted."""
+    """Run the command line and return its exit code: 0 done, 2 refused, 3 done without some images, 130 interrupted."""
     words = sys.argv[1:] if arguments is None else arguments
     named = [name for name in words[:1] if name in _MODULES]
     if words[:1] == ["bench"]:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.run is None:
             parser.error("give a command: preprocess, which, show, size, explain or info; --help says what they do")
         with _termination_unwinds(), _output_goes_somewhere(), _warnings_are_lines():
-            chosen.run(chosen)
+            code: int = chosen.run(chosen) or DONE
             sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"{_PROGRAM}: interrupted", file=sys.stderr)
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if problem.filename is None:
             _drop_output()
         return _refuse(f"{problem.filename or 'output'!r}: {problem.strerror or problem}")
-    return 0
+    return code
 
 
 @contextmanager

@@ -46,8 +46,10 @@ def one_line(message: str) -> str:
     return " ".join(message.split())
 
 
-def print_table(rows: Sequence[tuple[str, str]]) -> None:
-    """Print labels and texts, one row below the other."""
+def print_table(rows: Sequence[tuple[str, str]], heading: str = "") -> None:
+    """Print labels and texts, one row below the other, under a heading if there is one."""
+    if heading:
+        print(one_line(heading))
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
         print(f"  {label:{width}}  {one_line(text)}")

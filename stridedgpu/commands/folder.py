@@ -14,9 +14,20 @@ from typing import Any, Final
 from stridedgpu.devices.cpu.thread_count import set_num_threads
 from stridedgpu.preprocess.step import Preprocess
 
-from .console import progress
-from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_shards, read_record, start, write_shard
+from .console import print_table, progress
+from .folder_job import (
+    FolderJob,
+    FolderJobError,
+    Shard,
+    ShardRecord,
+    missing_shards,
+    note_skipped,
+    read_record,
+    start,
+    write_shard,
+)
 from .shard_formats import SUFFIXES
+from .summary import skipped_rows, work_rows
 
 _RETRIES: Final = 3
 """How often Ray retries a shard whose worker was lost."""
@@ -27,8 +38,7 @@ _MOST_SHARDS: Final = 99_999
 _GPU_SHARE: Final = 1 / 16
 """The share of a GPU for each task: a core decodes for much longer than a GPU works on the result."""
 
-_SHOWN_FAILURES: Final = 5
-"""The most reasons that are printed; the records contain all."""
+_NOTHING_LEFT: Final = ("time", "nothing was left to do")
 
 
 def add_folder_options(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +46,8 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "a folder larger than memory",
         "With --shards one folder becomes N .npy files in the folder --out, each with a .json of what is in it. An "
-        "image that cannot be used is left out and listed there. The same command finishes a run that was stopped.",
+        "image that cannot be used is left out, and listed there and in manifest.json. The same command finishes a "
+        "run that was stopped.",
     )
     group.add_argument("--shards", metavar="N", type=int, help="how many files")
     group.add_argument(
@@ -81,41 +92,42 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
         chosen.refuse(f"argument --layout: shards are written image by image, which {chosen.layout} is not")
 
 
-def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> list[tuple[str, str]]:
-    """Do what is left of the job, and return the summary as pairs of a label and a text."""
-    folder, out = chosen.images[0].resolve(), chosen.out.resolve()
-    job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep)
+def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
+    """Do what is left of the job, and print the summary. Returns the number of images that no shard has."""
+    began = time.perf_counter()
+    folder, out, errors = chosen.images[0].resolve(), chosen.out.resolve(), chosen.errors or "skip"
+    job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep, errors)
     with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():
         shards = start(job)
         missing = missing_shards(job, shards)
-        began = time.perf_counter()
         with progress(sum(shard.count for shard in missing), "images") as done:
             if chosen.engine == "ray":
                 records = on_ray(job, missing, done)
             else:
                 records = (write_shard(job, shard, done=done) for shard in missing)
             now, _ = _totals(records)
+    everything, skipped = _totals(read_record(job, number) for number in range(job.shards))
+    note_skipped(job, skipped)
     seconds = time.perf_counter() - began
-    everything, reasons = _totals(read_record(job, number) for number in range(job.shards))
-    return [
-        ("shards", f"{job.shards}, {now['shards']} of them written by this run"),
-        ("images", f"{everything['images']}, {now['images']} of them in this run"),
-        ("speed", f"{now['images'] / seconds:.1f} images a second" if now["shards"] else "nothing was left to do"),
-        ("bytes", f"{now['read']:,} read and {now['written']:,} written by this run"),
-        ("failures", str(everything["failed"])),
-        *(("", reason) for reason in reasons),
-    ]
+    print_table(
+        [
+            ("shards", f"{job.shards}, {now['shards']} of them written by this run"),
+            ("images", f"{everything['images']}, {now['images']} of them in this run"),
+            *(work_rows(now["images"], seconds, now["read"], now["written"]) if missing else [_NOTHING_LEFT]),
+            *skipped_rows(list(skipped.values()), everything["images"] + len(skipped), chosen.out / job.manifest.name),
+        ]
+    )
+    return len(skipped)
 
 
-def _totals(records: Iterable[ShardRecord]) -> tuple[Counter[str], list[str]]:
-    """What the records count together, and the first reasons of failures; the names do not stay in memory."""
+def _totals(records: Iterable[ShardRecord]) -> tuple[Counter[str], dict[str, str]]:
+    """What the records count together, and the skipped images; the names of the others do not stay in memory."""
     totals: Counter[str] = Counter()
-    reasons: list[str] = []
+    skipped: dict[str, str] = {}
     for record in records:
-        totals.update(shards=1, images=len(record.pictures), failed=len(record.failures))
-        totals.update(read=record.bytes_read, written=record.bytes_written)
-        reasons += list(record.failures.values())[: _SHOWN_FAILURES - len(reasons)]
-    return totals, reasons
+        totals.update(shards=1, images=len(record.pictures), read=record.bytes_read, written=record.bytes_written)
+        skipped |= record.failures
+    return totals, skipped
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """A folder of images into shards, each a file: larger than memory, and resumed by a second run.
 
 A shard has no name until it is whole; then its record is written (`.json`: which image each row is, which images
-failed, and why). A shard with a record is done, and a run does the others. The images are listed in a file once, in
-order, and each shard takes a part of it: what a process holds does not grow with their number. The manifest holds the
-declaration that all shards are made of and the decoder's versions, so that a later run or another worker cannot mix
-others in; the version of stridedgpu is that which began, and is not compared: its bits do not change with it.
+were skipped, and why). A shard with a record is done, and a run does the others. The images are listed in a file once,
+in order, and each shard takes a part of it: what a process holds does not grow with their number. The manifest holds
+the declaration that all shards are made of and the decoder's versions, so that a later run or another worker cannot mix
+others in; the version of stridedgpu is that which began, and is not compared: its bits do not change with it. Once all
+shards are done, it has the skipped images too.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -25,7 +26,8 @@ from stridedgpu.preprocess.files import image_names, opened_file, replacement
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
-from .job_images import JobImages
+from .job_images import JobImages, bytes_of
+from .manifests import declaration, read_json, write_json
 from .shard_formats import SUFFIXES, Row, shard_writer
 
 _BATCH: Final = 32
@@ -40,6 +42,8 @@ class FolderJobError(StridedGpuError):
 class FolderJob:
     """A folder's job as a value that can be sent to any worker. `deep` is whether images have 16 bits a sample.
 
+    `errors` is "skip", or "raise" for a job that ends at the first image that cannot be used.
+
     `step` has its rows in front, and all its results have one size. Its chance depends on seed, epoch and
     the image's name. Every worker reaches `folder` and `out` by the same paths.
     """
@@ -51,6 +55,7 @@ class FolderJob:
     decoder: str = "pillow"
     format: str = "npy"
     deep: bool = False
+    errors: str = "skip"
 
     def path(self, shard: int) -> Path:
         """The file of a shard."""
@@ -82,7 +87,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """A shard's contents: image and label of each row, the images that failed and why, and bytes read and written."""
+    """A shard's contents: image and label of each row, the skipped images and why, and bytes read and written."""
 
     shard: int
     pictures: list[str]
@@ -95,20 +100,13 @@ class ShardRecord:
 def start(job: FolderJob) -> list[Shard]:
     """The job's shards. Writes listing and manifest, or compares them if there are shards already.
 
-    The device makes no difference to the bits, and may be another. Raises `FolderJobError` where the shards that are
+    Raises `FolderJobError` where the shards that are
     there were made of other images, in another way or by another decoder.
     """
     wanted = {
-        "step": repr(replace(job.step, device="auto")),
+        **declaration(job.step, Decoder.of(job.decoder, job.step, deep=job.deep)),
         "shards": job.shards,
-        "size": job.step.window and list(job.step.window),
-        "epoch": job.step.epoch,
-        "resize": None if job.step.resize is None else list(job.step.resize),
-        "interpolation": job.step.chosen_interpolation if job.step.resizes else None,
-        "passes": job.step.chosen_passes if job.step.resizes else None,
-        "keys": "names in the folder",  # what chance depends on, besides the seed
         "format": job.format,
-        "decoder": Decoder.of(job.decoder, job.step, deep=job.deep).version,
     }
     if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
@@ -125,7 +123,7 @@ def start(job: FolderJob) -> list[Shard]:
             folder, inside, _ = name.partition("/")
             if inside and (not classes or classes[-1] != folder):
                 classes.append(folder)
-    _write_json(job.manifest, {**wanted, "classes": classes, "stridedgpu": __version__})
+    write_json(job.manifest, {**wanted, "classes": classes, "stridedgpu": __version__})
     return _parts(job, count)
 
 
@@ -145,14 +143,9 @@ def write_shard(
     decoder = Decoder.of(job.decoder, job.step, deep=job.deep)
     classes = _check_manifest(job, {"decoder": decoder.version})["classes"]
     step, names = job.step, _names(job, shard)
-    source = JobImages([job.folder / name for name in names], names, step, decoder)
+    source = JobImages([job.folder / name for name in names], names, step, decoder, errors=job.errors)
     kept: list[Row] = []
-    failures: dict[int, str] = {}
-
-    def failed(number: int, _key: object, problem: StridedGpuError) -> None:
-        failures[number] = str(source.refusal(number, problem))
-
-    batches = source.batches(_BATCH, failed, threads)
+    batches = source.batches(_BATCH, threads)
     decoding, path = silent_decoders(), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step) as writer:
         for count, images, usable in batches:
@@ -163,27 +156,30 @@ def write_shard(
             for _ in range(count):
                 done()
         bytes_written = writer.finish()
-    nbytes = 0
-    for name in names:
-        with suppress(OSError):  # it may be missing
-            nbytes += (job.folder / name).stat().st_size
     record = ShardRecord(
         shard.number,
         [row.name for row in kept],
         [row.label for row in kept],
-        {names[number]: failures[number] for number in sorted(failures)},
-        nbytes,
+        {names[number]: source.skipped[number] for number in sorted(source.skipped)},
+        bytes_of(job.folder / name for name in names),
         bytes_written,
     )
-    _write_json(job.record(shard.number), asdict(record))
+    write_json(job.record(shard.number), asdict(record))
     return record
+
+
+def note_skipped(job: FolderJob, skipped: Mapping[str, str]) -> None:
+    """Complete the manifest of a finished job by the images that no shard has, each with the reason."""
+    manifest = _check_manifest(job, {})
+    if manifest.get("skipped") != skipped:
+        write_json(job.manifest, {**manifest, "skipped": skipped})
 
 
 def read_record(job: FolderJob, number: int) -> ShardRecord:
     """The record of a finished shard. Raises `FolderJobError` if the file is not a record."""
     path = job.record(number)
     try:
-        fields = _read_json(path)
+        fields = read_json(path)
         record = ShardRecord(**fields)
         is_one = (
             all(type(fields[name]) is int for name in ("shard", "bytes_read", "bytes_written"))
@@ -203,7 +199,7 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
 def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
     """The existing manifest. Raises `FolderJobError` unless it says what is wanted."""
     try:
-        manifest = _read_json(job.manifest)
+        manifest = read_json(job.manifest)
         differing = next((name for name, value in wanted.items() if manifest[name] != value), None)
         is_one = _are_texts(manifest["classes"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -216,13 +212,6 @@ def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
             "give a new --out, or what it began with."
         )
     return manifest
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """What a file holds: JSON may give any type."""
-    with opened_file(path, "JSON") as file:
-        value: dict[str, Any] = json.loads(file.read())
-    return value
 
 
 def _are_texts(value: object) -> bool:
@@ -289,8 +278,3 @@ def _listed(job: FolderJob, line: bytes) -> str:
 def _line(name: str) -> bytes:
     """A line of the listing, in ASCII for any name."""
     return json.dumps(name).encode() + b"\n"
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    with replacement(path, follow_link=False) as file:
-        file.write(json.dumps(value, indent=1).encode())

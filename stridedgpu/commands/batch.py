@@ -1,0 +1,123 @@
+"""`stridedgpu preprocess IMAGE.. --out FILE.npy`: one batch in one file, its manifest, and the summary."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from stridedgpu import __version__
+from stridedgpu.preprocess.decoding import Decoder
+from stridedgpu.preprocess.files import ImageFile, check_writable, find_images, replacement, write_array, write_elements
+from stridedgpu.preprocess.loader import PART_SAMPLES
+from stridedgpu.preprocess.step import Preprocess
+from stridedgpu.values.errors import StridedGpuError
+from stridedgpu.values.strides import calculate_strides
+
+from .batch_job import BatchJob, BatchMemory, BatchRows, make_batch
+from .console import print_table, progress
+from .job_images import bytes_of, sample_images
+from .manifests import declaration
+from .shard_formats import Npy
+from .summary import counted, skipped_rows, work_rows
+
+
+def run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
+    """One batch in one file: written while the next images are decoded, or made in memory where that is wanted.
+
+    Returns the number of images that were left out.
+    """
+    began = time.perf_counter()
+    images = find_images(chosen.images) + (sample_images() if chosen.samples else [])
+    if not images:
+        raise StridedGpuError("no images: a batch holds at least one.")
+    manifest = chosen.out.with_suffix(".manifest.json") if chosen.errors == "skip" else None
+    _check_outputs(chosen, images, manifest)
+    compared = {None: 0, "some": PART_SAMPLES, "all": len(images)}[chosen.compare]
+    decoder = Decoder.of(chosen.decoder, step, deep=chosen.deep)
+    job = BatchJob(images, step, decoder, chosen.errors or "raise", compared)
+    is_streamed = step.layout.startswith("N") and chosen.raw is None and step.row_pitch_bytes is None
+    with ExitStack() as files, progress(len(images), "images") as done:
+        file = files.enter_context(replacement(chosen.out))
+        target = Npy(file, step) if is_streamed else BatchMemory(job)
+        made = make_batch(job, target, done)
+        sizes = job.sizes(len(made.kept))
+        if not made.kept:
+            raise StridedGpuError(f"no image is left of {len(images)}; the first one: {made.skipped[0]}")
+        target.finish()
+        if isinstance(target, Npy):
+            strides, memory = calculate_strides(step.layout, sizes), job.memory
+        else:
+            strides, memory = target.tensor.strides, str(target)
+            write_array(file, target.tensor.permute(step.layout).numpy())
+            if chosen.raw is not None:
+                write_elements(files.enter_context(replacement(chosen.raw)), target.memory.numpy())
+        if manifest is not None:
+            text = json.dumps(_manifest(job, made), indent=1)
+            files.enter_context(replacement(manifest, follow_link=False)).write(text.encode())
+    seconds = time.perf_counter() - began
+    outputs = [path for path in (chosen.out, chosen.raw) if path is not None]
+    written = " and ".join(repr(str(path)) for path in outputs)
+    print_table(
+        heading=f"wrote {written}: {counted(len(made.kept), 'image')}",
+        rows=[
+            *work_rows(len(made.kept), seconds, bytes_of(image.path for image in images), bytes_of(outputs)),
+            ("sizes", f"N={{}} C={{}} H={{}} W={{}}, {step.dtype}".format(*sizes)),
+            ("strides", "N={} C={} H={} W={} elements".format(*strides)),
+            ("memory", memory),
+            ("device", step._worker.device),
+            *_compared_rows(made, chosen.compare),
+            *([] if manifest is None else skipped_rows(list(made.skipped.values()), len(images), manifest)),
+        ],
+    )
+    return len(made.skipped)
+
+
+def _manifest(job: BatchJob, made: BatchRows) -> dict[str, Any]:
+    """What a batch was made of: the declaration, the image of each row, and the images without a row."""
+    paths = [str(image.path) for image in job.images]
+    return {
+        **declaration(job.step, job.decoder),
+        "stridedgpu": __version__,
+        "pictures": [paths[number] for number in made.kept],
+        "skipped": {paths[number]: made.skipped[number] for number in sorted(made.skipped)},
+    }
+
+
+def _compared_rows(made: BatchRows, compare: str | None) -> list[tuple[str, str]]:
+    if compare is None:
+        return []
+    which = f"all {made.compared}" if made.compared == len(made.kept) else f"the first {made.compared}"
+    return [("compared", f"every bit of {which} images with the same step by NumPy's loops: equal")]
+
+
+def _check_outputs(chosen: argparse.Namespace, images: Sequence[ImageFile], manifest: Path | None) -> None:
+    """Before the work, refuse outputs that cannot be written or that would replace an input."""
+    named = {"--out": chosen.out, "--raw": chosen.raw, "the manifest": manifest}
+    taken: dict[Path, str] = {}
+    for option, path in named.items():
+        if path is None:
+            continue
+        check_writable(path)
+        if _is_one_of(images, path):
+            chosen.refuse(f"{str(path)!r} is one of the images; give the batch a name of its own")
+        other = taken.setdefault(path.resolve(), option)
+        if other != option:
+            chosen.refuse(f"{other} and {option} name the same file {str(path)!r}; give each its own")
+
+
+def _is_one_of(images: Sequence[ImageFile], path: Path) -> bool:
+    """Whether `path` is the file of an image, by any name."""
+    if not path.exists():
+        return False
+    own = path.stat()
+    for image in images:
+        with suppress(OSError):  # the decoder reports a missing file
+            if os.path.samestat(own, image.path.stat()):
+                return True
+    return False
