@@ -79,6 +79,8 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
         chosen.refuse("--address is of a Ray cluster: give --engine ray too")
     if len(chosen.images) != 1 or chosen.samples:
         chosen.refuse("--shards is for one folder of images: give one")
+    if not chosen.images[0].exists():
+        chosen.refuse(f"there is no folder {str(chosen.images[0])!r}")
     if not chosen.images[0].is_dir():
         chosen.refuse(f"--shards is for a folder of images, which {str(chosen.images[0])!r} is not")
     if chosen.out.exists() and not chosen.out.is_dir():

@@ -10,6 +10,7 @@ from stridedgpu.preprocess.decoding import DECODERS
 from stridedgpu.preprocess.loader import PART_SAMPLES
 
 from .batch import run_batch
+from .console import argument
 from .folder import add_folder_options, check_folder_options, run_folder_job
 from .preprocess_options import add_step_options, declared_step
 
@@ -70,8 +71,9 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--compare",
+        metavar="all|some",
         nargs="?",
-        choices=("all", "some"),
+        type=argument(str, "is neither all nor some; images stand before --compare", ("all", "some").__contains__),
         const="all",
         help="compare the batch with NumPy, to the bit, which takes longer: every image, or with --compare=some the "
         f"first {PART_SAMPLES}",

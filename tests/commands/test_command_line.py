@@ -304,6 +304,10 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         "'a.png': it is 50 x 61 (height x width), 20 x 24 when resized, smaller than --size 32x32",
     ),
     "resize too large": ((*PICTURE, "--resize", "100000", *TO), "by --resize 100000 would pass"),
+    "compared images": (
+        ("preprocess", "--size", "32", *TO, "--compare", "a.png"),
+        "argument --compare: 'a.png' is neither all nor some; images stand before --compare",
+    ),
     "size": (("preprocess", "a.png", "--size", "12y9", *TO), "argument --size: '12y9' is not a size: give"),
     "size of zero": (("preprocess", "a.png", "--size", "0", *TO), "argument --size: '0' is not a size"),
     "resize": ((*PICTURE, "--resize", "-3", *TO), "argument --resize: '-3' is not a positive integer"),
@@ -665,24 +669,77 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_long_work_shows_progress_on_a_terminal(monkeypatch):
+class Clock:
+    """The time of the steps of some work."""
+
+    def __init__(self, monkeypatch, stream, columns=80):
+        self.now = 0.0
+        monkeypatch.setattr("stridedgpu.commands.console.time.monotonic", lambda: self.now)
+        monkeypatch.setattr(
+            "stridedgpu.commands.console.shutil.get_terminal_size", lambda: os.terminal_size((columns, 24))
+        )
+        monkeypatch.setattr(sys, "stderr", stream)
+
+    def run(self, count, seconds):
+        """So many steps of so many seconds each."""
+        with progress(count, "images") as step:
+            for _ in range(count):
+                self.now += seconds
+                step()
+
+
+def test_long_work_has_a_bar_on_a_terminal(monkeypatch):
     terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with progress(3, "pictures", after_seconds=0) as step:
-        step()
-        step()
-        step()
-    assert "pictures" in terminal.getvalue()
-    assert "3/3" in terminal.getvalue()
+    Clock(monkeypatch, terminal).run(4, 1)
+    *states, cleared, _ = terminal.getvalue().split("\r")[1:]
+    assert [state.rstrip() for state in states] == [
+        f"[{'#' * 7:30}] images 1/4, 1 a second, 3 s left",
+        f"[{'#' * 15:30}] images 2/4, 1 a second, 2 s left",
+        f"[{'#' * 22:30}] images 3/4, 1 a second, 1 s left",
+        f"[{'#' * 30:30}] images 4/4, 1 a second, 0 s left",
+    ]
+    assert cleared == " " * len(states[-1])
 
 
-@pytest.mark.parametrize("terminal, after_seconds", [(io.StringIO(), 0), (Terminal(), 60)], ids=["pipe", "short"])
-def test_no_progress_in_a_pipe_or_for_short_work(monkeypatch, terminal, after_seconds):
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with progress(2, "pictures", after_seconds=after_seconds) as step:
-        step()
-        step()
-    assert terminal.getvalue() == ""
+@pytest.mark.parametrize("columns", [10, 40, 60, 80, 200])
+def test_a_bar_stays_in_its_line(monkeypatch, columns):
+    terminal = Terminal()
+    Clock(monkeypatch, terminal, columns).run(20, 100)
+    assert max(map(len, terminal.getvalue().split("\r"))) < columns
+
+
+def test_a_bar_changes_ten_times_a_second_at_most(monkeypatch):
+    terminal = Terminal()
+    Clock(monkeypatch, terminal).run(50_000, 1 / 10_000)
+    assert 40 <= terminal.getvalue().count("images") <= 50
+
+
+def test_elsewhere_there_is_a_line_a_minute(monkeypatch):
+    log = io.StringIO()
+    Clock(monkeypatch, log).run(14_400, 0.25)
+    lines = log.getvalue().splitlines()
+    assert len(lines) == 60
+    assert lines[0] == "images 240/14400, 4 a second, 59 min left"
+    assert lines[29] == "images 7200/14400, 4 a second, 30 min left"
+
+
+@pytest.mark.parametrize("stream, seconds", [(io.StringIO(), 59), (Terminal(), 0.4)], ids=["pipe", "terminal"])
+def test_short_work_shows_nothing(monkeypatch, stream, seconds):
+    Clock(monkeypatch, stream).run(100, seconds / 100)
+    assert stream.getvalue() == ""
+
+
+def test_a_standard_error_that_is_closed(folder):
+    arguments = [*PICTURE, "--out", "o.npy"]
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -m stridedgpu "$@" 2>&-', sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("wrote 'o.npy': 1 image\n")
 
 
 def test_info(capsys):

@@ -254,6 +254,15 @@ def test_a_file_is_no_folder(folder, capsys, place):
     assert said[place] in capsys.readouterr().err
 
 
+def test_a_folder_that_is_missing_is_said_to_be_missing(folder, capsys):
+    given = arguments(folder, 2)
+    given[1] = str(folder / "fotos")
+    with pytest.raises(SystemExit, match="2"):
+        main(given)
+    assert f"there is no folder {given[1]!r}\n" in capsys.readouterr().err
+    assert not (folder / "out").exists()
+
+
 @pytest.mark.parametrize("name", ["all.npy", "all.tar", "all.safetensors", "ALL.NPY"])
 def test_the_name_of_a_file_is_no_folder(folder, capsys, name):
     given = arguments(folder, 2)
