@@ -90,6 +90,8 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
     for name in ("raw", "row_pitch", "alignment", "compare"):
         if getattr(chosen, name) is not None:
             chosen.refuse(f"--{name.replace('_', '-')} is for one batch, not for --shards")
+    if chosen.dtype == "bfloat16" and chosen.shard_format == "zarr":
+        chosen.refuse("--dtype bfloat16: zarr has no such type; give another --shard-format, or --dtype float16")
     if not chosen.layout.startswith("N"):
         chosen.refuse(f"argument --layout: shards are written image by image, which {chosen.layout} is not")
 

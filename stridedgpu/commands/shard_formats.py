@@ -148,7 +148,8 @@ class _Safetensors:
         self._file.write(np.array(self._labels, "<i8").tobytes())
         size = self._file.tell()
         dtype = numpy_dtype(element_type(self._step.dtype))
-        name, shape = f"{dtype.kind.upper()}{8 * dtype.itemsize}", [count, *_row_shape(self._step)]
+        name = "BF16" if self._step.dtype == "bfloat16" else f"{dtype.kind.upper()}{8 * dtype.itemsize}"
+        shape = [count, *_row_shape(self._step)]
         image = {"dtype": name, "shape": shape, "data_offsets": [0, end]}
         label = {"dtype": "I64", "shape": [count], "data_offsets": [end, end + 8 * count]}
         header = json.dumps({"image": image, "label": label}).encode().ljust(_HEADER_BYTES - 8)

@@ -145,6 +145,15 @@ def test_row_pitch_pads_the_memory_and_not_the_file(folder, capsys, layout, pitc
     assert "N={} C={} H={} W={} elements".format(*strides) in said
 
 
+def test_bfloat16(folder):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="has bfloat16: pip install stridedgpu[ml-dtypes]")
+    options = ("--size", "32", "--normalize", "imagenet", "--device", "cpu", "--compare")
+    assert run("preprocess", "a.png", "b.png", *options, "--dtype", "bfloat16", "--out", "half.npy") == 0
+    assert run("preprocess", "a.png", "b.png", *options, "--out", "whole.npy") == 0
+    expected = np.load("whole.npy").astype(ml_dtypes.bfloat16)
+    assert np.load("half.npy").view(ml_dtypes.bfloat16).tobytes() == expected.tobytes()
+
+
 # ---- chance
 
 

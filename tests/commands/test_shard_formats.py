@@ -142,6 +142,37 @@ def test_another_format_is_not_mixed_in(photos, capsys):
     assert "holds shards of other format ('npy', now 'safetensors')" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.parametrize("reader", ["npy", "tar", "webdataset", "safetensors"])
+def test_bfloat16_is_what_the_format_has_for_it(photos, reader):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="has bfloat16: pip install stridedgpu[ml-dtypes]")
+    _, exact = run(photos, "npy", "--dtype", "float32")
+    exact.rename(photos.parent / "exact")
+    kind = "webdataset" if reader == "tar" else reader
+    _, out = run(photos, kind, "--dtype", "bfloat16")
+    for number in range(2):
+        name = f"shard-{number:05}-of-00002"
+        images, _ = READERS[reader](out / (name + SUFFIXES[kind]))
+        expected = np.load(photos.parent / "exact" / f"{name}.npy").astype(ml_dtypes.bfloat16)
+        if reader == "safetensors":
+            assert images.dtype == ml_dtypes.bfloat16
+        assert images.view(ml_dtypes.bfloat16).tobytes() == expected.tobytes()
+
+
+def test_bfloat16_that_zarr_has_not_is_refused(photos, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        run(photos, "zarr", "--dtype", "bfloat16")
+    assert "--dtype bfloat16: zarr has no such type; give another --shard-format, or" in capsys.readouterr().err
+    assert not (photos.parent / "zarr").exists()
+
+
+def test_bfloat16_without_ml_dtypes_is_refused_before_anything_is_written(photos, monkeypatch, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "ml_dtypes", None)
+    assert run(photos, "npy", "--dtype", "bfloat16")[0] == 2
+    assert "pip install ml_dtypes" in capsys.readouterr().err
+    assert not (photos.parent / "npy").exists()
+
+
 def test_a_format_is_for_shards(photos, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["preprocess", str(photos), "--out", "batch.npy", "--shard-format", "zarr"])
