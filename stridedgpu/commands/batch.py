@@ -22,6 +22,7 @@ from stridedgpu.values.strides import calculate_strides
 from .batch_job import BatchJob, BatchMemory, BatchRows, make_batch
 from .console import print_table, progress
 from .job_images import bytes_of, sample_images
+from .labels import Labels
 from .manifests import declaration
 from .shard_formats import Npy
 from .summary import counted, skipped_rows, work_rows
@@ -36,7 +37,12 @@ def run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
     images = find_images(chosen.images) + (sample_images() if chosen.samples else [])
     if not images:
         raise StridedGpuError("no images: a batch holds at least one.")
-    manifest = chosen.out.with_suffix(".manifest.json") if chosen.errors == "skip" else None
+    labels = None if chosen.labels is None else Labels.read(chosen.labels)
+    if labels is not None:
+        for image in images:
+            labels.of(image.name)  # before the work
+    is_described = labels is not None or chosen.errors == "skip"
+    manifest = chosen.out.with_suffix(".manifest.json") if is_described else None
     _check_outputs(chosen, images, manifest)
     compared = {None: 0, "some": PART_SAMPLES, "all": len(images)}[chosen.compare]
     decoder = Decoder.of(chosen.decoder, step, deep=chosen.deep)
@@ -58,10 +64,10 @@ def run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
             if chosen.raw is not None:
                 write_elements(files.enter_context(replacement(chosen.raw)), target.memory.numpy())
         if manifest is not None:
-            text = json.dumps(_manifest(job, made), indent=1)
+            text = json.dumps(_manifest(job, made, labels), indent=1)
             files.enter_context(replacement(manifest, follow_link=False)).write(text.encode())
     seconds = time.perf_counter() - began
-    outputs = [path for path in (chosen.out, chosen.raw) if path is not None]
+    outputs = [path for path in (chosen.out, chosen.raw, manifest) if path is not None]
     written = " and ".join(repr(str(path)) for path in outputs)
     print_table(
         heading=f"wrote {written}: {counted(len(made.kept), 'image')}",
@@ -78,15 +84,19 @@ def run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
     return len(made.skipped)
 
 
-def _manifest(job: BatchJob, made: BatchRows) -> dict[str, Any]:
-    """What a batch was made of: the declaration, the image of each row, and the images without a row."""
+def _manifest(job: BatchJob, made: BatchRows, labels: Labels | None) -> dict[str, Any]:
+    """What a batch was made of: the declaration, image and label of each row, and the images without a row."""
     paths = [str(image.path) for image in job.images]
-    return {
+    manifest = {
         **declaration(job.step, job.decoder),
         "stridedgpu": __version__,
         "pictures": [paths[number] for number in made.kept],
         "skipped": {paths[number]: made.skipped[number] for number in sorted(made.skipped)},
     }
+    if labels is not None:
+        manifest["classes"] = labels.classes
+        manifest["labels"] = [labels.of(job.images[number].name) for number in made.kept]
+    return manifest
 
 
 def _compared_rows(made: BatchRows, compare: str | None) -> list[tuple[str, str]]:

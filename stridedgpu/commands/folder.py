@@ -26,6 +26,7 @@ from .folder_job import (
     start,
     write_shard,
 )
+from .labels import Labels
 from .shard_formats import SUFFIXES
 from .summary import skipped_rows, work_rows
 
@@ -102,7 +103,7 @@ def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
     folder, out, errors = chosen.images[0].resolve(), chosen.out.resolve(), chosen.errors or "skip"
     job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep, errors)
     with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():
-        shards = start(job)
+        shards = start(job, None if chosen.labels is None else Labels.read(chosen.labels))
         missing = missing_shards(job, shards)
         with progress(sum(shard.count for shard in missing), "images") as done:
             if chosen.engine == "ray":

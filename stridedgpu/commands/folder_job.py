@@ -27,6 +27,7 @@ from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
 from .job_images import JobImages, bytes_of
+from .labels import Labels
 from .manifests import declaration, read_json, write_json
 from .shard_formats import SUFFIXES, Row, shard_writer
 
@@ -72,7 +73,7 @@ class FolderJob:
 
     @property
     def listing(self) -> Path:
-        """The file of the images' names inside the folder, each a JSON string on a line."""
+        """The file of the images in the folder: on each line, as JSON, a name, or a name and a label of a file."""
         return self.out / "pictures.jsonl"
 
 
@@ -97,31 +98,36 @@ class ShardRecord:
     bytes_written: int
 
 
-def start(job: FolderJob) -> list[Shard]:
+def start(job: FolderJob, labels: Labels | None = None) -> list[Shard]:
     """The job's shards. Writes listing and manifest, or compares them if there are shards already.
 
-    Raises `FolderJobError` where the shards that are
-    there were made of other images, in another way or by another decoder.
+    Without `labels` the topmost folders are the labels. Raises `FileError` for an image that has none in a file of
+    them, and `FolderJobError` where the shards that are there were made of other images, in another way or by another
+    decoder.
     """
     wanted = {
         **declaration(job.step, Decoder.of(job.decoder, job.step, deep=job.deep)),
         "shards": job.shards,
         "format": job.format,
+        "labels": "topmost folders" if labels is None else "a file",
     }
     if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
-        return _parts(job, _check_listing(job))
+        return _parts(job, _check_listing(job, labels))
     names = image_names(job.folder)
     first = next(names)
+    if labels is not None:
+        for name in image_names(job.folder):
+            labels.of(name)  # before anything is written
     job.out.mkdir(parents=True, exist_ok=True)
-    classes: list[str] = []
+    classes: list[str] = [] if labels is None else labels.classes
     with replacement(job.listing, follow_link=False) as file:
         count = 0
         for name in chain([first], names):
-            file.write(_line(name))
+            file.write(_line(name, labels))
             count += 1
             folder, inside, _ = name.partition("/")
-            if inside and (not classes or classes[-1] != folder):
+            if labels is None and inside and (not classes or classes[-1] != folder):
                 classes.append(folder)
     write_json(job.manifest, {**wanted, "classes": classes, "stridedgpu": __version__})
     return _parts(job, count)
@@ -142,14 +148,15 @@ def write_shard(
     """
     decoder = Decoder.of(job.decoder, job.step, deep=job.deep)
     classes = _check_manifest(job, {"decoder": decoder.version})["classes"]
-    step, names = job.step, _names(job, shard)
+    step, entries = job.step, _entries(job, shard)
+    names = [name for name, _ in entries]
     source = JobImages([job.folder / name for name in names], names, step, decoder, errors=job.errors)
     kept: list[Row] = []
     batches = source.batches(_BATCH, threads)
     decoding, path = silent_decoders(), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step) as writer:
         for count, images, usable in batches:
-            rows = [Row(names[row.number], _label(names[row.number], classes)) for row in usable]
+            rows = [Row(*_labelled(*entries[row.number], classes)) for row in usable]
             if rows:
                 writer.add(images, rows)
             kept += rows
@@ -218,20 +225,20 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
-def _label(name: str, classes: Sequence[str]) -> int | None:
-    """The number of an image's topmost folder; None for an image that lies in none."""
+def _labelled(name: str, label: int | None, classes: Sequence[str]) -> tuple[str, int | None]:
+    """An image with its label: that of a file, else the number of its topmost folder; None where it lies in none."""
     folder, inside, _ = name.partition("/")
-    return bisect_left(classes, folder) if inside else None
+    return name, bisect_left(classes, folder) if label is None and inside else label
 
 
-def _check_listing(job: FolderJob) -> int:
+def _check_listing(job: FolderJob, labels: Labels | None) -> int:
     """The number of images. Raises `FolderJobError` unless the images are those of the listing."""
     count = 0
     with opened_file(job.listing, "listing") as listing:
         for line, name in zip_longest(listing, image_names(job.folder)):
-            if line is None or name is None or line != _line(name):
-                began = "nothing" if line is None else repr(_listed(job, line))
-                now = "nothing" if name is None else repr(name)
+            expected = None if name is None else _line(name, labels)
+            if line is None or expected is None or line != expected:
+                began, now = (_in_words(job, one) for one in (line, expected))
                 raise FolderJobError(
                     f"{str(job.out)!r} holds shards of other images (where it had {began}, there is {now} now): "
                     "give a new --out, or the images it began with."
@@ -253,28 +260,37 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
     return shards
 
 
-def _names(job: FolderJob, shard: Shard) -> list[str]:
-    """The names of a shard's images. Raises `FolderJobError` if the listing has been changed meanwhile."""
+def _entries(job: FolderJob, shard: Shard) -> list[tuple[str, int | None]]:
+    """The names and labels of a shard's images. Raises `FolderJobError` if the listing has been changed meanwhile."""
     with opened_file(job.listing, "listing") as listing:
         listing.seek(shard.start)
-        names = [_listed(job, line) for line in islice(listing, shard.count)]
-    if len(names) != shard.count:
+        entries = [_listed(job, line) for line in islice(listing, shard.count)]
+    if len(entries) != shard.count:
         raise FolderJobError(f"{str(job.listing)!r} has lost images since the job began: run the job again.")
-    return names
+    return entries
 
 
-def _listed(job: FolderJob, line: bytes) -> str:
-    """The name in a line of the listing. Raises `FolderJobError` if it is not a name inside the folder."""
+def _listed(job: FolderJob, line: bytes) -> tuple[str, int | None]:
+    """Name and label in a line of the listing. Raises `FolderJobError` if it is not a name inside the folder."""
     try:
-        name = json.loads(line)
-        inside = isinstance(name, str) and b"\0" not in os.fsencode(name)
+        entry = json.loads(line)
+        name, label = entry if isinstance(entry, list) else (entry, None)
+        is_one = isinstance(name, str) and b"\0" not in os.fsencode(name) and (label is None or type(label) is int)
     except (ValueError, RecursionError):
-        inside = False
-    if not inside or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+        is_one = False
+    if not is_one or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         raise FolderJobError(f"{str(job.listing)!r} is not a listing of images: give a new --out.")
-    return str(name)
+    return name, label
 
 
-def _line(name: str) -> bytes:
+def _line(name: str, labels: Labels | None) -> bytes:
     """A line of the listing, in ASCII for any name."""
-    return json.dumps(name).encode() + b"\n"
+    return json.dumps(name if labels is None else [name, labels.of(name)]).encode() + b"\n"
+
+
+def _in_words(job: FolderJob, line: bytes | None) -> str:
+    """A line of the listing, for a message."""
+    if line is None:
+        return "nothing"
+    name, label = _listed(job, line)
+    return repr(name) if label is None else f"{name!r} with label {label}"

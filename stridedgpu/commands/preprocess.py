@@ -64,6 +64,13 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         "pillow-draft: JPEG at 1/2, 1/4 or 1/8 of its size, as --resize allows, with pixels that differ",
     )
     add(
+        "--labels",
+        metavar="FILE",
+        type=Path,
+        help="a text file with the name and the label of an image on each line, for the manifest of one batch and for "
+        "--shards (there the default is the topmost folder): integers from 0, or words, which are numbered in order",
+    )
+    add(
         "--errors",
         choices=("raise", "skip"),
         help="end at the first image that cannot be used (raise, the default of one batch), or leave such images out "

@@ -121,8 +121,8 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         choices=_DTYPES,
         default="float32",
-        help=f"element type: {', '.join(_DTYPES)} (default: float32); NumPy reads bfloat16 as "
-        "np.load(FILE).view(ml_dtypes.bfloat16)",
+        help=f"element type: {', '.join(_DTYPES)} (default: float32); arrays of bfloat16 are read "
+        "as .view(ml_dtypes.bfloat16)",
     )
     add("--channels", choices=("rgb", "bgr"), default="rgb", help="order of the channels (default: rgb)")
     add(

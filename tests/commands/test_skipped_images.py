@@ -61,7 +61,8 @@ def test_a_batch_is_made_without_them(photos, options, capsys):
     batch = np.load("batch.npy")
     assert numbers(batch, "CHWN" if "CHWN" in options else "NCHW") == GOOD
     said = capsys.readouterr().out
-    assert f"wrote 'batch.npy'{' and ' + repr('batch.bin') if '--raw' in options else ''}: 37 images\n" in said
+    raw = " and 'batch.bin'" if "--raw" in options else ""
+    assert f"wrote 'batch.npy'{raw} and 'batch.manifest.json': 37 images\n" in said
     assert f"N={len(GOOD)} C=3 H=16 W=16" in said
     assert "skipped  3 of 40 images, each with its reason in 'batch.manifest.json'" in said
     manifest = json.loads((photos.parent / "batch.manifest.json").read_text(encoding="utf-8"))
