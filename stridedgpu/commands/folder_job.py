@@ -79,11 +79,12 @@ class FolderJob:
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of the images, consecutive in order: their count, and where in the listing they begin, in bytes."""
+    """A part of the images, consecutive in order: their count, where in the listing they begin, in bytes and lines."""
 
     number: int
     count: int
     start: int
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def write_shard(
     decoding, path = silent_decoders(), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step) as writer:
         for count, images, usable in batches:
-            rows = [Row(*_labelled(*entries[row.number], classes)) for row in usable]
+            rows = [Row(*_labelled(*entries[row.number], classes), shard.first + row.number) for row in usable]
             if rows:
                 writer.add(images, rows)
             kept += rows
@@ -254,7 +255,7 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
     with opened_file(job.listing, "listing") as listing:
         for number in range(job.shards):
             size = bounds[number + 1] - bounds[number]
-            shards.append(Shard(number, size, listing.tell()))
+            shards.append(Shard(number, size, listing.tell(), bounds[number]))
             for _ in range(size):
                 listing.readline()
     return shards

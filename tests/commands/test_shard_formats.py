@@ -116,6 +116,20 @@ def test_every_format_holds_the_rows_of_npy(photos, reader):
     assert manifest["classes"] == ["cats", "dogs"]
 
 
+@pytest.mark.parametrize("shards", [1, 4, 60])
+def test_keys_of_webdataset_are_unique_over_shards_and_are_lines_of_the_listing(photos, shards):
+    _, out = run(photos, "webdataset", shards=shards)
+    names = [json.loads(line) for line in (out / "pictures.jsonl").read_text(encoding="utf-8").splitlines()]
+    keys = []
+    for path in sorted(out.glob("*.tar")):
+        with tarfile.open(path) as archive:
+            if archive.getnames():
+                _, rows = read_tar(path)
+                assert all(names[int(row["stem"])] == row["name"] for row in rows)
+                keys += [row["stem"] for row in rows]
+    assert len(keys) == len(set(keys)) == COUNT - 2
+
+
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("kind", SUFFIXES)
 def test_a_second_run_makes_what_is_missing_anew(photos, kind):
