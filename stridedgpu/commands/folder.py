@@ -50,7 +50,9 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
         "image that cannot be used is left out, and listed there and in manifest.json. The same command finishes a "
         "run that was stopped.",
     )
-    group.add_argument("--shards", metavar="N", type=int, help="how many files")
+    group.add_argument(
+        "--shards", metavar="N", type=int, help="write a folder of images as N files in the folder --out"
+    )
     group.add_argument(
         "--shard-format",
         choices=tuple(SUFFIXES),

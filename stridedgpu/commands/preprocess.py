@@ -17,19 +17,30 @@ from .preprocess_options import add_step_options, declared_step
 SKIPPED: Final = 3
 """The exit code of a job that left images out."""
 
+_SHORT: Final = (
+    *("--out", "--size", "--resize", "--letterbox", "--normalize", "--dtype", "--layout"),
+    *("--errors", "--labels", "--shards", "--device"),
+)
+"""The options that --help describes: those of most jobs."""
+
+_EXAMPLES: Final = (
+    "stridedgpu preprocess photos --resize 256 --size 224 --normalize imagenet --out batch.npy",
+    "stridedgpu preprocess photos --letterbox --size 640 --normalize unit --dtype float16 --out batch.npy",
+    "stridedgpu preprocess photos --resize 256 --size 224 --dtype uint8 --shards 64 --out shards",
+)
+
 
 def add_preprocess(commands: argparse._SubParsersAction[Any]) -> None:
     """The parser of `preprocess`."""
     parser = commands.add_parser(
         "preprocess",
         help="images in, one batch for a network out",
-        description=(
-            "Decode images, crop a window of each and write them as one batch: windows, mirroring, layout, "
-            "element type, channel order and normalisation in a single pass over the pixels. "
-            "The camera's orientation (EXIF) is applied, grey becomes RGB, alpha is dropped, "
-            "and of an animation the first image is taken. Every option of the step is one of stridedgpu.Preprocess."
-        ),
-        allow_abbrev=False,
+        description="Decode images, crop a window of each and write them as one batch, or a folder as shards: windows, "
+        "layout, element type and normalisation in a single pass over the pixels. The camera's orientation (EXIF) is "
+        "applied, grey becomes RGB, alpha is dropped, and of an animation the first image is taken.",
+        usage="%(prog)s IMAGE .. --out FILE [option ..]",
+        short=_SHORT,
+        examples=_EXAMPLES,
     )
     _add_files(parser)
     add_step_options(parser)
@@ -67,8 +78,8 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         "--labels",
         metavar="FILE",
         type=Path,
-        help="a text file with the name and the label of an image on each line, for the manifest of one batch and for "
-        "--shards (there the default is the topmost folder): integers from 0, or words, which are numbered in order",
+        help="a text file with the name and the label of an image on each line, as integers from 0 or words (default: "
+        "with --shards the number of the topmost folder)",
     )
     add(
         "--errors",

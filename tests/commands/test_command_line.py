@@ -18,7 +18,7 @@ from harness.compiled_loops import needs_compiler
 
 import stridedgpu
 import stridedgpu as sg
-from stridedgpu.__main__ import main
+from stridedgpu.__main__ import build_parser, main
 from stridedgpu.commands import job_images
 from stridedgpu.commands.comparison import NumpyStep
 from stridedgpu.commands.console import progress
@@ -288,7 +288,19 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "benchmarks": (("bench", "--quick"), "benchmarks run from a checkout of the repository: python -m benchmarks"),
     "a value with a minus": (("show", "--sizes", "-1,3"), "given as --name=-1"),
     "unknown command": (("convert",), "invalid choice: 'convert'"),
-    "unknown option": ((*PICTURE, *TO, "--speed"), "unrecognized arguments: --speed"),
+    "unknown option": ((*PICTURE, *TO, "--speed"), "there is no option --speed; the nearest is --seed"),
+    "a slip": (("preprocess", "a.png", "--ouput", "o.npy"), "there is no option --ouput; the nearest is --out\n"),
+    "an underscore": (
+        (*PICTURE, *TO, "--row_pitch", "128"),
+        "there is no option --row_pitch; the nearest is --row-pitch\n",
+    ),
+    "a beginning": ((*PICTURE, *TO, "--norm=imagenet"), "there is no option --norm; the nearest is --normalize\n"),
+    "one minus": (("preprocess", "a.png", "-size", "32", *TO), "there is no option -size; the nearest is --size\n"),
+    "nothing near": ((*PICTURE, *TO, "--zzz"), "there is no option --zzz; --help-all lists the options\n"),
+    "nothing near of few": (("show", "--zzz"), "there is no option --zzz; --help lists the options\n"),
+    "of no command": (("--verison",), "stridedgpu: there is no option --verison; the nearest is --version\n"),
+    "of another command": (("show", "--sizes", "1,2", "--crop", "3"), "stridedgpu show: there is no option --crop; "),
+    "one argument too many": (("info", "now"), "unrecognized arguments: now"),
     "no images": (("preprocess", *TO), "no images: name files or folders, or give --samples"),
     "no output": (PICTURE, "the following arguments are required: --out"),
     "missing file": (("preprocess", "a.png", "no.png", *TO), "there is no file or folder 'no.png'"),
@@ -781,7 +793,19 @@ def test_version_and_help(capsys):
     assert run("--version") == 0
     assert capsys.readouterr().out == f"stridedgpu {stridedgpu.__version__}\n"
     assert run("preprocess", "--help") == 0
-    assert "alpha is dropped" in " ".join(capsys.readouterr().out.split())
+    short = capsys.readouterr().out
+    assert "alpha is dropped" in " ".join(short.split())
+    assert short.count("\n") < 50
+    assert "--arithmetic" not in short
+    assert "--help-all" in short
+    for example in re.findall(r"^  stridedgpu (preprocess .*)", short, re.MULTILINE):
+        build_parser().parse_args(example.split())
+    assert run("preprocess", "--help-all") == 0
+    every = capsys.readouterr().out
+    assert "--arithmetic" in every
+    options = set(re.findall(r"^  (--[a-z-]+)", every, re.MULTILINE))
+    assert set(re.findall(r"^  (--[a-z-]+)", short, re.MULTILINE)) < options
+    assert len(options) > 40
 
 
 def test_python_dash_m(folder):
