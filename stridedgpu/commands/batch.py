@@ -21,6 +21,7 @@ from stridedgpu.values.strides import calculate_strides
 
 from .batch_job import BatchJob, BatchMemory, BatchRows, make_batch
 from .console import print_table, progress
+from .contact_sheet import check_preview, shown_of, write_sheet
 from .job_images import bytes_of, sample_images
 from .labels import Labels
 from .manifests import declaration
@@ -66,9 +67,14 @@ def run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
         if manifest is not None:
             text = json.dumps(_manifest(job, made, labels), indent=1)
             files.enter_context(replacement(manifest, follow_link=False)).write(text.encode())
+        if chosen.preview is not None:
+            keyed = job.keyed
+            shown = [keyed[made.kept[place]] for place in shown_of(len(made.kept))]
+            write_sheet(files.enter_context(replacement(chosen.preview)), shown, step, decoder, len(made.kept))
     seconds = time.perf_counter() - began
-    outputs = [path for path in (chosen.out, chosen.raw, manifest) if path is not None]
-    written = " and ".join(repr(str(path)) for path in outputs)
+    outputs = [path for path in (chosen.out, chosen.raw, manifest, chosen.preview) if path is not None]
+    *others, last = (repr(str(path)) for path in outputs)
+    written = " and ".join(filter(None, (", ".join(others), last)))
     print_table(
         heading=f"wrote {written}: {counted(len(made.kept), 'image')}",
         rows=[
@@ -108,7 +114,9 @@ def _compared_rows(made: BatchRows, compare: str | None) -> list[tuple[str, str]
 
 def _check_outputs(chosen: argparse.Namespace, images: Sequence[ImageFile], manifest: Path | None) -> None:
     """Before the work, refuse outputs that cannot be written or that would replace an input."""
-    named = {"--out": chosen.out, "--raw": chosen.raw, "the manifest": manifest}
+    named = {"--out": chosen.out, "--raw": chosen.raw, "--preview": chosen.preview, "the manifest": manifest}
+    if chosen.preview is not None:
+        check_preview(chosen.preview, chosen.images)
     taken: dict[Path, str] = {}
     for option, path in named.items():
         if path is None:

@@ -40,6 +40,12 @@ class BatchJob:
     errors: str = "raise"
     compared: int = 0
 
+    @property
+    def keyed(self) -> list[ImageFile]:
+        """The images, with names that are their keys: each has another."""
+        names = sample_keys(image.name for image in self.images)
+        return [ImageFile(image.path, key) for image, key in zip(self.images, names, strict=True)]
+
     def sizes(self, count: int) -> tuple[int, int, int, int]:
         """Sizes of a batch of so many images, in the order N, C, H, W."""
         row = sizes_of_row(self.step)
@@ -107,7 +113,8 @@ def make_batch(job: BatchJob, target: Npy | BatchMemory, done: Callable[[], None
 
     `done` is called for each image. Raises `StridedGpuError` where a bit differs from NumPy's.
     """
-    paths, keys = [image.path for image in job.images], list(sample_keys(image.name for image in job.images))
+    images_of_job = job.keyed
+    paths, keys = [image.path for image in images_of_job], [image.name for image in images_of_job]
     source = JobImages(paths, keys, job.step, job.decoder, errors=job.errors, keeps=job.compared)
     by_numpy = NumpyStep(job.step)
     kept: list[int] = []

@@ -9,12 +9,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Final
 
 from stridedgpu.devices.cpu.thread_count import set_num_threads
+from stridedgpu.preprocess.decoding import Decoder
+from stridedgpu.preprocess.files import ImageFile, replacement
 from stridedgpu.preprocess.step import Preprocess
 
 from .console import print_table, progress
+from .contact_sheet import check_preview, shown_of, write_sheet
 from .folder_job import (
     FolderJob,
     FolderJobError,
@@ -104,6 +108,8 @@ def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
     began = time.perf_counter()
     folder, out, errors = chosen.images[0].resolve(), chosen.out.resolve(), chosen.errors or "skip"
     job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep, errors)
+    if chosen.preview is not None:
+        check_preview(chosen.preview, chosen.images, out)
     with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():
         shards = start(job, None if chosen.labels is None else Labels.read(chosen.labels))
         missing = missing_shards(job, shards)
@@ -115,16 +121,33 @@ def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
             now, _ = _totals(records)
     everything, skipped = _totals(read_record(job, number) for number in range(job.shards))
     note_skipped(job, skipped)
+    sheet = [] if chosen.preview is None else [("preview", _previewed(job, chosen.preview, everything["images"]))]
     seconds = time.perf_counter() - began
     print_table(
         [
             ("shards", f"{job.shards}, {now['shards']} of them written by this run"),
             ("images", f"{everything['images']}, {now['images']} of them in this run"),
             *(work_rows(now["images"], seconds, now["read"], now["written"]) if missing else [_NOTHING_LEFT]),
+            *sheet,
             *skipped_rows(list(skipped.values()), everything["images"] + len(skipped), chosen.out / job.manifest.name),
         ]
     )
     return len(skipped)
+
+
+def _previewed(job: FolderJob, path: Path, count: int) -> str:
+    """Write the sheet of some images at equal distances over all shards; says what was written."""
+    if not count:
+        return "there is no image to show"
+    places, first, shown = shown_of(count), 0, []
+    for number in range(job.shards):
+        pictures = read_record(job, number).pictures
+        names = [pictures[place - first] for place in places if first <= place < first + len(pictures)]
+        shown += [ImageFile(job.folder / name, name) for name in names]
+        first += len(pictures)
+    with replacement(path) as file:
+        write_sheet(file, shown, job.step, Decoder.of(job.decoder, job.step, deep=job.deep), count)
+    return f"{len(shown)} of {count} images in {str(path)!r}"
 
 
 def _totals(records: Iterable[ShardRecord]) -> tuple[Counter[str], dict[str, str]]:

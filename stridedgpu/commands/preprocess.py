@@ -19,7 +19,7 @@ SKIPPED: Final = 3
 
 _SHORT: Final = (
     *("--out", "--size", "--resize", "--letterbox", "--normalize", "--dtype", "--layout"),
-    *("--errors", "--labels", "--shards", "--device"),
+    *("--preview", "--errors", "--labels", "--shards", "--device"),
 )
 """The options that --help describes: those of most jobs."""
 
@@ -86,6 +86,12 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         choices=("raise", "skip"),
         help="end at the first image that cannot be used (raise, the default of one batch), or leave such images out "
         f"(skip, the default of --shards): they are listed in the manifest, and the exit code is {SKIPPED}",
+    )
+    add(
+        "--preview",
+        metavar="SHEET.png",
+        type=Path,
+        help="write a sheet of up to 48 images, too, as the network will see them, with the normalisation undone",
     )
     add(
         "--compare",

@@ -61,7 +61,7 @@ def test_a_batch_is_made_without_them(photos, options, capsys):
     batch = np.load("batch.npy")
     assert numbers(batch, "CHWN" if "CHWN" in options else "NCHW") == GOOD
     said = capsys.readouterr().out
-    raw = " and 'batch.bin'" if "--raw" in options else ""
+    raw = ", 'batch.bin'" if "--raw" in options else ""
     assert f"wrote 'batch.npy'{raw} and 'batch.manifest.json': 37 images\n" in said
     assert f"N={len(GOOD)} C=3 H=16 W=16" in said
     assert "skipped  3 of 40 images, each with its reason in 'batch.manifest.json'" in said
