@@ -32,7 +32,7 @@ from .folder_job import (
 )
 from .labels import Labels
 from .shard_formats import SUFFIXES
-from .summary import skipped_rows, work_rows
+from .summary import counted, skipped_rows, work_rows
 
 _RETRIES: Final = 3
 """How often Ray retries a shard whose worker was lost."""
@@ -42,8 +42,6 @@ _MOST_SHARDS: Final = 99_999
 
 _GPU_SHARE: Final = 1 / 16
 """The share of a GPU for each task: a core decodes for much longer than a GPU works on the result."""
-
-_NOTHING_LEFT: Final = ("time", "nothing was left to do")
 
 
 def add_folder_options(parser: argparse.ArgumentParser) -> None:
@@ -105,12 +103,12 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
 
 def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
     """Do what is left of the job, and print the summary. Returns the number of images that no shard has."""
-    began = time.perf_counter()
     folder, out, errors = chosen.images[0].resolve(), chosen.out.resolve(), chosen.errors or "skip"
     job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep, errors)
     if chosen.preview is not None:
         check_preview(chosen.preview, chosen.images, out)
     with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():
+        began = time.perf_counter()
         shards = start(job, None if chosen.labels is None else Labels.read(chosen.labels))
         missing = missing_shards(job, shards)
         with progress(sum(shard.count for shard in missing), "images") as done:
@@ -121,16 +119,18 @@ def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
             now, _ = _totals(records)
     everything, skipped = _totals(read_record(job, number) for number in range(job.shards))
     note_skipped(job, skipped)
-    sheet = [] if chosen.preview is None else [("preview", _previewed(job, chosen.preview, everything["images"]))]
     seconds = time.perf_counter() - began
+    sheet = [] if chosen.preview is None else [("preview", _previewed(job, chosen.preview, everything["images"]))]
+    wrote = f"wrote {str(chosen.out)!r}: {counted(now['images'], 'image')}"
     print_table(
-        [
+        heading=wrote if missing else f"{str(chosen.out)!r} is complete: nothing was left to do",
+        rows=[
             ("shards", f"{job.shards}, {now['shards']} of them written by this run"),
             ("images", f"{everything['images']}, {now['images']} of them in this run"),
-            *(work_rows(now["images"], seconds, now["read"], now["written"]) if missing else [_NOTHING_LEFT]),
+            *(work_rows(now["images"], seconds, now["read"], now["written"]) if missing else []),
             *sheet,
             *skipped_rows(list(skipped.values()), everything["images"] + len(skipped), chosen.out / job.manifest.name),
-        ]
+        ],
     )
     return len(skipped)
 
