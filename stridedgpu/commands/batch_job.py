@@ -113,19 +113,21 @@ def make_batch(job: BatchJob, target: Npy | BatchMemory, done: Callable[[], None
 
     `done` is called for each image. Raises `StridedGpuError` where a bit differs from NumPy's.
     """
-    images_of_job = job.keyed
-    paths, keys = [image.path for image in images_of_job], [image.name for image in images_of_job]
-    source = JobImages(paths, keys, job.step, job.decoder, errors=job.errors, keeps=job.compared)
+    keyed = job.keyed
+    paths, keys = [image.path for image in keyed], [image.name for image in keyed]
+    source = JobImages(paths, keys, job.step, job.decoder, errors=job.errors, keeps=job.compared > 0)
     by_numpy = NumpyStep(job.step)
     kept: list[int] = []
+    compared = 0
     with silent_decoders(), closing(source.batches(job.written_together)) as batches:
         for count, images, rows in batches:
             if rows:
                 target.add(images, ())
             for image, row in zip(images, rows, strict=True):
-                if row.number < job.compared:
+                if compared < job.compared:
                     by_numpy.check_bits(image, row.columns[0], keys[row.number], row.number)
+                    compared += 1
             kept += [row.number for row in rows]
             for _ in range(count):
                 done()
-    return BatchRows(kept, source.skipped, sum(number < job.compared for number in kept))
+    return BatchRows(kept, source.skipped, compared)

@@ -195,7 +195,7 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
             and _are_texts([*fields["failures"].values()])
             and _are_texts(fields["pictures"])
             and isinstance(fields["labels"], list)
-            and all(label is None or type(label) is int for label in fields["labels"])
+            and all(map(_is_label, fields["labels"]))
         )
     except (ValueError, TypeError, RecursionError):
         is_one = False
@@ -224,6 +224,10 @@ def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+def _is_label(value: object) -> bool:
+    return value is None or (type(value) is int and 0 <= value < 1 << 63)
 
 
 def _labelled(name: str, label: int | None, classes: Sequence[str]) -> tuple[str, int | None]:
@@ -276,7 +280,7 @@ def _listed(job: FolderJob, line: bytes) -> tuple[str, int | None]:
     try:
         entry = json.loads(line)
         name, label = entry if isinstance(entry, list) else (entry, None)
-        is_one = isinstance(name, str) and b"\0" not in os.fsencode(name) and (label is None or type(label) is int)
+        is_one = isinstance(name, str) and b"\0" not in os.fsencode(name) and _is_label(label)
     except (ValueError, RecursionError):
         is_one = False
     if not is_one or PurePath(name).is_absolute() or ".." in PurePath(name).parts:

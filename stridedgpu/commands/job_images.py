@@ -62,7 +62,7 @@ def bytes_of(paths: Iterable[Path]) -> int:
 
 
 class JobImages:
-    """Files with their keys, as the samples of a step. Those below `keeps` have their pixels as a column, too.
+    """Files with their keys, as the samples of a step, with their pixels as a column too where it `keeps` them.
 
     `skipped` has the reason of each image that was left out, by its number; with errors="raise" the first is raised.
     """
@@ -78,7 +78,7 @@ class JobImages:
         decoder: Decoder,
         *,
         errors: str = "raise",
-        keeps: int = 0,
+        keeps: bool = False,
     ) -> None:
         self._paths, self._keys, self._step, self._decoder, self._keeps = paths, keys, step, decoder, keeps
         self._errors = errors
@@ -89,7 +89,7 @@ class JobImages:
 
     def __getitem__(self, number: int) -> Sample:
         pixels = self._decoded(self._paths[number])
-        return Sample(number, self._keys[number], pixels, (pixels,) if number < self._keeps else ())
+        return Sample(number, self._keys[number], pixels, (pixels,) if self._keeps else ())
 
     def batches(self, size: int, threads: int | None = None) -> Generator[tuple[int, StridedTensor, list[Sample]]]:
         """Batches of up to `size` images, as `BatchMaker.batches` gives them; by default one thread for each core."""

@@ -21,6 +21,11 @@ from stridedgpu.preprocess.files import SUFFIXES, FileError, opened_file
 _SUFFIXES: Final = {*SUFFIXES, ".npy"}
 """What the names of images end in."""
 
+_DIGITS: Final = 18
+"""The most digits of a label that is a number: shards hold labels as integers of 64 bits."""
+
+_SHOWN_LETTERS: Final = 200
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -34,7 +39,10 @@ class Labels:
     def read(cls, path: Path) -> Self:
         """The labels in a file. Raises `FileError` where a line is not an image with a label, and `OSError`."""
         with opened_file(path, "labels") as file, TextIOWrapper(file, "utf-8-sig", "surrogateescape") as lines:
-            return cls.of_lines(str(path), lines)
+            try:
+                return cls.of_lines(str(path), lines)
+            except csv.Error as problem:
+                raise FileError(f"{str(path)!r} is not a file of labels: {problem}.") from None
 
     @classmethod
     def of_lines(cls, file: str, lines: Iterable[str]) -> Self:
@@ -44,11 +52,11 @@ class Labels:
             if number == 1 and PurePath(name).suffix.lower() not in _SUFFIXES:
                 continue
             if len(fields) != 1 or not name or not fields[0]:
-                shown = [name, *fields]
+                shown = str([name, *fields])[:_SHOWN_LETTERS]
                 raise FileError(f"line {number} of {file!r} has {shown}, which is not an image's name and one label.")
             if words.setdefault(name, fields[0]) != fields[0]:
                 raise FileError(f"line {number} of {file!r} gives {name!r} a second label, {fields[0]!r}.")
-        if all(word.isascii() and word.isdigit() for word in words.values()):
+        if all(word.isascii() and word.isdigit() and len(word) <= _DIGITS for word in words.values()):
             return cls(file, {name: int(word) for name, word in words.items()}, [])
         classes = sorted(set(words.values()))
         places = {word: place for place, word in enumerate(classes)}

@@ -44,6 +44,19 @@ def test_names_of_any_bytes(tmp_path):
     assert Labels.read(tmp_path / "labels").of(os.fsdecode(b"\xff.png")) == 1
 
 
+def test_numbers_beyond_64_bits_are_words():
+    labels = Labels.of_lines("labels", ["x.jpg,7", f"y.jpg,{10**18}", f"z.jpg,{'9' * 5000}"])
+    assert labels.classes == [str(10**18), "7", "9" * 5000]
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    for content, message in ((b"x" * 9, "is not a file of labels: field larger than"), (b"x,", "line 1 of ")):
+        (tmp_path / "labels").write_bytes(b"a.png," + content * 30_000)
+        with pytest.raises(FileError, match=message) as refused:
+            Labels.read(tmp_path / "labels")
+        assert len(str(refused.value)) < 500
+
+
 REFUSED = {
     "three fields": (["a.png,1,train"], "line 1 of 'labels' has ['a.png', '1', 'train'], which is not an image's name"),
     "no label": (["a.png,1", "b.png,"], "line 2 of 'labels' has ['b.png', ''], which is not an image's name and one"),

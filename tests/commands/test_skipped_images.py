@@ -108,7 +108,7 @@ def test_a_batch_of_broken_images_alone_is_refused(photos, capsys):
 
 def test_a_broken_image_among_those_compared_is_skipped(photos, capsys):
     assert run("--errors", "skip", "--compare=some", "--out", "batch.npy") == SKIPPED
-    assert "every bit of the first 7 images" in capsys.readouterr().out
+    assert "every bit of the first 8 images" in capsys.readouterr().out
 
 
 def test_the_manifest_takes_no_name_of_another_output(photos, capsys):
