@@ -30,56 +30,35 @@ from .summary import counted, skipped_rows, work_rows
 
 
 def run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
-    """One batch in one file: written while the next images are decoded, or made in memory where that is wanted.
-
-    Returns the number of images that were left out.
-    """
+    """Make one batch, and print the summary. Returns the number of images that were left out."""
     began = time.perf_counter()
     images = find_images(chosen.images) + (sample_images() if chosen.samples else [])
     if not images:
         raise StridedGpuError("no images: a batch holds at least one.")
+    check_writable(chosen.out)
+    is_described = chosen.labels is not None or chosen.errors == "skip"
+    manifest = chosen.out.with_name(chosen.out.name.removesuffix(".npy") + ".manifest.json") if is_described else None
+    _check_outputs(chosen, images, manifest)
     labels = None if chosen.labels is None else Labels.read(chosen.labels)
     if labels is not None:
         for image in images:
             labels.of(image.name)  # before the work
-    is_described = labels is not None or chosen.errors == "skip"
-    manifest = chosen.out.with_suffix(".manifest.json") if is_described else None
-    _check_outputs(chosen, images, manifest)
     compared = {None: 0, "some": PART_SAMPLES, "all": len(images)}[chosen.compare]
     decoder = Decoder.of(chosen.decoder, step, deep=chosen.deep)
     job = BatchJob(images, step, decoder, chosen.errors or "raise", compared)
-    is_streamed = step.layout.startswith("N") and chosen.raw is None and step.row_pitch_bytes is None
-    with ExitStack() as files, progress(len(images), "images") as done:
-        file = files.enter_context(replacement(chosen.out))
-        target = Npy(file, step) if is_streamed else BatchMemory(job)
-        made = make_batch(job, target, done)
-        sizes = job.sizes(len(made.kept))
-        if not made.kept:
-            raise StridedGpuError(f"no image is left of {len(images)}; the first one: {made.skipped[0]}")
-        target.finish()
-        if isinstance(target, Npy):
-            strides, memory = calculate_strides(step.layout, sizes), job.memory
-        else:
-            strides, memory = target.tensor.strides, str(target)
-            write_array(file, target.tensor.permute(step.layout).numpy())
-            if chosen.raw is not None:
-                write_elements(files.enter_context(replacement(chosen.raw)), target.memory.numpy())
-        if manifest is not None:
-            text = json.dumps(_manifest(job, made, labels), indent=1)
-            files.enter_context(replacement(manifest, follow_link=False)).write(text.encode())
-        if chosen.preview is not None:
-            keyed = job.keyed
-            shown = [keyed[made.kept[place]] for place in shown_of(len(made.kept))]
-            write_sheet(files.enter_context(replacement(chosen.preview)), shown, step, decoder, len(made.kept))
-    seconds = time.perf_counter() - began
+    made, strides, memory = _written(job, chosen.out, chosen.raw, manifest, labels)
+    count, seconds = len(made.kept), time.perf_counter() - began
+    if chosen.preview is not None:
+        keyed = job.keyed
+        with replacement(chosen.preview) as file:
+            write_sheet(file, [keyed[made.kept[place]] for place in shown_of(count)], step, decoder, count)
     outputs = [path for path in (chosen.out, chosen.raw, manifest, chosen.preview) if path is not None]
     *others, last = (repr(str(path)) for path in outputs)
-    written = " and ".join(filter(None, (", ".join(others), last)))
     print_table(
-        heading=f"wrote {written}: {counted(len(made.kept), 'image')}",
+        heading=f"wrote {' and '.join(filter(None, (', '.join(others), last)))}: {counted(count, 'image')}",
         rows=[
-            *work_rows(len(made.kept), seconds, bytes_of(image.path for image in images), bytes_of(outputs)),
-            ("sizes", f"N={{}} C={{}} H={{}} W={{}}, {step.dtype}".format(*sizes)),
+            *work_rows(count, seconds, bytes_of(image.path for image in images), bytes_of(outputs)),
+            ("sizes", f"N={{}} C={{}} H={{}} W={{}}, {step.dtype}".format(*job.sizes(count))),
             ("strides", "N={} C={} H={} W={} elements".format(*strides)),
             ("memory", memory),
             ("device", step._worker.device),
@@ -88,6 +67,33 @@ def run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
         ],
     )
     return len(made.skipped)
+
+
+def _written(
+    job: BatchJob, out: Path, raw: Path | None, manifest: Path | None, labels: Labels | None
+) -> tuple[BatchRows, tuple[int, ...], str]:
+    """Write a batch while the next images are decoded, or make it in memory where its padding is wanted.
+
+    Returns its rows, its strides in the order N, C, H, W, and what is said of its memory. Each file is whole or not there.
+    """
+    step = job.step
+    is_streamed = step.layout.startswith("N") and raw is None and step.row_pitch_bytes is None
+    with ExitStack() as files, progress(len(job.images), "images") as done:
+        file = files.enter_context(replacement(out))
+        target = Npy(file, step) if is_streamed else BatchMemory(job)
+        made = make_batch(job, target, done)
+        if not made.kept:
+            raise StridedGpuError(f"no image is left of {len(job.images)}; the first one: {made.skipped[0]}")
+        target.finish()
+        if manifest is not None:
+            text = json.dumps(_manifest(job, made, labels), indent=1)
+            files.enter_context(replacement(manifest, follow_link=False)).write(text.encode())
+        if isinstance(target, Npy):
+            return made, calculate_strides(step.layout, job.sizes(len(made.kept))), job.memory
+        write_array(file, target.tensor.permute(step.layout).numpy())
+        if raw is not None:
+            write_elements(files.enter_context(replacement(raw)), target.memory.numpy())
+        return made, target.tensor.strides, str(target)
 
 
 def _manifest(job: BatchJob, made: BatchRows, labels: Labels | None) -> dict[str, Any]:

@@ -98,6 +98,20 @@ def test_a_batch_without_broken_images_has_a_manifest_too(photos, capsys):
     assert manifest["size"] == [16, 16]
 
 
+@pytest.mark.parametrize(
+    "out, manifest",
+    [("all.npy", "all.manifest.json"), ("v1.2", "v1.2.manifest.json"), ("v1.2.npy", "v1.2.manifest.json")],
+)
+def test_the_manifest_has_the_name_of_its_batch(photos, out, manifest):
+    assert run("--errors", "skip", "--out", out) == SKIPPED
+    assert (photos.parent / manifest).is_file()
+
+
+def test_a_folder_is_no_batch(photos, capsys):
+    assert run("--errors", "skip", "--out", ".") == 2
+    assert "'.' is a folder; give the name of a file" in capsys.readouterr().err
+
+
 def test_a_batch_of_broken_images_alone_is_refused(photos, capsys):
     for number in GOOD:
         (photos / f"{number:03}.png").unlink()
