@@ -37,8 +37,8 @@ class BatchJob:
     images: Sequence[ImageFile]
     step: Preprocess[Any]
     decoder: Decoder
-    errors: str = "raise"
-    compared: int = 0
+    errors: str
+    compared: int
 
     @property
     def keyed(self) -> list[ImageFile]:

@@ -133,6 +133,26 @@ def test_images_of_a_large_job_are_at_equal_distances(photos, monkeypatch):
     assert (photos / "sheet.png").read_bytes() == (photos / "shards.png").read_bytes()
 
 
+def test_names_are_below_the_windows_and_long_ones_end_as_they_do(photos):
+    from PIL import ImageDraw, ImageFont
+
+    (photos / "photos/a/broken.png").unlink()
+    (photos / f"photos/{'m' * 100}12.png").write_bytes((photos / "photos/a/0.png").read_bytes())
+    options = ("--size", str(_SIDE), "--device", "cpu", "--preview", "sheet.png", "--out", "batch.npy")
+    assert main(["preprocess", "photos", *options]) == 0
+    font = ImageFont.load_default(_TEXT)
+    room = ImageDraw.Draw(Image.new("L", (1, 1)))
+    count = next(count for count in range(100, 0, -1) if room.textlength(f"..{'m' * count}12.png", font) <= _SIDE)
+    with Image.open("sheet.png") as sheet:
+        for place, name in ((0, "a/0.png"), (8, "b/7.png"), (9, f"..{'m' * count}12.png")):
+            row, column = divmod(place, 8)
+            left, top = _GAP + column * (_SIDE + _GAP), HEADING + row * (_SIDE + _TEXT + 2 * _GAP) + _SIDE
+            expected = Image.new("RGB", (_SIDE, _TEXT + _GAP), contact_sheet._PAPER)
+            ImageDraw.Draw(expected).text((0, 2), name, contact_sheet._INK, font)
+            shown = sheet.crop((left, top, left + _SIDE, top + _TEXT + _GAP))
+            assert shown.tobytes() == expected.tobytes(), name
+
+
 def test_names_may_be_any_and_of_any_length(photos):
     pixels = (photos / "photos/a/0.png").read_bytes()
     for name in ("line\nend.png", "x" * 200 + ".png", "\N{CJK UNIFIED IDEOGRAPH-56FE}.png", "\udcff.png"):

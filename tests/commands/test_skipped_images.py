@@ -107,6 +107,14 @@ def test_the_manifest_has_the_name_of_its_batch(photos, out, manifest):
     assert (photos.parent / manifest).is_file()
 
 
+def test_a_link_of_the_manifests_name_is_replaced_and_not_followed(photos):
+    (photos.parent / "own.txt").write_text("something of the user's", encoding="utf-8")
+    (photos.parent / "batch.manifest.json").symlink_to("own.txt")
+    assert run("--errors", "skip", "--out", "batch.npy") == SKIPPED
+    assert (photos.parent / "own.txt").read_text(encoding="utf-8") == "something of the user's"
+    assert not (photos.parent / "batch.manifest.json").is_symlink()
+
+
 def test_a_folder_is_no_batch(photos, capsys):
     assert run("--errors", "skip", "--out", ".") == 2
     assert "'.' is a folder; give the name of a file" in capsys.readouterr().err
