@@ -74,7 +74,7 @@ def _written(
 ) -> tuple[BatchRows, tuple[int, ...], str]:
     """Write a batch while the next images are decoded, or make it in memory where its padding is wanted.
 
-    Returns its rows, its strides in the order N, C, H, W, and a description of its memory. A file is whole or not there.
+    Returns its rows, its strides in the order N, C, H, W, and a description of its memory.
     """
     step = job.step
     is_streamed = step.layout.startswith("N") and raw is None and step.row_pitch_bytes is None

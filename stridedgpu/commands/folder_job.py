@@ -242,7 +242,7 @@ def _check_listing(job: FolderJob, labels: Labels | None) -> int:
     with opened_file(job.listing, "listing") as listing:
         for line, name in zip_longest(listing, image_names(job.folder)):
             expected = None if name is None else _line(name, labels)
-            if line is None or expected is None or line != expected:
+            if line != expected:
                 began, now = (_in_words(job, one) for one in (line, expected))
                 raise FolderJobError(
                     f"{str(job.out)!r} holds shards of other images (where it had {began}, there is {now} now): "

@@ -144,6 +144,10 @@ def test_names_are_below_the_windows_and_long_ones_end_as_they_do(photos):
     room = ImageDraw.Draw(Image.new("L", (1, 1)))
     count = next(count for count in range(100, 0, -1) if room.textlength(f"..{'m' * count}12.png", font) <= _SIDE)
     with Image.open("sheet.png") as sheet:
+        heading = Image.new("RGB", (sheet.width, _GAP + _TEXT), contact_sheet._PAPER)
+        words = f"{COUNT + 1} of {COUNT + 1} images, {_SIDE} x {_SIDE} of float32, as the network sees them"
+        ImageDraw.Draw(heading).text((_GAP, _GAP), words, contact_sheet._INK, font)
+        assert sheet.crop((0, 0, sheet.width, _GAP + _TEXT)).tobytes() == heading.tobytes()
         for place, name in ((0, "a/0.png"), (8, "b/7.png"), (9, f"..{'m' * count}12.png")):
             row, column = divmod(place, 8)
             left, top = _GAP + column * (_SIDE + _GAP), HEADING + row * (_SIDE + _TEXT + 2 * _GAP) + _SIDE

@@ -376,6 +376,22 @@ def test_a_record_that_is_none_is_refused(folder, capsys, text):
     assert "is not the record of a shard: remove it, and run the job again" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("label", [-1, 1 << 63, True, 1.5, "0"], ids=str)
+def test_a_label_that_shards_cannot_hold_is_refused(folder, capsys, label):
+    assert main(arguments(folder, 1)) == SKIPPED
+    path = folder / "out/shard-00000-of-00001.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["labels"][0] = label
+    path.write_text(json.dumps(record), encoding="utf-8")
+    assert main(arguments(folder, 1)) == 2
+    assert "is not the record of a shard" in capsys.readouterr().err
+    listing = folder / "out/pictures.jsonl"
+    lines = listing.read_text(encoding="utf-8").splitlines()
+    listing.write_text("\n".join([json.dumps(["part0/000.png", label]), *lines[1:], ""]), encoding="utf-8")
+    assert main(arguments(folder, 1)) == 2
+    assert "is not a listing of images" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "names",
     [("manifest.json",), ("pictures.jsonl", "shard-00001-of-00002.npy"), ("shard-00001-of-00002.json",)],

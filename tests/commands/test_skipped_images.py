@@ -77,6 +77,10 @@ def test_a_batch_is_made_without_them(photos, options, capsys):
         assert numbers(rows.reshape(len(GOOD), 3, 16, 64)[..., :16]) == GOOD
 
 
+def test_the_exit_code_is_the_one_that_scripts_test():
+    assert SKIPPED == 3
+
+
 def test_a_batch_ends_at_the_first_one_by_default(photos, capsys):
     before = sorted(photos.parent.rglob("*"))
     assert run("--out", "batch.npy") == 2
