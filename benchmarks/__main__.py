@@ -23,8 +23,9 @@ from benchmarks.suite.provenance import provenance_of
 from benchmarks.suite.records import Results, results_text
 from benchmarks.suite.table import table_text
 from benchmarks.suite.workloads import CURVE_BYTES, CURVES, WORKLOADS, Scale, Workload, curve_of, workloads_named
-from stridedgpu.__main__ import INTERRUPTED, REFUSED, OneLineParser
+from stridedgpu.__main__ import INTERRUPTED
 from stridedgpu.commands.console import one_line, progress
+from stridedgpu.commands.parser import REFUSED, CommandParser
 from stridedgpu.preprocess.files import check_writable, replacement
 from stridedgpu.values.errors import StridedGpuError
 
@@ -55,11 +56,10 @@ def main(arguments: Sequence[str] | None = None, scale: Scale | None = None) -> 
 
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
-    parser = OneLineParser(
+    parser = CommandParser(
         prog=_PROGRAM,
         description="Time named workloads on this machine beside the libraries that are installed, each result "
         "compared first. Every figure is also a share of the library's own copy of as many bytes, in the same run.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--quick", action="store_true", help="small sizes: done in two minutes on two cores")

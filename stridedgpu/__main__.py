@@ -16,10 +16,11 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
 from . import __version__
 from .commands.console import one_line
+from .commands.parser import REFUSED, CommandParser
 from .values.errors import StridedGpuError
 
 _PROGRAM: Final = "stridedgpu"
@@ -34,21 +35,11 @@ _MODULES: Final = {
 }
 """Each command's module in `commands`, whose function `add_NAME` makes its parser. Only a given command is imported."""
 
-REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 1
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """An argument parser that reports an error in one line, without the usage that argparse prints first."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print `message` on stderr and exit with code 2."""
-        if message.endswith(": expected one argument"):
-            message += "; a value that begins with a minus is given as --name=-1"
-        self.exit(REFUSED, f"{self.prog}: {one_line(message)}\n")
+DONE, INTERRUPTED, BROKEN_PIPE = 0, 130, 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 2 refused, 130 interrupted."""
+    """Run the command line and return its exit code: 0 done, 2 refused, 3 done without some images, 130 interrupted."""
     words = sys.argv[1:] if arguments is None else arguments
     named = [name for name in words[:1] if name in _MODULES]
     if words[:1] == ["bench"]:
@@ -60,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.run is None:
             parser.error("give a command: preprocess, which, show, size, explain or info; --help says what they do")
         with _termination_unwinds(), _output_goes_somewhere(), _warnings_are_lines():
-            chosen.run(chosen)
+            code: int = chosen.run(chosen) or DONE
             sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"{_PROGRAM}: interrupted", file=sys.stderr)
@@ -77,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if problem.filename is None:
             _drop_output()
         return _refuse(f"{problem.filename or 'output'!r}: {problem.strerror or problem}")
-    return 0
+    return code
 
 
 @contextmanager
@@ -141,9 +132,7 @@ def _termination_unwinds() -> Iterator[None]:
 
 def build_parser(names: Collection[str] = tuple(_MODULES)) -> argparse.ArgumentParser:
     """The parser of these commands, by default of all."""
-    parser = OneLineParser(
-        prog=_PROGRAM, description="Image and feature tensors in strided memory.", allow_abbrev=False
-    )
+    parser = CommandParser(prog=_PROGRAM, description="Image and feature tensors in strided memory.")
     parser.add_argument("--version", action="version", version=f"stridedgpu {__version__}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -35,7 +35,6 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
         help="how one tensor would be moved into another, in words",
         description="Plan a relayout and describe the plan: the kernel, the bytes, the width of loads and "
         f"stores, and what would make them wider. A side is {SIDE}, such as uint8:NHWC:8,3,224,224:pitch=1024.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--from", metavar="SIDE", dest="source", type=side_of, required=True, help="what is read")

@@ -9,14 +9,30 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Final
 
 from stridedgpu.devices.cpu.thread_count import set_num_threads
+from stridedgpu.preprocess.decoding import Decoder
+from stridedgpu.preprocess.files import ImageFile, replacement
 from stridedgpu.preprocess.step import Preprocess
 
-from .console import progress
-from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_shards, read_record, start, write_shard
+from .console import print_table, progress
+from .contact_sheet import check_preview, shown_of, write_sheet
+from .folder_job import (
+    FolderJob,
+    FolderJobError,
+    Shard,
+    ShardRecord,
+    missing_shards,
+    note_skipped,
+    read_record,
+    start,
+    write_shard,
+)
+from .labels import Labels
 from .shard_formats import SUFFIXES
+from .summary import counted, skipped_rows, work_rows
 
 _RETRIES: Final = 3
 """How often Ray retries a shard whose worker was lost."""
@@ -27,18 +43,18 @@ _MOST_SHARDS: Final = 99_999
 _GPU_SHARE: Final = 1 / 16
 """The share of a GPU for each task: a core decodes for much longer than a GPU works on the result."""
 
-_SHOWN_FAILURES: Final = 5
-"""The most reasons that are printed; the records contain all."""
-
 
 def add_folder_options(parser: argparse.ArgumentParser) -> None:
     """The options of a job over a folder."""
     group = parser.add_argument_group(
         "a folder larger than memory",
         "With --shards one folder becomes N .npy files in the folder --out, each with a .json of what is in it. An "
-        "image that cannot be used is left out and listed there. The same command finishes a run that was stopped.",
+        "image that cannot be used is left out, and listed there and in manifest.json. The same command finishes a "
+        "run that was stopped.",
     )
-    group.add_argument("--shards", metavar="N", type=int, help="how many files")
+    group.add_argument(
+        "--shards", metavar="N", type=int, help="write a folder of images as N files in the folder --out"
+    )
     group.add_argument(
         "--shard-format",
         choices=tuple(SUFFIXES),
@@ -68,6 +84,8 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
         chosen.refuse("--address is of a Ray cluster: give --engine ray too")
     if len(chosen.images) != 1 or chosen.samples:
         chosen.refuse("--shards is for one folder of images: give one")
+    if not chosen.images[0].exists():
+        chosen.refuse(f"there is no folder {str(chosen.images[0])!r}")
     if not chosen.images[0].is_dir():
         chosen.refuse(f"--shards is for a folder of images, which {str(chosen.images[0])!r} is not")
     if chosen.out.exists() and not chosen.out.is_dir():
@@ -77,45 +95,69 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
     for name in ("raw", "row_pitch", "alignment", "compare"):
         if getattr(chosen, name) is not None:
             chosen.refuse(f"--{name.replace('_', '-')} is for one batch, not for --shards")
+    if chosen.dtype == "bfloat16" and chosen.shard_format == "zarr":
+        chosen.refuse("--dtype bfloat16: zarr has no such type; give another --shard-format, or --dtype float16")
     if not chosen.layout.startswith("N"):
         chosen.refuse(f"argument --layout: shards are written image by image, which {chosen.layout} is not")
 
 
-def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> list[tuple[str, str]]:
-    """Do what is left of the job, and return the summary as pairs of a label and a text."""
-    folder, out = chosen.images[0].resolve(), chosen.out.resolve()
-    job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep)
+def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> int:
+    """Do what is left of the job, and print the summary. Returns the number of images that no shard has."""
+    folder, out, errors = chosen.images[0].resolve(), chosen.out.resolve(), chosen.errors or "skip"
+    job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep, errors)
+    if chosen.preview is not None:
+        check_preview(chosen.preview, chosen.images, out)
     with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():
-        shards = start(job)
-        missing = missing_shards(job, shards)
         began = time.perf_counter()
+        shards = start(job, None if chosen.labels is None else Labels.read(chosen.labels))
+        missing = missing_shards(job, shards)
         with progress(sum(shard.count for shard in missing), "images") as done:
             if chosen.engine == "ray":
                 records = on_ray(job, missing, done)
             else:
                 records = (write_shard(job, shard, done=done) for shard in missing)
             now, _ = _totals(records)
+    everything, skipped = _totals(read_record(job, number) for number in range(job.shards))
+    note_skipped(job, skipped)
     seconds = time.perf_counter() - began
-    everything, reasons = _totals(read_record(job, number) for number in range(job.shards))
-    return [
-        ("shards", f"{job.shards}, {now['shards']} of them written by this run"),
-        ("images", f"{everything['images']}, {now['images']} of them in this run"),
-        ("speed", f"{now['images'] / seconds:.1f} images a second" if now["shards"] else "nothing was left to do"),
-        ("bytes", f"{now['read']:,} read and {now['written']:,} written by this run"),
-        ("failures", str(everything["failed"])),
-        *(("", reason) for reason in reasons),
-    ]
+    sheet = [] if chosen.preview is None else [("preview", _previewed(job, chosen.preview, everything["images"]))]
+    wrote = f"wrote {str(chosen.out)!r}: {counted(now['images'], 'image')}"
+    print_table(
+        heading=wrote if missing else f"{str(chosen.out)!r} is complete: nothing was left to do",
+        rows=[
+            ("shards", f"{job.shards}, {now['shards']} of them written by this run"),
+            ("images", f"{everything['images']}, {now['images']} of them in this run"),
+            *(work_rows(now["images"], seconds, now["read"], now["written"]) if missing else []),
+            *sheet,
+            *skipped_rows(list(skipped.values()), everything["images"] + len(skipped), chosen.out / job.manifest.name),
+        ],
+    )
+    return len(skipped)
 
 
-def _totals(records: Iterable[ShardRecord]) -> tuple[Counter[str], list[str]]:
-    """What the records count together, and the first reasons of failures; the names do not stay in memory."""
+def _previewed(job: FolderJob, path: Path, count: int) -> str:
+    """Write the sheet of some images at equal distances over all shards; says what was written."""
+    if not count:
+        return "there is no image to show"
+    places, first, shown = shown_of(count), 0, []
+    for number in range(job.shards):
+        pictures = read_record(job, number).pictures
+        names = [pictures[place - first] for place in places if first <= place < first + len(pictures)]
+        shown += [ImageFile(job.folder / name, name) for name in names]
+        first += len(pictures)
+    with replacement(path) as file:
+        write_sheet(file, shown, job.step, Decoder.of(job.decoder, job.step, deep=job.deep), count)
+    return f"{len(shown)} of {count} images in {str(path)!r}"
+
+
+def _totals(records: Iterable[ShardRecord]) -> tuple[Counter[str], dict[str, str]]:
+    """What the records count together, and the skipped images; the names of the others do not stay in memory."""
     totals: Counter[str] = Counter()
-    reasons: list[str] = []
+    skipped: dict[str, str] = {}
     for record in records:
-        totals.update(shards=1, images=len(record.pictures), failed=len(record.failures))
-        totals.update(read=record.bytes_read, written=record.bytes_written)
-        reasons += list(record.failures.values())[: _SHOWN_FAILURES - len(reasons)]
-    return totals, reasons
+        totals.update(shards=1, images=len(record.pictures), read=record.bytes_read, written=record.bytes_written)
+        skipped |= record.failures
+    return totals, skipped
 
 
 @contextmanager

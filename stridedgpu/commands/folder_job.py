@@ -1,10 +1,11 @@
 """A folder of images into shards, each a file: larger than memory, and resumed by a second run.
 
 A shard has no name until it is whole; then its record is written (`.json`: which image each row is, which images
-failed, and why). A shard with a record is done, and a run does the others. The images are listed in a file once, in
-order, and each shard takes a part of it: what a process holds does not grow with their number. The manifest holds the
-declaration that all shards are made of and the decoder's versions, so that a later run or another worker cannot mix
-others in; the version of stridedgpu is that which began, and is not compared: its bits do not change with it.
+were skipped, and why). A shard with a record is done, and a run does the others. The images are listed in a file once,
+in order, and each shard takes a part of it: what a process holds does not grow with their number. The manifest holds
+the declaration that all shards are made of and the decoder's versions, so that a later run or another worker cannot mix
+others in; the version of stridedgpu is that which began, and is not compared: its bits do not change with it. Once all
+shards are done, it has the skipped images too.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -25,7 +26,9 @@ from stridedgpu.preprocess.files import image_names, opened_file, replacement
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
-from .job_images import JobImages
+from .job_images import JobImages, bytes_of
+from .labels import Labels
+from .manifests import declaration, read_json, write_json
 from .shard_formats import SUFFIXES, Row, shard_writer
 
 _BATCH: Final = 32
@@ -40,6 +43,8 @@ class FolderJobError(StridedGpuError):
 class FolderJob:
     """A folder's job as a value that can be sent to any worker. `deep` is whether images have 16 bits a sample.
 
+    `errors` is "skip", or "raise" for a job that ends at the first image that cannot be used.
+
     `step` has its rows in front, and all its results have one size. Its chance depends on seed, epoch and
     the image's name. Every worker reaches `folder` and `out` by the same paths.
     """
@@ -51,6 +56,7 @@ class FolderJob:
     decoder: str = "pillow"
     format: str = "npy"
     deep: bool = False
+    errors: str = "skip"
 
     def path(self, shard: int) -> Path:
         """The file of a shard."""
@@ -67,22 +73,23 @@ class FolderJob:
 
     @property
     def listing(self) -> Path:
-        """The file of the images' names inside the folder, each a JSON string on a line."""
+        """The file of the images in the folder: on each line, as JSON, a name, or a name and a label of a file."""
         return self.out / "pictures.jsonl"
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of the images, consecutive in order: their count, and where in the listing they begin, in bytes."""
+    """A part of the images, consecutive in order: their count, where in the listing they begin, in bytes and lines."""
 
     number: int
     count: int
     start: int
+    first: int = 0
 
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """A shard's contents: image and label of each row, the images that failed and why, and bytes read and written."""
+    """A shard's contents: image and label of each row, the skipped images and why, and bytes read and written."""
 
     shard: int
     pictures: list[str]
@@ -92,40 +99,38 @@ class ShardRecord:
     bytes_written: int
 
 
-def start(job: FolderJob) -> list[Shard]:
+def start(job: FolderJob, labels: Labels | None = None) -> list[Shard]:
     """The job's shards. Writes listing and manifest, or compares them if there are shards already.
 
-    The device makes no difference to the bits, and may be another. Raises `FolderJobError` where the shards that are
-    there were made of other images, in another way or by another decoder.
+    Without `labels` the topmost folders are the labels. Raises `FileError` for an image that has none in a file of
+    them, and `FolderJobError` where the shards that are there were made of other images, in another way or by another
+    decoder.
     """
     wanted = {
-        "step": repr(replace(job.step, device="auto")),
+        **declaration(job.step, Decoder.of(job.decoder, job.step, deep=job.deep)),
         "shards": job.shards,
-        "size": job.step.window and list(job.step.window),
-        "epoch": job.step.epoch,
-        "resize": None if job.step.resize is None else list(job.step.resize),
-        "interpolation": job.step.chosen_interpolation if job.step.resizes else None,
-        "passes": job.step.chosen_passes if job.step.resizes else None,
-        "keys": "names in the folder",  # what chance depends on, besides the seed
         "format": job.format,
-        "decoder": Decoder.of(job.decoder, job.step, deep=job.deep).version,
+        "labels": "topmost folders" if labels is None else "a file",
     }
     if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
-        return _parts(job, _check_listing(job))
+        return _parts(job, _check_listing(job, labels))
     names = image_names(job.folder)
     first = next(names)
+    if labels is not None:
+        for name in image_names(job.folder):
+            labels.of(name)  # before anything is written
     job.out.mkdir(parents=True, exist_ok=True)
-    classes: list[str] = []
+    classes: list[str] = [] if labels is None else labels.classes
     with replacement(job.listing, follow_link=False) as file:
         count = 0
         for name in chain([first], names):
-            file.write(_line(name))
+            file.write(_line(name, labels))
             count += 1
             folder, inside, _ = name.partition("/")
-            if inside and (not classes or classes[-1] != folder):
+            if labels is None and inside and (not classes or classes[-1] != folder):
                 classes.append(folder)
-    _write_json(job.manifest, {**wanted, "classes": classes, "stridedgpu": __version__})
+    write_json(job.manifest, {**wanted, "classes": classes, "stridedgpu": __version__})
     return _parts(job, count)
 
 
@@ -144,46 +149,45 @@ def write_shard(
     """
     decoder = Decoder.of(job.decoder, job.step, deep=job.deep)
     classes = _check_manifest(job, {"decoder": decoder.version})["classes"]
-    step, names = job.step, _names(job, shard)
-    source = JobImages([job.folder / name for name in names], names, step, decoder)
+    step, entries = job.step, _entries(job, shard)
+    names = [name for name, _ in entries]
+    source = JobImages([job.folder / name for name in names], names, step, decoder, errors=job.errors)
     kept: list[Row] = []
-    failures: dict[int, str] = {}
-
-    def failed(number: int, _key: object, problem: StridedGpuError) -> None:
-        failures[number] = str(source.refusal(number, problem))
-
-    batches = source.batches(_BATCH, failed, threads)
+    batches = source.batches(_BATCH, threads)
     decoding, path = silent_decoders(), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step) as writer:
         for count, images, usable in batches:
-            rows = [Row(names[row.number], _label(names[row.number], classes)) for row in usable]
+            rows = [Row(*_labelled(*entries[row.number], classes), shard.first + row.number) for row in usable]
             if rows:
                 writer.add(images, rows)
             kept += rows
             for _ in range(count):
                 done()
         bytes_written = writer.finish()
-    nbytes = 0
-    for name in names:
-        with suppress(OSError):  # it may be missing
-            nbytes += (job.folder / name).stat().st_size
     record = ShardRecord(
         shard.number,
         [row.name for row in kept],
         [row.label for row in kept],
-        {names[number]: failures[number] for number in sorted(failures)},
-        nbytes,
+        {names[number]: source.skipped[number] for number in sorted(source.skipped)},
+        bytes_of(job.folder / name for name in names),
         bytes_written,
     )
-    _write_json(job.record(shard.number), asdict(record))
+    write_json(job.record(shard.number), asdict(record))
     return record
+
+
+def note_skipped(job: FolderJob, skipped: Mapping[str, str]) -> None:
+    """Complete the manifest of a finished job by the images that no shard has, each with the reason."""
+    manifest = _check_manifest(job, {})
+    if manifest.get("skipped") != skipped:
+        write_json(job.manifest, {**manifest, "skipped": skipped})
 
 
 def read_record(job: FolderJob, number: int) -> ShardRecord:
     """The record of a finished shard. Raises `FolderJobError` if the file is not a record."""
     path = job.record(number)
     try:
-        fields = _read_json(path)
+        fields = read_json(path)
         record = ShardRecord(**fields)
         is_one = (
             all(type(fields[name]) is int for name in ("shard", "bytes_read", "bytes_written"))
@@ -191,7 +195,7 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
             and _are_texts([*fields["failures"].values()])
             and _are_texts(fields["pictures"])
             and isinstance(fields["labels"], list)
-            and all(label is None or type(label) is int for label in fields["labels"])
+            and all(map(_is_label, fields["labels"]))
         )
     except (ValueError, TypeError, RecursionError):
         is_one = False
@@ -203,7 +207,7 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
 def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
     """The existing manifest. Raises `FolderJobError` unless it says what is wanted."""
     try:
-        manifest = _read_json(job.manifest)
+        manifest = read_json(job.manifest)
         differing = next((name for name, value in wanted.items() if manifest[name] != value), None)
         is_one = _are_texts(manifest["classes"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -218,31 +222,28 @@ def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    """What a file holds: JSON may give any type."""
-    with opened_file(path, "JSON") as file:
-        value: dict[str, Any] = json.loads(file.read())
-    return value
-
-
 def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
-def _label(name: str, classes: Sequence[str]) -> int | None:
-    """The number of an image's topmost folder; None for an image that lies in none."""
+def _is_label(value: object) -> bool:
+    return value is None or (type(value) is int and 0 <= value < 1 << 63)
+
+
+def _labelled(name: str, label: int | None, classes: Sequence[str]) -> tuple[str, int | None]:
+    """An image with its label: that of a file, else the number of its topmost folder; None where it lies in none."""
     folder, inside, _ = name.partition("/")
-    return bisect_left(classes, folder) if inside else None
+    return name, bisect_left(classes, folder) if label is None and inside else label
 
 
-def _check_listing(job: FolderJob) -> int:
+def _check_listing(job: FolderJob, labels: Labels | None) -> int:
     """The number of images. Raises `FolderJobError` unless the images are those of the listing."""
     count = 0
     with opened_file(job.listing, "listing") as listing:
         for line, name in zip_longest(listing, image_names(job.folder)):
-            if line is None or name is None or line != _line(name):
-                began = "nothing" if line is None else repr(_listed(job, line))
-                now = "nothing" if name is None else repr(name)
+            expected = None if name is None else _line(name, labels)
+            if line != expected:
+                began, now = (_in_words(job, one) for one in (line, expected))
                 raise FolderJobError(
                     f"{str(job.out)!r} holds shards of other images (where it had {began}, there is {now} now): "
                     "give a new --out, or the images it began with."
@@ -258,39 +259,43 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
     with opened_file(job.listing, "listing") as listing:
         for number in range(job.shards):
             size = bounds[number + 1] - bounds[number]
-            shards.append(Shard(number, size, listing.tell()))
+            shards.append(Shard(number, size, listing.tell(), bounds[number]))
             for _ in range(size):
                 listing.readline()
     return shards
 
 
-def _names(job: FolderJob, shard: Shard) -> list[str]:
-    """The names of a shard's images. Raises `FolderJobError` if the listing has been changed meanwhile."""
+def _entries(job: FolderJob, shard: Shard) -> list[tuple[str, int | None]]:
+    """The names and labels of a shard's images. Raises `FolderJobError` if the listing has been changed meanwhile."""
     with opened_file(job.listing, "listing") as listing:
         listing.seek(shard.start)
-        names = [_listed(job, line) for line in islice(listing, shard.count)]
-    if len(names) != shard.count:
+        entries = [_listed(job, line) for line in islice(listing, shard.count)]
+    if len(entries) != shard.count:
         raise FolderJobError(f"{str(job.listing)!r} has lost images since the job began: run the job again.")
-    return names
+    return entries
 
 
-def _listed(job: FolderJob, line: bytes) -> str:
-    """The name in a line of the listing. Raises `FolderJobError` if it is not a name inside the folder."""
+def _listed(job: FolderJob, line: bytes) -> tuple[str, int | None]:
+    """Name and label in a line of the listing. Raises `FolderJobError` if it is not a name inside the folder."""
     try:
-        name = json.loads(line)
-        inside = isinstance(name, str) and b"\0" not in os.fsencode(name)
+        entry = json.loads(line)
+        name, label = entry if isinstance(entry, list) else (entry, None)
+        is_one = isinstance(name, str) and b"\0" not in os.fsencode(name) and _is_label(label)
     except (ValueError, RecursionError):
-        inside = False
-    if not inside or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+        is_one = False
+    if not is_one or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         raise FolderJobError(f"{str(job.listing)!r} is not a listing of images: give a new --out.")
-    return str(name)
+    return name, label
 
 
-def _line(name: str) -> bytes:
+def _line(name: str, labels: Labels | None) -> bytes:
     """A line of the listing, in ASCII for any name."""
-    return json.dumps(name).encode() + b"\n"
+    return json.dumps(name if labels is None else [name, labels.of(name)]).encode() + b"\n"
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    with replacement(path, follow_link=False) as file:
-        file.write(json.dumps(value, indent=1).encode())
+def _in_words(job: FolderJob, line: bytes | None) -> str:
+    """A line of the listing, for a message."""
+    if line is None:
+        return "nothing"
+    name, label = _listed(job, line)
+    return repr(name) if label is None else f"{name!r} with label {label}"

@@ -27,7 +27,7 @@ _LIBRARIES: Final = {
 
 def add_info(commands: argparse._SubParsersAction[Any]) -> None:
     """The parser of `info`."""
-    info = commands.add_parser("info", help="print the version, the devices and the libraries", allow_abbrev=False)
+    info = commands.add_parser("info", help="print the version, the devices and the libraries")
     info.set_defaults(run=_run_info)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,6 @@ from stridedgpu.preprocess.images import Pixels
 from stridedgpu.preprocess.loader import BatchMaker
 from stridedgpu.preprocess.samples import Form, Sample
 from stridedgpu.preprocess.step import Preprocess
-from stridedgpu.preprocess.worker import Refuse
 from stridedgpu.values.errors import StridedGpuError
 
 from .preprocess_options import in_options
@@ -52,29 +52,48 @@ def sample_images() -> list[ImageFile]:
     return images
 
 
+def bytes_of(paths: Iterable[Path]) -> int:
+    """The size of files together; one that is missing has none."""
+    total = 0
+    for path in paths:
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
+
+
 class JobImages:
-    """Files with their keys, as the samples of a step. Those below `keeps` have their pixels as a column, too."""
+    """Files with their keys, as the samples of a step, with their pixels as a column too where it `keeps` them.
+
+    `skipped` has the reason of each image that was left out, by its number; with errors="raise" the first is raised.
+    """
 
     form = Form(None)
     is_encoded = True
 
     def __init__(
-        self, paths: Sequence[Path], keys: Sequence[str], step: Preprocess[Any], decoder: Decoder, *, keeps: int = 0
+        self,
+        paths: Sequence[Path],
+        keys: Sequence[str],
+        step: Preprocess[Any],
+        decoder: Decoder,
+        *,
+        errors: str = "raise",
+        keeps: bool = False,
     ) -> None:
         self._paths, self._keys, self._step, self._decoder, self._keeps = paths, keys, step, decoder, keeps
+        self._errors = errors
+        self.skipped: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def __getitem__(self, number: int) -> Sample:
         pixels = self._decoded(self._paths[number])
-        return Sample(number, self._keys[number], pixels, (pixels,) if number < self._keeps else ())
+        return Sample(number, self._keys[number], pixels, (pixels,) if self._keeps else ())
 
-    def batches(
-        self, size: int, refuse: Refuse, threads: int | None = None
-    ) -> Generator[tuple[int, StridedTensor, list[Sample]]]:
+    def batches(self, size: int, threads: int | None = None) -> Generator[tuple[int, StridedTensor, list[Sample]]]:
         """Batches of up to `size` images, as `BatchMaker.batches` gives them; by default one thread for each core."""
-        maker = BatchMaker(self._step, self, self._decoder, refuse)
+        maker = BatchMaker(self._step, self, self._decoder, self._refuse)
         return maker.batches(range(len(self)), size, threads or usable_cores(), AHEAD, self._step.epoch)
 
     def _decoded(self, path: Path) -> Pixels:
@@ -100,7 +119,10 @@ class JobImages:
                 f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
             )
 
-    def refusal(self, number: int, problem: StridedGpuError) -> ImageError:
-        """What is wrong with an image, in the command's words, with the name of its file."""
+    def _refuse(self, number: int, _key: object, problem: StridedGpuError) -> None:
+        """Leave an image out, or raise what is wrong with it, in the command's words, with the name of its file."""
         text = in_options(problem)
-        return ImageError(text if isinstance(problem, ImageError) else f"{str(self._paths[number])!r}: {text}")
+        text = text if isinstance(problem, ImageError) else f"{str(self._paths[number])!r}: {text}"
+        if self._errors == "raise":
+            raise ImageError(text)
+        self.skipped[number] = text

@@ -7,19 +7,21 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
+from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.operations.borders import BORDERS
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.preprocess.declaration import MODES, Center
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.typing import Interpolation
 from stridedgpu.values.arithmetic import ARITHMETIC_RULES, NORMALISATIONS
+from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.interpolation import PASSES
 
 from .console import argument, digits, figures
 
 _INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-_DTYPES: Final = ("float16", "float32", "float64", *_INTEGERS)
+_DTYPES: Final = ("float16", "bfloat16", "float32", "float64", *_INTEGERS)
 _DEFAULT_SEED: Final = 0
 
 _FIELDS: Final = (
@@ -114,7 +116,14 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
         default="NCHW",
         help="order of the axes in memory, outermost first: NCHW (default), NHWC, CHWN or any other",
     )
-    add("--dtype", choices=_DTYPES, default="float32", help="element type (default: float32)")
+    add(
+        "--dtype",
+        metavar="NAME",
+        choices=_DTYPES,
+        default="float32",
+        help=f"element type: {', '.join(_DTYPES)} (default: float32); arrays of bfloat16 are read "
+        "as .view(ml_dtypes.bfloat16)",
+    )
     add("--channels", choices=("rgb", "bgr"), default="rgb", help="order of the channels (default: rgb)")
     add(
         "--alignment",
@@ -280,5 +289,6 @@ def declared_step(chosen: argparse.Namespace) -> Preprocess[Any]:
         )
     except StridedGpuError as problem:
         raise StridedGpuError(in_options(problem)) from None
+    numpy_dtype(element_type(step.dtype))  # before anything is written: bfloat16 is that of ml_dtypes
     step.set_epoch(chosen.epoch)
     return step

@@ -7,7 +7,8 @@
 | safetensors | a row of the tensor `image`, and of `label` | safetensors, mapped |
 | zarr | a row of the array `image`, and of `label`, in chunks of some rows | zarr 3 |
 
-A label is the number of an image's topmost folder, in order of their names; images that lie in no folder have none.
+A label is that of a file of labels, or the number of an image's topmost folder, in order of their names; images that
+lie in no folder have none then. The members of a row have the image's number among all images of the job as their stem.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ _ZARR_CHUNK_ROWS: Final = 32
 
 @dataclass(frozen=True)
 class Row:
-    """A row's image: its name in the folder, and its label."""
+    """A row's image: its name in the folder, its label, and its number among all images of the job."""
 
     name: str
     label: int | None
+    number: int
 
 
 class ShardWriter(Protocol):
@@ -102,28 +104,27 @@ class Npy:
 
 
 class _WebDataset:
-    """A tar file of small files, three a row, whose common stem is the row's number."""
+    """A tar file of small files, three a row, whose common stem is the key of the row in all shards together."""
 
     def __init__(self, file: BinaryIO, step: Preprocess[Any]) -> None:
-        self._file, self._step, self._count = file, step, 0
+        self._file, self._step = file, step
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115 - closed in finish
 
     def add(self, images: StridedTensor, rows: Sequence[Row]) -> None:
         for image, row in zip(self._step._worker.array(images), rows, strict=True):
             encoded = BytesIO()
             write_array(encoded, image)
-            self._member("npy", encoded.getvalue())
-            self._member("json", json.dumps({"name": row.name, "label": row.label}).encode())
+            self._member(row, "npy", encoded.getvalue())
+            self._member(row, "json", json.dumps({"name": row.name, "label": row.label}).encode())
             if row.label is not None:
-                self._member("cls", b"%d" % row.label)
-            self._count += 1
+                self._member(row, "cls", b"%d" % row.label)
 
     def finish(self) -> int:
         self._tar.close()
         return self._file.tell()
 
-    def _member(self, extension: str, content: bytes) -> None:
-        entry = tarfile.TarInfo(f"{self._count:08}.{extension}")
+    def _member(self, row: Row, extension: str, content: bytes) -> None:
+        entry = tarfile.TarInfo(f"{row.number:08}.{extension}")
         entry.size = len(content)
         self._tar.addfile(entry, BytesIO(content))
 
@@ -148,7 +149,8 @@ class _Safetensors:
         self._file.write(np.array(self._labels, "<i8").tobytes())
         size = self._file.tell()
         dtype = numpy_dtype(element_type(self._step.dtype))
-        name, shape = f"{dtype.kind.upper()}{8 * dtype.itemsize}", [count, *_row_shape(self._step)]
+        name = "BF16" if self._step.dtype == "bfloat16" else f"{dtype.kind.upper()}{8 * dtype.itemsize}"
+        shape = [count, *_row_shape(self._step)]
         image = {"dtype": name, "shape": shape, "data_offsets": [0, end]}
         label = {"dtype": "I64", "shape": [count], "data_offsets": [end, end + 8 * count]}
         header = json.dumps({"image": image, "label": label}).encode().ljust(_HEADER_BYTES - 8)

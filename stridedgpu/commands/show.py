@@ -29,7 +29,6 @@ def add_show(commands: argparse._SubParsersAction[Any]) -> None:
         help="draw a layout: its elements and the memory under them",
         description="Draw where the elements of a tensor lie in memory, in characters, as SVG, or as HTML to explore. "
         "Nothing is allocated: sizes may be any.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("file", metavar="FILE.npy", nargs="?", type=Path, help="draw the array in this file")
@@ -100,7 +99,6 @@ def add_size(commands: argparse._SubParsersAction[Any]) -> None:
         help="strides, pitch, padding and bytes of a tensor, DMLCalcBufferTensorSize included",
         description="Print a tensor's strides in elements, its row pitch and padding in bytes, and the bytes that "
         "DirectML requires for it (DMLCalcBufferTensorSize). Nothing is allocated.",
-        allow_abbrev=False,
     )
     add_tensor(parser, required=True)
     parser.set_defaults(run=lambda chosen: print("\n".join(_figures(described(chosen)))), refuse=parser.error)

@@ -17,7 +17,6 @@ def add_which(commands: argparse._SubParsersAction[Any]) -> None:
         description="Name the decoder, geometry, interpolation, order of passes and conversion that made the pixels of "
         "AFTER out of the image BEFORE, to the bit, or the nearest pipeline. With OTHER, name its pipeline, too, and "
         "the first stage at which the two differ, with the distance in levels of 255.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("before", metavar="BEFORE", type=Path, help="an image's file, or a .npy file of uint8 pixels (H, W, 3)")

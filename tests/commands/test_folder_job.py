@@ -20,6 +20,7 @@ import stridedgpu as sg
 from stridedgpu.__main__ import main
 from stridedgpu.commands.folder import _task_needs, on_ray
 from stridedgpu.commands.folder_job import FolderJob, FolderJobError, start, write_shard
+from stridedgpu.commands.preprocess import SKIPPED
 from stridedgpu.preprocess.decoding import Decoder
 from stridedgpu.preprocess.loader import BatchMaker
 
@@ -69,7 +70,7 @@ def whole_batch(folder, *options):
 
 @pytest.mark.parametrize("shards", [1, 3, 60])
 def test_shards_hold_every_picture_once(folder, shards, capsys):
-    assert main(arguments(folder, shards)) == 0
+    assert main(arguments(folder, shards)) == SKIPPED
     printed = capsys.readouterr().out
     assert f"{COUNT}, {COUNT} of them in this run" in printed
     assert "images a second" in printed
@@ -90,7 +91,7 @@ def test_chance_is_that_of_one_batch_whatever_the_shards(folder, chance):
     centred, _ = whole_batch(folder)
     assert expected.tobytes() != centred.tobytes()
     for shards in (1, 7):
-        assert main(arguments(folder, shards, f"out{shards}", *chance)) == 0
+        assert main(arguments(folder, shards, f"out{shards}", *chance)) == SKIPPED
         pixels, names, _ = contents(folder / f"out{shards}")
         assert names == good
         assert pixels.tobytes() == expected.tobytes()
@@ -106,7 +107,7 @@ def test_one_batch_and_shards_are_made_by_one_declaration(folder, monkeypatch):
 
     monkeypatch.setattr(BatchMaker, "__init__", recorded)
     chance = ("--random-crop", "--flip", "--seed", "5", "--channels", "bgr")
-    assert main(arguments(folder, 2, "out", *chance)) == 0
+    assert main(arguments(folder, 2, "out", *chance)) == SKIPPED
     (names,) = declared.values()
     assert sorted(names) == sorted(contents(folder / "out")[1] + list(contents(folder / "out")[2]))
     whole_batch(folder, *chance)
@@ -115,20 +116,20 @@ def test_one_batch_and_shards_are_made_by_one_declaration(folder, monkeypatch):
 
 
 def test_a_second_run_does_what_is_missing(folder, capsys):
-    assert main(arguments(folder, 5)) == 0
+    assert main(arguments(folder, 5)) == SKIPPED
     before = contents(folder / "out")
     untouched = (folder / "out/shard-00000-of-00005.npy").stat().st_mtime_ns
     (folder / "out/shard-00002-of-00005.json").unlink()
     (folder / "out/shard-00004-of-00005.json").unlink()
     (folder / "out/shard-00004-of-00005.npy").unlink()
     capsys.readouterr()
-    assert main(arguments(folder, 5)) == 0
+    assert main(arguments(folder, 5)) == SKIPPED
     assert "5, 2 of them written by this run" in capsys.readouterr().out
     after = contents(folder / "out")
     assert after[0].tobytes() == before[0].tobytes()
     assert after[1:] == before[1:]
     assert (folder / "out/shard-00000-of-00005.npy").stat().st_mtime_ns == untouched
-    assert main(arguments(folder, 5)) == 0
+    assert main(arguments(folder, 5)) == SKIPPED
     assert "nothing was left to do" in capsys.readouterr().out
 
 
@@ -145,7 +146,7 @@ def test_a_killed_run_is_finished_by_the_next(folder):
     assert 0 < begun < 52
     for path in (folder / "out").glob("shard-*.npy"):
         np.load(path)  # whole, whether or not it has a record
-    assert main(arguments(folder, 52)) == 0
+    assert main(arguments(folder, 52)) == SKIPPED
     pixels, names, _ = contents(folder / "out")
     expected, good = whole_batch(folder)
     assert names == good
@@ -167,7 +168,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_shards_are_not_mixed_in(folder, change, capsys):
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     said, options = CHANGES[change]
     photos = folder / "photos"
     if change == "renamed":
@@ -188,21 +189,21 @@ def test_other_shards_are_not_mixed_in(folder, change, capsys):
 def test_where_no_shard_is_yet_a_job_may_change(folder):
     (folder / "out").mkdir()
     (folder / "out/manifest.json").write_text("{}", encoding="utf-8")
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     assert len(contents(folder / "out")[1]) == COUNT
 
 
 def test_another_device_goes_on_with_the_shards(folder, capsys):
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     given = arguments(folder, 2)
     capsys.readouterr()
-    assert main([argument for argument in given if argument not in ("--device", "cpu")]) == 0
+    assert main([argument for argument in given if argument not in ("--device", "cpu")]) == SKIPPED
     assert "nothing was left to do" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("resize", [None, 40])
 def test_the_manifest_records_decoder_versions_and_geometry(folder, resize):
-    assert main([*arguments(folder, 2), *([] if resize is None else ["--resize", str(resize)])]) == 0
+    assert main([*arguments(folder, 2), *([] if resize is None else ["--resize", str(resize)])]) == SKIPPED
     manifest = json.loads((folder / "out/manifest.json").read_text(encoding="utf-8"))
     assert manifest["decoder"].split(",")[0] == f"Pillow {PIL.__version__}"
     assert manifest["stridedgpu"] == sg.__version__
@@ -214,7 +215,7 @@ def test_the_manifest_records_decoder_versions_and_geometry(folder, resize):
 
 
 def test_another_decoder_is_refused_and_another_stridedgpu_is_not(folder, monkeypatch, capsys):
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     manifest = folder / "out/manifest.json"
     record = folder / "out/shard-00001-of-00002.json"
     manifest.write_text(
@@ -222,7 +223,7 @@ def test_another_decoder_is_refused_and_another_stridedgpu_is_not(folder, monkey
     )
     before = {path: path.read_bytes() for path in (folder / "out").iterdir()}
     record.unlink()
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     assert {path: path.read_bytes() for path in (folder / "out").iterdir()} == before
     record.unlink()
     capsys.readouterr()
@@ -251,6 +252,15 @@ def test_a_file_is_no_folder(folder, capsys, place):
         main(given)
     said = {"images": "is for a folder of images, which", "out": "000.png' is a file, and shards are written into a"}
     assert said[place] in capsys.readouterr().err
+
+
+def test_a_folder_that_is_missing_is_said_to_be_missing(folder, capsys):
+    given = arguments(folder, 2)
+    given[1] = str(folder / "fotos")
+    with pytest.raises(SystemExit, match="2"):
+        main(given)
+    assert f"there is no folder {given[1]!r}\n" in capsys.readouterr().err
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["all.npy", "all.tar", "all.safetensors", "ALL.NPY"])
@@ -351,7 +361,7 @@ def test_what_listing_holds_does_not_grow_with_the_names(tmp_path):
 
 
 def test_a_manifest_that_is_none_is_refused(folder, capsys):
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     for text in ("{", "[]", "{}", "[" * 200_000):
         (folder / "out/manifest.json").write_text(text, encoding="utf-8")
         assert main(arguments(folder, 2)) == 2
@@ -360,10 +370,26 @@ def test_a_manifest_that_is_none_is_refused(folder, capsys):
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"shard": 0}', "[" * 200_000])
 def test_a_record_that_is_none_is_refused(folder, capsys, text):
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     next((folder / "out").glob("shard-*.json")).write_text(text, encoding="utf-8")
     assert main(arguments(folder, 2)) == 2
     assert "is not the record of a shard: remove it, and run the job again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("label", [-1, 1 << 63, True, 1.5, "0"], ids=str)
+def test_a_label_that_shards_cannot_hold_is_refused(folder, capsys, label):
+    assert main(arguments(folder, 1)) == SKIPPED
+    path = folder / "out/shard-00000-of-00001.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["labels"][0] = label
+    path.write_text(json.dumps(record), encoding="utf-8")
+    assert main(arguments(folder, 1)) == 2
+    assert "is not the record of a shard" in capsys.readouterr().err
+    listing = folder / "out/pictures.jsonl"
+    lines = listing.read_text(encoding="utf-8").splitlines()
+    listing.write_text("\n".join([json.dumps(["part0/000.png", label]), *lines[1:], ""]), encoding="utf-8")
+    assert main(arguments(folder, 1)) == 2
+    assert "is not a listing of images" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -378,7 +404,7 @@ def test_links_in_the_folder_of_shards_are_replaced_and_not_followed(folder, nam
     theirs.write_text("something of the user's", encoding="utf-8")
     for name in names:
         (out / name).symlink_to(theirs)
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     assert theirs.read_text(encoding="utf-8") == "something of the user's"
     assert not any(path.is_symlink() for path in out.iterdir())
 
@@ -386,7 +412,7 @@ def test_links_in_the_folder_of_shards_are_replaced_and_not_followed(folder, nam
 def test_a_run_that_was_killed_while_it_listed_begins_anew(folder):
     (folder / "out").mkdir()
     (folder / "out/pictures.jsonl").write_text('"part0/000.png"\n"half a na', encoding="utf-8")
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     assert len(contents(folder / "out")[1]) == COUNT
 
 
@@ -400,7 +426,7 @@ def test_a_picture_that_goes_away_meanwhile_is_a_failure(folder, monkeypatch):
         return decode(decoder, path, name)
 
     monkeypatch.setattr(Decoder, "frame", gone_by_then)
-    assert main(arguments(folder, 2)) == 0
+    assert main(arguments(folder, 2)) == SKIPPED
     _, names, failures = contents(folder / "out")
     assert len(names) == COUNT - 1
     assert "No such file" in failures["part1/001.png"]
@@ -422,7 +448,7 @@ def test_names_may_be_any(folder):
     (folder / "photos/loop.png").symlink_to("loop.png")
     (folder / "photos/linked").symlink_to("part0")
     (folder / "photos/linked.png").symlink_to("part0/000.png")
-    assert main(arguments(folder, 3)) == 0
+    assert main(arguments(folder, 3)) == SKIPPED
     pixels, names, _ = contents(folder / "out")
     assert {f"part0/{name}" for name in odd} | {"linked.png"} <= set(names)
     assert len(names) == len(pixels) == COUNT + len(odd) + 1

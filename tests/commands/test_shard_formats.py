@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from stridedgpu.__main__ import main
+from stridedgpu.commands.preprocess import SKIPPED
 from stridedgpu.commands.shard_formats import SUFFIXES
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
@@ -96,7 +97,7 @@ def test_every_format_holds_the_rows_of_npy(photos, reader):
         pytest.importorskip("zarr", reason="writes such shards: pip install stridedgpu[shards]")
     _, plain = run(photos, "npy")
     done, out = run(photos, kind)
-    assert done == 0
+    assert done == SKIPPED
     for number in range(2):
         name = f"shard-{number:05}-of-00002"
         images, rows = READERS[reader](out / (name + SUFFIXES[kind]))
@@ -115,6 +116,20 @@ def test_every_format_holds_the_rows_of_npy(photos, reader):
     assert manifest["classes"] == ["cats", "dogs"]
 
 
+@pytest.mark.parametrize("shards", [1, 4, 60])
+def test_keys_of_webdataset_are_unique_over_shards_and_are_lines_of_the_listing(photos, shards):
+    _, out = run(photos, "webdataset", shards=shards)
+    names = [json.loads(line) for line in (out / "pictures.jsonl").read_text(encoding="utf-8").splitlines()]
+    keys = []
+    for path in sorted(out.glob("*.tar")):
+        with tarfile.open(path) as archive:
+            if archive.getnames():
+                _, rows = read_tar(path)
+                assert all(names[int(row["stem"])] == row["name"] for row in rows)
+                keys += [row["stem"] for row in rows]
+    assert len(keys) == len(set(keys)) == COUNT - 2
+
+
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("kind", SUFFIXES)
 def test_a_second_run_makes_what_is_missing_anew(photos, kind):
@@ -128,7 +143,7 @@ def test_a_second_run_makes_what_is_missing_anew(photos, kind):
     before, _ = reader(shard)
     (out / "shard-00001-of-00002.json").unlink()
     (out / f".{shard.name}.part").mkdir()  # as a run leaves it that was killed
-    assert run(photos, kind)[0] == 0
+    assert run(photos, kind)[0] == SKIPPED
     assert reader(shard)[0].tobytes() == before.tobytes()
     assert {path.suffix for path in out.iterdir() if path.name.startswith("shard")} == {".json", SUFFIXES[kind]}
 
@@ -139,6 +154,37 @@ def test_another_format_is_not_mixed_in(photos, capsys):
     capsys.readouterr()
     assert run(photos, "safetensors")[0] == 2
     assert "holds shards of other format ('npy', now 'safetensors')" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.parametrize("reader", ["npy", "tar", "webdataset", "safetensors"])
+def test_bfloat16_is_what_the_format_has_for_it(photos, reader):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="has bfloat16: pip install stridedgpu[ml-dtypes]")
+    _, exact = run(photos, "npy", "--dtype", "float32")
+    exact.rename(photos.parent / "exact")
+    kind = "webdataset" if reader == "tar" else reader
+    _, out = run(photos, kind, "--dtype", "bfloat16")
+    for number in range(2):
+        name = f"shard-{number:05}-of-00002"
+        images, _ = READERS[reader](out / (name + SUFFIXES[kind]))
+        expected = np.load(photos.parent / "exact" / f"{name}.npy").astype(ml_dtypes.bfloat16)
+        if reader == "safetensors":
+            assert images.dtype == ml_dtypes.bfloat16
+        assert images.view(ml_dtypes.bfloat16).tobytes() == expected.tobytes()
+
+
+def test_bfloat16_that_zarr_has_not_is_refused(photos, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        run(photos, "zarr", "--dtype", "bfloat16")
+    assert "--dtype bfloat16: zarr has no such type; give another --shard-format, or" in capsys.readouterr().err
+    assert not (photos.parent / "zarr").exists()
+
+
+def test_bfloat16_without_ml_dtypes_is_refused_before_anything_is_written(photos, monkeypatch, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "ml_dtypes", None)
+    assert run(photos, "npy", "--dtype", "bfloat16")[0] == 2
+    assert "pip install ml_dtypes" in capsys.readouterr().err
+    assert not (photos.parent / "npy").exists()
 
 
 def test_a_format_is_for_shards(photos, capsys):

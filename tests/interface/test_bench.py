@@ -107,7 +107,7 @@ def test_quick_prints_a_table_and_writes_json(on_the_cpu, tmp_path, capsys):
         (("--against", "nonsense"), "'nonsense' is no peer; there are numpy, torch, "),
         (("--out", "absent"), "'absent' is no folder"),
         (("--device", "tpu"), "device='tpu' is unknown"),
-        (("--qui",), "unrecognized arguments: --qui"),
+        (("--qui",), "there is no option --qui; the nearest is --quick"),
     ],
 )
 def test_refusals_are_one_line(on_the_cpu, arguments, said, capsys):

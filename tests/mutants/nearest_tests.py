@@ -165,6 +165,10 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ),
     ),
     # the command line
+    ("commands/*", ("commands/test_{module}.py",)),
+    ("commands/[bms]*.py", ("commands/test_skipped_images.py",)),
+    ("commands/[bf]*.py", ("commands/test_contact_sheet.py",)),
+    ("commands/folder_job.py", ("commands/test_labels.py", "commands/test_shard_formats.py")),
     ("commands/folder*.py", ("commands/test_folder_job.py", "preprocess/test_hostile_files.py")),
     ("commands/comparison.py", ("preprocess/test_one_declaration.py",)),
     ("commands/[ij]*.py", ("commands/test_command_line.py", "commands/test_folder_job.py")),

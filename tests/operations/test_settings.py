@@ -36,7 +36,7 @@ def test_a_mapping_in_the_place_of_the_environment_is_read(monkeypatch):
 
 
 def test_the_policies_of_blocks_are_for_the_calls_inside():
-    """As of `preprocess --compare all`, whose other threads make the next images meanwhile."""
+    """As of `preprocess --compare`, whose other threads make the next images meanwhile."""
     usual, before = (cpu.policy(), cuda.policy()), settings()
     other_cpu = usual[0]._replace(promotion=usual[0].promotion._replace(calls=77))
     other_cuda = replace(usual[1], rows=replace(usual[1].rows, most_chunks=2))

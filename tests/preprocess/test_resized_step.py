@@ -264,7 +264,7 @@ def test_a_division_has_not_the_bits_of_the_newer_transforms_and_its_texts_say_w
     assert (made != newer).any()
     np.testing.assert_allclose(made, newer, rtol=0, atol=1e-6)
     with pytest.raises(SystemExit, match="0"):
-        main(["preprocess", "--help"])
+        main(["preprocess", "--help-all"])
     for text in (sg.relayout.__doc__, sg.Preprocess.__doc__, capsys.readouterr().out):
         words = " ".join(text.replace("`", "").split())
         assert "torchvision's ToTensor and Normalize" in words
