@@ -1,9 +1,9 @@
 """The CPU's native library, the description on a package index, and an sdist that is the same bytes each time.
 
 The library is `kernels/cpu`, compiled once a level of instructions by the clang of PyPI's `ziglang`, which is required
-for the build alone; CXX names another clang. It needs no header of Python's and no C++ library. A library in this
-folder that is made of the same sources by the same compiler is taken as it is: environments of one checkout share it.
-Where the build fails, the package is installed without the library, and works by NumPy.
+for the build alone; CXX names another clang, and CXXFLAGS adds flags. It needs no header of Python's and no C++
+library. A library in this folder that is made of the same sources by the same compiler is taken as it is: environments
+of one checkout share it. Where the build fails, the package is installed without the library, and works by NumPy.
 
 The description is README.md without what an index cannot follow. An index resolves no relative links and shows no
 pictures of a repository. There is no public address to write in front of them: links become their words, and a picture
@@ -62,6 +62,11 @@ def compiler(machine: str) -> list[str]:
     return [sys.executable, "-m", "ziglang", "c++", "-target", f"{machine}-{system}"]
 
 
+def flags() -> list[str]:
+    """The flags of every compilation, and CXXFLAGS behind them."""
+    return [*FLAGS.split(), *shlex.split(os.environ.get("CXXFLAGS", ""))]
+
+
 def processor_flags(command: list[str], cpu: str, more: str) -> list[str]:
     """What selects a processor: Zig has names and an option of its own."""
     if "ziglang" in command:
@@ -73,7 +78,7 @@ def processor_flags(command: list[str], cpu: str, more: str) -> list[str]:
 
 def identity(machine: str) -> str:
     """What the library depends on: its sources, the flags, and the compiler."""
-    words = [FLAGS, repr(LEVELS[machine]), os.environ.get("CXX") or ZIGLANG, *compiler(machine)[1:]]
+    words = [*flags(), repr(LEVELS[machine]), os.environ.get("CXX") or ZIGLANG, *compiler(machine)[1:]]
     sources = (path.read_bytes() for path in sorted(KERNELS.iterdir()))
     return hashlib.sha256(b"\0".join([*(word.encode() for word in words), *sources])).hexdigest()
 
@@ -106,8 +111,8 @@ def build_library(machine: str, target: Path) -> None:
     def run(*job: object) -> None:
         subprocess.run([str(word) for word in job], check=True, env={**os.environ, **caches})
 
-    def compiled(source: Path, *flags: str) -> Path:
-        words = [*command, *FLAGS.split(), *flags]
+    def compiled(source: Path, *more: str) -> Path:
+        words = [*command, *flags(), *more]
         digest = hashlib.sha256("\0".join(words).encode() + text_of(source)).hexdigest()
         made = folder / f"{source.stem}-{digest[:16]}.o"
         if not made.exists():
@@ -118,14 +123,16 @@ def build_library(machine: str, target: Path) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = []
         for level, processor in LEVELS[machine].items():
-            flags = [*processor_flags(command, *processor), f"-DLEVEL={level}"]
+            of_level = [*processor_flags(command, *processor), f"-DLEVEL={level}"]
             for source in sorted(KERNELS.glob("*.cpp")):
                 if source.name != "library.cpp":
-                    objects.append(pool.submit(compiled, source, *flags))
+                    objects.append(pool.submit(compiled, source, *of_level))
                     names.append(f"X({source.stem}_{level})")
         macros = [f"-DUNITS(X)={' '.join(names)}", f'-DBUILD="{identity(machine)}"']
         objects.append(pool.submit(compiled, KERNELS / "library.cpp", *macros))
-    run(*command, "-shared", "-s", "-nostdlib", *(each.result() for each in objects), "-o", target)
+    # It needs no library, but on Windows the C library's entry and stack probes.
+    alone = [] if sys.platform == "win32" else ["-nostdlib"]
+    run(*command, "-shared", "-s", *alone, *(each.result() for each in objects), "-o", target)
 
 
 def description(readme: str) -> str:
