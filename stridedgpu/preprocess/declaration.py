@@ -59,6 +59,9 @@ LETTERBOX_BORDER: Final = 114
 _WHITE: Final = 255
 """The byte that is white."""
 
+_EQUAL: Final = 1e-5
+"""The relative difference of numbers that are meant to be one, such as 1 / 255 and 0.00392157."""
+
 _CHOICES: Final = {
     "errors": ("raise", "skip"),
     "output": ("numpy", "tensor", "torch"),
@@ -596,6 +599,17 @@ def unit_range(step: Declaration, element: ElementType) -> tuple[float, float]:
     if step.maximum is not None:
         return 0.0, float(step.maximum)
     return 0.0, float(2 ** (8 * element.itemsize - (element.kind == "i")) - 1) if element.is_integer else 1.0
+
+
+def figure_of_bytes(step: Declaration, *, is_integer: bool) -> str | None:
+    """The option of a step, with its value, that is right for bytes alone; None without one."""
+    if step.scale is not None:
+        rescales = ARITHMETIC_RULES[step.arithmetic].alone is not None  # transformers' processors take bytes alone
+        of_bytes = is_integer and all(abs(scale * _WHITE - 1) < _EQUAL for scale in step.scale)
+        return f"scale={step.scale}" if rescales or of_bytes else None
+    values = (step.clip, step.bias, step.matrix, *mean_and_std(step))
+    cuts = element_type(step.dtype).itemsize == 1 and all(value is None for value in values)
+    return f"dtype={step.dtype!r}" if cuts else None
 
 
 def clip_bounds(clip: tuple[float, float], element: ElementType) -> tuple[Any, Any]:

@@ -8,10 +8,12 @@ Pillow's images have a mode, arrays have channels:
 | L, 1 (0 and 255) | the sample three times | the sample |
 | LA, PA, RGBA, La, RGBa | alpha is dropped; premultiplied colours are divided by it first | likewise |
 | P | the palette's colours | their luma |
-| I;16 and its byte orders, I, F | the sample three times, as uint16, int32 or float32 | the sample |
+| I;16 and its byte orders, I, F | the sample three times, as uint16 or float32 | the sample |
 
-Samples of 16 bits keep their depth: Pillow's own conversion to 8 bits would cut off all above 255. Luma is Pillow's
-and ITU-R BT.601's: `(19595 R + 38470 G + 7471 B + 32768) >> 16`. The camera's orientation (EXIF) is applied before.
+Samples of 16 bits keep their depth: Pillow's own conversion to 8 bits would cut off all above 255. Mode I is that of
+16 bits in many files, such as PGM: its samples are uint16 where all of an image fit, else int32. `check_depth` says
+which steps take them. Luma is Pillow's and ITU-R BT.601's: `(19595 R + 38470 G + 7471 B + 32768) >> 16`. The camera's
+orientation (EXIF) is applied before.
 
 The channels of an array state its mode: 1 is grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha. A frame has the luma of
 its RGB pixels.
@@ -36,9 +38,10 @@ from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import BindingError, LayoutError, StridedGpuError
+from stridedgpu.values.interpolation import interpolation_named
 from stridedgpu.values.strides import canonical_axes
 
-from .declaration import Declaration, Mode, clip_bounds
+from .declaration import Declaration, Mode, clip_bounds, figure_of_bytes, mean_and_std
 from .files import ImageError
 from .pillow_memory import shared_operand, shared_pixels
 
@@ -72,6 +75,9 @@ _UPRIGHT: Final[dict[int, Callable[[Pixels], Pixels]]] = {
 
 DEEP_MODES: Final = frozenset(("I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
 """Pillow's modes with samples of more than 8 bits, all of them grey."""
+
+_SIXTEEN_BITS: Final = 65535
+"""The largest sample of 16 bits."""
 
 _UNMULTIPLIED: Final = {"La": "LA", "RGBa": "RGBA"}
 
@@ -177,6 +183,8 @@ def _converted(image: PillowImage, mode: Mode) -> Pixels:
     """A loaded image's pixels in a mode, as they are stored."""
     if image.mode in DEEP_MODES:
         samples = array_of_pillow(image)
+        if image.mode == "I" and samples.min(initial=0) >= 0 and samples.max(initial=0) <= _SIXTEEN_BITS:
+            samples = samples.astype(np.uint16)
         return samples if mode == "gray" else np.broadcast_to(samples[..., None], (*samples.shape, 3))
     if mode == "rgb" and image.mode == "RGB":
         return shared_pixels(image)
@@ -389,7 +397,32 @@ def _loaded(image: PillowImage, step: Declaration) -> Operand | Pixels:
     is_upright = not step.exif or orientation_of(image) == 1
     if step.image_mode == "rgb" and image.mode == "RGB" and is_upright:
         return shared_operand(image)
-    return pixels_of(image, step.image_mode, turns=step.exif)
+    pixels = pixels_of(image, step.image_mode, turns=step.exif)
+    check_depth(step, pixels)
+    return pixels
+
+
+def check_depth(step: Declaration, pixels: Pixels) -> None:
+    """Raise `LayoutError` for samples that are deeper than a step's figures are for.
+
+    This is for pixels of files and of Pillow's images, whose depth is not in the program's hands as an array's type is.
+    Figures of bytes are a `scale` of 1 / 255, the rescale factor of transformers, and a result in bytes without any.
+    The largest value of int32 is that of no image: it becomes 1 in none.
+    """
+    if pixels.dtype == np.uint8:
+        return
+    figure = figure_of_bytes(step, is_integer=pixels.dtype.kind in "ui")
+    if figure is not None:
+        raise LayoutError(
+            f"it has samples of {pixels.dtype}, and {figure} is for bytes: leave that out, and declare normalize=, or "
+            "mean= and std=, which divide by an integer type's largest value, or by maximum=."
+        )
+    if pixels.dtype == np.int32:
+        span = f"it has samples of Pillow's mode I, {pixels.min()} to {pixels.max()}, which are not of 16 bits"
+        if step.resizes and not interpolation_named(step.chosen_interpolation).is_nearest:
+            raise LayoutError(f"{span} and are not resized: give it as np.asarray(image, np.float32).")
+        if step.clip is None and step.maximum is None and mean_and_std(step) != (None, None):
+            raise LayoutError(f"{span}: declare clip=, the values that become 0 and 1, or maximum=.")
 
 
 def _refuse_planes(step: Declaration, sizes: Sequence[int]) -> None:

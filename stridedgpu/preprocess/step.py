@@ -100,7 +100,8 @@ class Preprocess(Declaration, Generic[Output]):
       RGB; "gray" is the luma of that, in one pass for 8 bits.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `matrix`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in
       `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". On a GPU a matrix mixes what is resized,
-      and windows of arrays, in a second pass; it takes no `gain` and `offset`.
+      and windows of arrays, in a second pass; it takes no `gain` and `offset`. Files and Pillow's images of more than
+      8 bits are bad rows of a step whose figures are for bytes: `scale=1 / 255`, or transformers' rescale factor.
     - `normalize`: "0..1", "imagenet", "clip", "siglip" or "inception"; or `mean`, `std`: in units of 0..1 of an integer
       image, one or one for each output channel, as in torchvision. They replace `scale` and `bias`. Named figures of
       red, green and blue follow `channels`; a grey image that `channels` repeats three times has all three.

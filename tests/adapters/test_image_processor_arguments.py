@@ -295,6 +295,17 @@ def test_the_step_has_the_pixels_of_the_processor(name, backend):
         assert np.array_equal(step(photos), made(photos, return_tensors="np").pixel_values)
 
 
+def test_the_step_refuses_images_of_sixteen_bits():
+    """The processor has Pillow's conversion to bytes, which is white above 255; a step keeps the bits of a sample."""
+    image = pytest.importorskip("PIL.Image")
+    deep = image.fromarray(np.full((300, 300), 40000, np.uint16))
+    made = processor("ChameleonImageProcessor", "pil", size={"shortest_edge": 64}, crop_size=64)
+    white = image.new("RGB", (300, 300), "white")
+    assert np.array_equal(made(deep, return_tensors="np").pixel_values, made(white, return_tensors="np").pixel_values)
+    with pytest.raises(sg.LayoutError, match=r"uint16, and scale=\(0.0078,\) is for bytes"):
+        made.step([deep])
+
+
 def test_channels_of_a_step_are_reversed_and_other_sizes_have_none():
     mobile = processor("MobileViTImageProcessor", crop_size=200)
     photos = images((300, 431))

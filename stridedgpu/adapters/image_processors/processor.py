@@ -120,7 +120,8 @@ class ImageProcessor:
     def step(self) -> Preprocess[Any] | None:
         """The `Preprocess` that gives a list of RGB images the same pixels; None where none does.
 
-        Images that `do_center_crop` would surround with zeros are bad rows of the step.
+        Images that `do_center_crop` would surround with zeros are bad rows of the step, and so are Pillow's of more
+        than 8 bits.
         """
         return _step(self._declared, self.backend)
 
