@@ -12,6 +12,7 @@ it is given; `x` is a byte, and float32 is rounded after every operation:
 | the older ConvertImageDtype | refused | `x / 255` |
 | Normalize | refused | `(x - mean) / std` of floats |
 | Grayscale | Pillow's luma | refused |
+| RGB | three channels | three channels; alpha, which v2 keeps, is dropped |
 
 Source: torchvision/transforms/transforms.py, _presets.py, _functional_tensor.py, functional.py, and v2.
 """
@@ -276,6 +277,13 @@ class _Chain:
         if transform.num_output_channels == 3:
             self._options["channels"] = (0, 0, 0)
 
+    def rgb(self, _name: str, _transform: object) -> None:
+        """Three channels of a grey image, wherever in the chain: what is before treats all channels alike."""
+        if self._options.get("mode") == "gray":
+            self._options["channels"] = (0, 0, 0)
+        else:
+            self._options["mode"] = "rgb"
+
     def tensor_of_bytes(self, name: str, _transform: object) -> None:
         """A PIL image as a tensor of bytes."""
         if self._is_tensor and name == "PILToTensor":
@@ -355,7 +363,7 @@ _HANDLERS: Final[dict[str, Callable[[_Chain, str, Any], None]]] = {
     "Normalize": _Chain.normalise,
     "PILToTensor": _Chain.tensor_of_bytes,
     "Pad": _Chain.pad,
-    "RGB": _Chain.nothing,
+    "RGB": _Chain.rgb,
     "RandomCrop": _Chain.random_crop,
     "RandomHorizontalFlip": _Chain.flip,
     "RandomResizedCrop": _Chain.random_resized_crop,

@@ -182,6 +182,29 @@ def test_transforms_of_tensors_have_the_bits_of_torchvision(name, before):
         check(transforms, sg.Preprocess.from_torchvision(transforms, device="cpu"), photos)
 
 
+GREY_AS_RGB = {
+    "first": [v2.RGB(), v2.Resize((40, 30)), v2.ToDtype(FLOAT, scale=True), v2.Normalize(MEAN, STD)],
+    "behind a pad": [v2.Resize((20, 30)), v2.Pad(3, fill=7), v2.RGB(), v2.ToDtype(FLOAT, scale=True)],
+    "behind Normalize": [v2.ToDtype(FLOAT, scale=True), v2.Normalize([0.5], [0.25]), v2.RGB(), v2.CenterCrop(9)],
+}
+
+
+@pytest.mark.parametrize("given", ["tensor", "array"])
+@pytest.mark.parametrize("place", GREY_AS_RGB)
+def test_rgb_makes_three_channels_of_one(place, given):
+    rng = np.random.default_rng(5)
+    grey = [photo(rng, 50, 61)[..., :1] for _ in range(3)]
+    transforms = v2.Compose([*([v2.ToImage()] if given == "array" else []), *GREY_AS_RGB[place]])
+    step = sg.Preprocess.from_torchvision(transforms, images="tensor" if given == "tensor" else "pil", device="cpu")
+    check(transforms, step, grey, tensor_of if given == "tensor" else np.ascontiguousarray)
+    assert step.channel_count == 3
+
+
+def test_rgb_behind_grayscale_makes_three_channels_of_luma():
+    transforms = v2.Compose([v2.Grayscale(), v2.Resize((40, 30)), v2.RGB(), v2.ToImage()])
+    check(transforms, sg.Preprocess.from_torchvision(transforms, device="cpu"), [photo(np.random.default_rng(6))])
+
+
 RANDOM = {
     "resized": lambda t: [t.RandomResizedCrop(40), t.RandomHorizontalFlip(), *floats(t), t.Normalize(MEAN, STD)],
     "ranges": lambda t: [t.RandomResizedCrop((30, 41), (0.3, 0.9), (0.9, 1.5), MODES.BICUBIC), *floats(t)],
