@@ -1,5 +1,8 @@
 """torchvision's transforms as the options of a `Preprocess` step; torchvision is not imported.
 
+Beside v2's transforms a mask has torch's nearest pixels, and around it the same fill as the image; crops and pads clamp
+boxes to their result.
+
 A step has one order: grey, resize, pad, crop, mirror, and then bytes become floats. A chain of transforms is read in
 its own order, and refused where the order of a step would give other values. What a transform computes depends on what
 it is given; `x` is a byte, and float32 is rounded after every operation:
@@ -39,7 +42,7 @@ _CONSTANTS: Final = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hammin
 """The interpolations by Pillow's numbers, which v2 keeps as they are."""
 
 _PILLOW: Final[tuple[str, ...]] = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
-_ATEN: Final[tuple[str, ...]] = ("bilinear", "bicubic", "lanczos")
+_ATEN: Final[tuple[str, ...]] = ("nearest", "bilinear", "bicubic", "lanczos")
 """The interpolations of both libraries that are reproduced."""
 
 _FINAL: Final = ("float16", "bfloat16", "float64")
@@ -127,7 +130,22 @@ class _Chain:
         twice = sorted(options.keys() & further.keys() - {"dtype"})
         if twice:
             raise LayoutError(f"{twice[0]}={further[twice[0]]!r} is what the transforms say: leave {twice[0]}= out.")
-        return options | further
+        return options | self._of_annotations(further) | further
+
+    def _of_annotations(self, further: dict[str, Any]) -> dict[str, Any]:
+        """What v2 does to masks and boxes beside an image; the older transforms take images alone."""
+        rules: dict[str, Any] = {}
+        if not any(map(_is_newer, self.transforms)):
+            return rules
+        options = self._options
+        if further.get("mask") is not None:
+            if options.keys() & {"resize", "random_resized_crop"}:
+                rules["mask_interpolation"] = "torch-nearest"
+            if isinstance(options.get("fill"), (int, float)):
+                rules["mask_fill"] = options["fill"]
+        if further.get("boxes") is not None and options.keys() & {"crop", "pad"}:
+            rules["clamp_boxes"] = True
+        return rules
 
     def _convert(self) -> None:
         """Add the conversion of bytes: type, mean and std, and in which steps they are computed."""
@@ -182,7 +200,7 @@ class _Chain:
                     f"{name} of torchvision.transforms resizes tensors as float32; "
                     f"torchvision.transforms.v2.{name} resizes bytes, and a step has its bits."
                 )
-            if not transform.antialias:
+            if word != "nearest" and not transform.antialias:
                 raise LayoutError(f"{name}(antialias={transform.antialias}) of tensors: antialias=True is reproduced.")
             library, known = "torch", _ATEN
         if word not in known:

@@ -71,6 +71,8 @@ _CHOICES: Final = {
     "smaller": ("refuse", "pad"),
     "random_crop": (True, False, None),
     "exif": (True, False),
+    "mask_interpolation": ("pillow-nearest", "opencv-nearest", "torch-nearest", None),
+    "clamp_boxes": (True, False),
 }
 """The values of each field that chooses among a few."""
 
@@ -147,6 +149,8 @@ class Declaration:
     points: str | int | None = None
     box_format: Literal["xyxy", "xywh", "cxcywh", "tlbr"] = "xyxy"
     mask_fill: int = 0
+    mask_interpolation: Literal["pillow-nearest", "opencv-nearest", "torch-nearest"] | None = None
+    clamp_boxes: bool = False
     row_pitch_bytes: int | None = None
     alignment: int = DEFAULT_ALIGNMENT
     device: DeviceLike = "auto"
@@ -250,6 +254,12 @@ class Declaration:
     def chosen_interpolation(self) -> Interpolation:
         """The interpolation; by default OpenCV's for letterbox, as in YOLO, else Pillow's, as in torchvision."""
         return self.interpolation or ("pillow-bilinear" if self.letterbox is None else "opencv-linear")
+
+    @property
+    def chosen_mask_interpolation(self) -> Interpolation:
+        """The nearest rule of masks; by default that of the library whose rule resizes the images."""
+        library, _, _ = self.chosen_interpolation.partition("-")
+        return self.mask_interpolation or interpolation_named(f"{library}-nearest").name
 
     @property
     def chosen_passes(self) -> Passes:

@@ -339,7 +339,10 @@ class BatchMaker:
 
         moved = moved_annotations(self._step, worker, replace(result, rows=list(columns)), column_of)
         for name, results in moved.items():
-            arrays = results.numpy() if isinstance(results, StridedTensor) else results
+            if isinstance(results, StridedTensor):
+                arrays: Iterable[UserData] = results.numpy()
+            else:
+                arrays = [one.numpy() if isinstance(one, StridedTensor) else one for one in results]
             for values, array in zip(columns.values(), arrays, strict=True):
                 values[name] = array
         return [replace(row, columns=tuple(columns[row.number].values())) for row in kept]

@@ -152,10 +152,13 @@ class Preprocess(Declaration, Generic[Output]):
     Annotations, as columns that move with their images:
 
     - `mask`: arrays (height, width), Pillow images or encoded ones: nearest pixels, in their own type, around them
-      `mask_fill`.
+      `mask_fill`. Masks of single objects are arrays (k, height, width), and come back as a list of these.
+    - `mask_interpolation`: "pillow-nearest", "opencv-nearest" or "torch-nearest"; None is that of the library whose
+      rule resizes the images.
     - `boxes`, `points`: numbers (k, 4) in `box_format` ("xyxy", "xywh", "cxcywh" or "tlbr") and (k, 2), x and y, in
-      pixels of the upright image. All come back, in pixels of the result; some may lie outside. `placements` leads
-      back.
+      pixels of the upright image. All come back, in pixels of the result; some may lie outside, unless `clamp_boxes`
+      moves what lies beyond an edge onto it, as torchvision's v2 does. A box that is outside has then no area.
+      `placements` leads back.
 
     Engines:
 
