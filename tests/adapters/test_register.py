@@ -73,6 +73,25 @@ def test_what_belongs_to_images_is_refused(automatic, tmp_path):
         ours(image, segmentation_maps=image[..., 0])
 
 
+@pytest.mark.parametrize(
+    "name, backend",
+    [
+        *(
+            (name, "stridedgpu")
+            for name in ("YolosImageProcessor", "Idefics3ImageProcessor", "LlavaOnevisionImageProcessor")
+        ),
+        ("Owlv2ImageProcessor", "stridedgpu-pil"),
+        ("DINOv3ViTImageProcessor", "stridedgpu-pil"),
+        ("VivitImageProcessor", "stridedgpu"),
+    ],
+)
+def test_a_class_that_is_not_reproduced_is_refused_by_its_name(automatic, tmp_path, name, backend):
+    getattr(transformers_library(), name)().save_pretrained(tmp_path)
+    with pytest.raises(sg.LayoutError, match=f"{name} is not reproduced by backend='{backend}'.*'torchvision'"):
+        automatic.from_pretrained(tmp_path, backend=backend)
+    assert type(automatic.from_pretrained(tmp_path)) is getattr(transformers_library(), name)
+
+
 def test_without_transformers_the_error_says_what_to_install(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "transformers"]:
         monkeypatch.delitem(sys.modules, name)
