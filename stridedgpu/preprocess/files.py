@@ -20,7 +20,7 @@ import numpy as np
 
 from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.values.dtypes import element_type
-from stridedgpu.values.errors import StridedGpuError
+from stridedgpu.values.errors import LayoutError, StridedGpuError
 
 from .declaration import Declaration
 
@@ -45,8 +45,8 @@ class FileError(StridedGpuError):
     """A file that cannot be read or written, with the reason in one sentence."""
 
 
-class ImageError(StridedGpuError):
-    """An unusable image, with its name and the reason in one sentence."""
+class ImageError(LayoutError):
+    """An unusable image, with its name and the reason in one sentence: a `LayoutError` to callers of the library."""
 
 
 class ImageFile(NamedTuple):

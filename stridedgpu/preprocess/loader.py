@@ -106,7 +106,7 @@ def load(
     same memory. Unusable samples are handled as `Preprocess(errors=)` says: raised with their number, or left out and
     counted; a batch without usable samples is not returned.
 
-    Raises `LayoutError` for an argument that breaks a rule, and `ImageError` for a folder without images.
+    Raises `LayoutError` for an argument that breaks a rule, and for a folder without images.
 
     >>> images = [np.full((6, 8, 3), number, np.uint8) for number in range(5)]
     >>> loader = load([(image, 10 * row) for row, image in enumerate(images)], Preprocess(crop=4), batch=2)

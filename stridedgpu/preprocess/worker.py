@@ -196,7 +196,7 @@ class Worker:
         column = "" if self._step.column is None else f" of column {self._step.column!r}"
         named = f"row {row}{column}" + ("" if key is None else f" (key {key!r})")
         if self._step.errors == "raise":
-            kind = type(problem) if isinstance(problem, (DeviceError, LayoutError, ElementTypeError)) else LayoutError
+            kind = type(problem) if isinstance(problem, (DeviceError, ElementTypeError)) else LayoutError
             raise kind(f"{named}: {problem}") from problem
         with self._counting:
             self.skipped += 1

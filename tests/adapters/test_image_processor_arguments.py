@@ -129,6 +129,8 @@ def test_what_a_call_takes_is_checked():
         clip([])
     with pytest.raises(sg.LayoutError, match=r"images\[0\] is of type str"):
         clip("photo.jpg")
+    with pytest.raises(sg.LayoutError, match=r"images\[1\] \(4 bytes: 6a 75 6e 6b\) is not an image"):
+        clip([photo, b"junk"])
     with pytest.raises(sg.LayoutError, match="both images and lists"):
         clip([photo, [photo]])
     with pytest.raises(sg.ElementTypeError, match=r"images\[1\] holds float32"):

@@ -136,8 +136,8 @@ class ImageProcessor:
         `return_tensors` is "np" or "pt"; None gives lists of arrays where the original has lists, and on another device
         `StridedTensor`s. `overrides` are options of the processor, for this call.
 
-        Raises `LayoutError` for images and options that do not fit, `ElementTypeError` for arrays that are not bytes,
-        `StridedGpuError` for encoded bytes that are no image, `TypeError` for an option that the processor lacks.
+        Raises `LayoutError` for images and options that do not fit and for encoded bytes that are no image,
+        `ElementTypeError` for arrays that are not bytes, `TypeError` for an option that the processor lacks.
         """
         tensors: Tensors | None = getattr(return_tensors, "value", return_tensors)
         if tensors is not None and not is_one_of(tensors, ("np", "pt")):
