@@ -287,6 +287,22 @@ def batch_operand(step: Declaration, value: TensorLike) -> Operand:
     return _adapted(step, batch)
 
 
+def is_one_image(step: Declaration, value: Any) -> bool:
+    """Whether a call is given one image: Pillow's, a frame, an encoded one, or an array of 1 to 4 channels without N.
+
+    With more channels it may be a batch of grey images, whose rows would be its channels.
+    """
+    if is_pillow_image(value) or isinstance(value, Frame) or is_encoded(value):
+        return True
+    shape: Any = getattr(value, "shape", None)
+    named, axes = getattr(value, "dims", None), step.image_axes
+    if not hasattr(shape, "__len__") or len(shape) != len(axes) or len(axes) < 2:
+        return False
+    if isinstance(named, str):
+        axes = named
+    return "N" not in axes and ("C" not in axes or 1 <= shape[axes.index("C")] <= _FEW)
+
+
 def image_operand(step: Declaration, value: object, device: str, decoder: Decoder) -> Image:
     """One image of a list, with its axes in canonical order; encoded bytes are decoded by `decoder`.
 
@@ -439,4 +455,5 @@ def _refuse_planes(step: Declaration, sizes: Sequence[int]) -> None:
 
 def _wrong_rank(sizes: Sequence[int], dims: str) -> LayoutError:
     """What is wrong with a batch that has more or fewer axes than `dims`."""
-    return LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes.")
+    one = f"{len(dims) - 1} of one image{' of 1 to 4 channels' if 'C' in dims else ''}"
+    return LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes, or {one}.")

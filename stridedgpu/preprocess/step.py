@@ -26,7 +26,7 @@ from .captured import CapturedPreprocess
 from .declaration import MOST_PIXELS, Declaration, UserData
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
-from .images import is_encoded, is_pillow_image
+from .images import is_encoded, is_one_image
 from .torch_loader import IndexedDataset, check_torch_types, collated, share_cores, torch_of_output, torch_tensors
 from .worker import BatchResult, Call, Worker, is_sequence
 
@@ -82,8 +82,9 @@ class Advancing:
 class Preprocess(Declaration, Generic[Output]):
     """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
-    A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image, `Frame` or
-    encoded image: bytes, a bytearray or a memoryview of JPEG, PNG, WebP and others, which Pillow decodes. Frames are
+    A call takes a dict of columns, a bare array, a list of images of different sizes, or one image: an array without
+    the axis N, a Pillow image, a `Frame` or an encoded image, which is bytes, a bytearray or a memoryview of JPEG, PNG,
+    WebP and others, which Pillow decodes. Frames are
     RGB images, of any sizes and formats among others in a list, and are converted as they are read. The call
     returns the same kind with only the images and their annotations changed. The input is never written, and may be
     read-only. No engine is imported. The worker selects the device at the first call, and keeps it. The caller owns the
@@ -401,20 +402,25 @@ class Preprocess(Declaration, Generic[Output]):
     def __call__(
         self, batch: Any, keys: Any = None, *, epoch: int | None = None, out: Any = None, block_info: Any = None
     ) -> Any:
-        """The batch with its images preprocessed; one Pillow image, frame or encoded image gives one array, (C, H, W).
+        """The batch with its images preprocessed; one image gives one array, (C, H, W).
+
+        One image is Pillow's, a frame, an encoded image, or an array of 1 to 4 channels without the axis N.
 
         `keys` holds each row's key if no column does (Hugging Face: `with_indices=True`); of one image it is its key.
         `epoch` is the epoch of this call alone. `out` is memory that the images' result is written into, and which is
         returned in its place: an array with the axes of `layout`, or a `StridedTensor` (N, C, H, W), of the declared
-        type, on the step's device. `block_info` is Dask's description of a block; the keys of its rows are then their
-        positions in the whole array.
+        type, on the step's device; N of one image is 1. `block_info` is Dask's description of a block; the keys of its
+        rows are then their positions in the whole array.
         """
         when = None if epoch is None else checked_epoch(epoch)
         if isinstance(batch, Mapping):
             return self._columns(batch, keys, when, out)
-        if is_pillow_image(batch) or isinstance(batch, Frame) or is_encoded(batch):
-            result = self._worker.images([batch], Call(None if keys is None else [keys], when))
-            return self._exported(result.images)[0] if result.rows else None
+        if is_one_image(self, batch):
+            target = None if out is None else self._output(out)
+            result = self._worker.images([batch], Call(None if keys is None else [keys], when, target))
+            if out is not None:
+                return out
+            return self._one_by_one(self._exported(result.images))[0] if result.rows else None
         if keys is None and block_info and 0 in block_info:
             keys = range(*block_info[0]["array-location"][self.dims.index("N")])
         if keys is None and self.key is not None:
@@ -424,10 +430,13 @@ class Preprocess(Declaration, Generic[Output]):
         result = self._result(batch, keys, when, out)
         images = self._exported(result.images) if out is None else out
         if out is None and isinstance(batch, (list, tuple)):
-            if isinstance(images, np.ndarray):
-                images = np.moveaxis(images, self.layout.index("N"), 0)
+            images = self._one_by_one(images)
             return tuple(images) if isinstance(batch, tuple) else list(images)
         return images
+
+    def _one_by_one(self, images: UserData) -> UserData:
+        """A result, of an array with the axis of its images first."""
+        return np.moveaxis(images, self.layout.index("N"), 0) if isinstance(images, np.ndarray) else images
 
     def captured(self, images: object, keys: object = None, *, epoch: int | None = None) -> CapturedPreprocess:
         """The step for these images as a CUDA graph: its launches are captured once, and every call replays them.

@@ -32,6 +32,7 @@ def check(transforms, step, photos, of=Image.fromarray):
         (result,) = step([image])
         assert (result.shape, result.dtype) == (same.shape, same.dtype)
         assert result.tobytes() == same.tobytes(), np.abs(result.astype(float) - same).max()
+        assert step(image).tobytes() == same.tobytes()  # as the transforms are called
     for result, same in zip(step(given), expected, strict=True):
         assert result.tobytes() == same.tobytes()
 

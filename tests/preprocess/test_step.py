@@ -415,6 +415,48 @@ def test_what_a_batch_lacks_is_said(given, keys, said):
         random_step(key=None)(given, keys)
 
 
+def of_kind(kind, pixels):
+    if kind == "pillow":
+        return pytest.importorskip("PIL.Image").fromarray(pixels)
+    return sg.asarray(pixels, dims="HWC") if kind == "tensor" else pixels
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor", "pillow"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "CHWN"])
+@pytest.mark.parametrize("declared", [{}, {"crop": 3}, {"resize": 4}], ids=str)
+def test_one_image_is_the_one_of_a_list(kind, layout, declared):
+    image = of_kind(kind, frames()[0])
+    step = sg.Preprocess(layout=layout, device="cpu", **declared)
+    (expected,) = step([image])
+    made = step(image)
+    np.testing.assert_array_equal(made, expected)
+    if declared != {}:
+        out = np.zeros(np.expand_dims(expected, layout.index("N")).shape, np.float32)
+        if "resize" in declared:
+            with pytest.raises(sg.LayoutError, match="out= holds results of one size"):
+                step(image, out=out)
+        else:
+            assert step(image, out=out) is out
+            np.testing.assert_array_equal(np.moveaxis(out, layout.index("N"), 0)[0], expected)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_one_array_has_channels_where_the_step_says(channels):
+    planes = np.moveaxis(frames(channels=channels)[0], -1, 0)
+    step = sg.Preprocess(dims="NCHW", dtype="uint8", device="cpu")
+    np.testing.assert_array_equal(step(planes), planes)
+    np.testing.assert_array_equal(sg.Preprocess(dims="NHW", layout="NHW", device="cpu")(planes[0]), planes[0])
+
+
+@pytest.mark.parametrize("sizes", [(8, 28, 28), (5, 4), (1, 2, 5, 4, 3)], ids=str)
+def test_an_array_that_may_be_a_batch_of_grey_images_is_none(sizes):
+    with pytest.raises(sg.LayoutError, match="means 4 axes, or 3 of one image of 1 to 4 channels"):
+        sg.Preprocess(device="cpu")(np.zeros(sizes, np.uint8))
+    if len(sizes) == 3:
+        with pytest.raises(sg.LayoutError, match="means 4 axes"):
+            sg.Preprocess(dims="NHWC", device="cpu")(sg.asarray(np.zeros((3, 9, 3), np.uint8), dims="NHW"))
+
+
 def test_a_column_that_is_not_named_is_asked_for():
     with pytest.raises(
         sg.LayoutError, match=r"column= has to say where .* whose columns are 'image': Preprocess\('image'"
