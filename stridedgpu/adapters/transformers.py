@@ -78,6 +78,10 @@ class _Processes:
         features = _library("image_processing_base").BatchFeature
         return features(dict(self._processor(images, **kwargs)))
 
+    def rehearse(self, **options: Any) -> None:
+        """Compile and load what calls need: `sg.warmup(processor)`."""
+        self._processor.rehearse(**options)
+
     def to_dict(self) -> dict[str, object]:
         """The options, with the name of transformers' class."""
         values: dict[str, object] = super().to_dict()  # type: ignore[misc]

@@ -21,8 +21,10 @@ its RGB pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
@@ -88,6 +90,9 @@ _LUMA_VALUES: Final = conversion_options(
     matrix=(tuple(weight / (1 << _LUMA_BITS) for weight in _LUMA),), bias=0.5, rounding="truncate"
 )
 """`luma` of 8 bits in float32, exactly: every sum has at most 24 bits, half a level included."""
+
+_MOST_REHEARSED: Final = 1 << 24
+"""The most pixels of an image of Pillow that is processed ahead: 64 MiB."""
 
 _FIRST_BYTES: Final = 12
 """The bytes of an encoded image that messages show: all signatures of formats end before."""
@@ -166,6 +171,25 @@ def decoded(subject: str, decode: Callable[[], Result]) -> Result:
     except Exception as problem:  # noqa: BLE001 - damaged files make decoders raise errors of any type
         reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
         raise ImageError(f"{subject} cannot be read as an image: {reason}.") from None
+
+
+def pillow_images(height: int, width: int) -> Iterator[PillowImage]:
+    """A black image of Pillow; none without Pillow, nor of more pixels than requests have."""
+    if height * width <= _MOST_REHEARSED:
+        with suppress(ModuleNotFoundError):
+            from PIL import Image
+
+            yield Image.new("RGB", (width, height))
+
+
+def encoded_images() -> Iterator[bytes]:
+    """A tiny image in each format of requests that Pillow writes; none without Pillow."""
+    for image in pillow_images(8, 8):
+        for kind in ("JPEG", "PNG", "WEBP"):
+            file = BytesIO()
+            with suppress(KeyError):  # a Pillow without this format
+                image.save(file, kind)
+                yield file.getvalue()
 
 
 def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> Pixels:
@@ -390,9 +414,14 @@ def _of_encoded(step: Declaration, encoded: Encoded, decoder: Decoder) -> Operan
     return _clipped(step, grey.with_layout(grey.layout.sliced(0)))
 
 
+def is_flat(axes: str) -> bool:
+    """Whether images have height, width and channels, or the first two alone."""
+    return sorted(axes) in (["C", "H", "W"], ["H", "W"])
+
+
 def _check_flat(axes: str, kind: str) -> None:
     """Raise `LayoutError` for images with other axes than height, width and channels."""
-    if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
+    if not is_flat(axes):
         raise LayoutError(f"it is {kind}, with height and width; images here have the axes {axes}.")
 
 

@@ -24,9 +24,10 @@ from stridedgpu.values.strides import integers, listed
 from .annotations import moved_annotations
 from .captured import CapturedPreprocess
 from .declaration import MOST_PIXELS, Declaration, UserData
+from .decoding import Decoder
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
-from .images import is_encoded, is_one_image
+from .images import encoded_images, is_encoded, is_flat, is_one_image, pillow_images
 from .torch_loader import IndexedDataset, check_torch_types, collated, share_cores, torch_of_output, torch_tensors
 from .worker import BatchResult, Call, Worker, is_sequence
 
@@ -341,8 +342,8 @@ class Preprocess(Declaration, Generic[Output]):
         They are bytes, or of the smallest integers that hold the declared `maximum` or `clip`; else of float32.
 
         Images are larger than the step's result, and also of its size and smaller where it resizes. They come as one
-        array and, with rows, as a list, with as many channels as the declaration names, else 3. Raises what a call
-        raises.
+        array and, with rows, as a list, with as many channels as the declaration names, else 3. Where Pillow is
+        installed and the step takes its images, they come from Pillow too, and encoded. Raises what a call raises.
         """
         height, width = ((self.resize or self.window or (0,)) * 2)[:2]
         if self.matrix is not None:
@@ -362,6 +363,7 @@ class Preprocess(Declaration, Generic[Output]):
         kinds = (np.uint8, np.uint16) if self.resizes else (np.uint8, np.uint16, np.int16)
         ranges = [np.iinfo(kind) for kind in kinds]
         element = next((one.dtype for one in ranges if one.min <= low and high <= one.max), np.dtype(np.float32))
+        takes_pillow = is_flat(self.image_axes) and element == np.uint8 and (self.mode is not None or channels == 3)
         for sizes in several:
             if not fits_crop(self, (sizes["H"], sizes["W"])):
                 continue
@@ -369,6 +371,12 @@ class Preprocess(Declaration, Generic[Output]):
             self._result(batch, keys, 0, None)
             if "H" in self.dims:
                 self._result([np.take(batch, row, axis) for row in keys], keys, 0, None)
+            if takes_pillow:
+                for image in pillow_images(sizes["H"], sizes["W"]):
+                    self._result([image], keys[:1], 0, None)
+        if takes_pillow:
+            for encoded in encoded_images():
+                Decoder.of("pillow", self, deep=True).frame(encoded, "the image")
 
     @property
     def skipped(self) -> int:

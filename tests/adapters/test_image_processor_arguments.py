@@ -297,6 +297,18 @@ def test_the_step_has_the_pixels_of_the_processor(name, backend):
         assert np.array_equal(step(photos), made(photos, return_tensors="np").pixel_values)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_every_processor_can_be_warmed_up(name):
+    assert sg.warmup(sg.image_processor({"image_processor_type": name})) == ()
+
+
+def test_a_warm_up_raises_what_every_call_would():
+    with pytest.raises(sg.LayoutError, match="return_tensors='tf' is unknown"):
+        sg.warmup(processor("CLIPImageProcessor"), return_tensors="tf")
+    with pytest.raises(TypeError, match="has no option 'do_flip'"):
+        sg.warmup(processor("CLIPImageProcessor"), do_flip=True)
+
+
 def test_the_step_refuses_images_of_sixteen_bits():
     """The processor has Pillow's conversion to bytes, which is white above 255; a step keeps the bits of a sample."""
     image = pytest.importorskip("PIL.Image")

@@ -16,6 +16,7 @@ from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.operations.images import CropSources
+from stridedgpu.preprocess.images import encoded_images, pillow_images
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.torch_loader import imported_torch
 from stridedgpu.problems.resize_problem import ResizeRule
@@ -42,6 +43,9 @@ _BESIDE: Final = frozenset(
 """Arguments for what belongs to images, which is not processed here."""
 
 _RGB: Final = 3
+
+_REHEARSED: Final = ((1080, 1920), (720, 1280), (480, 640), (640, 480), (300, 200), (224, 224), (60, 80))
+"""Heights and widths of images that shrink far, shrink little, stay and grow."""
 
 Tensors = Literal["np", "pt"]
 
@@ -159,6 +163,31 @@ class ImageProcessor:
         job = self._job(declared, where)
         outputs = results(job, operands)
         return ImageFeatures((key, _returned(key, value, tensors, where)) for key, value in outputs.items())
+
+    def rehearse(self, **options: Any) -> None:
+        """Call the processor with black images, as `sg.warmup(processor)` does, and drop the results.
+
+        They are of seven sizes, up to 1080p, one and two in a call, or videos of two frames; where Pillow is installed,
+        also its images and encoded ones. `options` are those of a call. A size that the processor refuses is left out.
+        Raises what a call raises, if it takes none.
+        """
+        is_video = self._declared.kind.form == "clips"
+        if is_video:
+            options = {"do_sample_frames": False, **options}
+        images: list[Any] = [*encoded_images()]
+        for sizes in _REHEARSED:
+            images += [np.zeros((*sizes, _RGB), np.uint8), *pillow_images(*sizes)]
+        refusal: LayoutError | None = None
+        is_taken = False
+        for image in images:
+            for count in (2,) if is_video else (1, 2):
+                try:
+                    self([image] * count, **options)
+                    is_taken = True
+                except LayoutError as problem:
+                    refusal = problem
+        if refusal is not None and not is_taken:
+            raise refusal
 
     def _overridden(self, overrides: Mapping[str, Any]) -> tuple[Declared, str | None]:
         if not overrides:
