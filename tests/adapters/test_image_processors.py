@@ -176,6 +176,17 @@ def test_many_drawn_images_have_the_bits_of_transformers(name, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "name, size",
+    [("CLIPImageProcessor", (900, 3)), ("ChameleonImageProcessor", (15, 2999)), ("BitImageProcessor", (2, 800))],
+)
+def test_a_window_of_an_extreme_shape_has_the_bits_of_transformers(name, size, backend):
+    theirs = original(name, backend)
+    image = np.random.default_rng(19).integers(0, 256, (*size, 3), np.uint8)
+    assert compared(sg.image_processor(theirs), theirs, [image], input_data_format="channels_last") == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["CLIPImageProcessor", "DetrImageProcessor", "Qwen2VLImageProcessor"])
 def test_options_of_a_call_have_the_same_effect(name, backend):
     theirs = original(name, backend)
