@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 
@@ -446,6 +447,24 @@ def test_a_window_is_cut_of_a_side_that_no_whole_image_may_have():
     assert np.array_equal(made, whole[:, 33488:33712])
     with pytest.raises(sg.LayoutError, match=r"becomes 67200 x 224 by size=.*and has 65536 at most"):
         clip(photo, input_data_format="channels_last", do_center_crop=False)
+
+
+def test_encoded_images_are_upright_and_rgb_as_files():
+    image = pytest.importorskip("PIL.Image")
+    exif, content = image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    pixels = np.random.default_rng(9).integers(0, 256, (50, 70), np.uint8)
+    image.fromarray(pixels).save(content, "PNG", exif=exif)
+    options = {"image_processor_type": "ViTImageProcessor", "size": {"height": 20, "width": 30}}
+    as_files, stored = sg.image_processor(options, as_files=True), sg.image_processor(options)
+    upright = np.repeat(np.rot90(pixels, -1)[None], 3, axis=0)
+    made = as_files([content.getvalue()], return_tensors="np").pixel_values
+    assert np.array_equal(made, stored(upright, return_tensors="np").pixel_values)
+    assert np.array_equal(made, as_files.step([content.getvalue()]))
+    assert pickle.loads(pickle.dumps(as_files)).as_files
+    assert "as_files=True" in repr(as_files)
+    with pytest.raises(sg.LayoutError, match="as_files"):
+        sg.image_processor(options, as_files="yes")
 
 
 def test_narrow_counts_of_numpys_do_not_wrap():

@@ -241,6 +241,27 @@ def test_modes_of_pillow_become_rgb_as_in_transformers(mode, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["CLIPImageProcessor", "ViTImageProcessor"])
+def test_encoded_images_are_those_of_a_path_or_of_the_opened_image(name, backend, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    theirs = original(name, backend)
+    as_files, opened = (sg.image_processor(theirs, as_files=one) for one in (True, False))
+    draw = np.random.default_rng(21)
+    path = tmp_path / "photo.png"
+    for mode, orientation in [*(("RGB", orientation) for orientation in range(1, 9)), ("RGBA", 6), ("L", 1), ("P", 3)]:
+        exif = image.Exif()
+        exif[0x0112] = orientation
+        photo = image.fromarray(draw.integers(0, 256, (50, 70, 4), np.uint8))
+        (photo if mode == "RGBA" else photo.convert("RGB").convert(mode)).save(path, exif=exif)
+        # Its torchvision backend decodes a path by torchvision.io, upright and RGB as well.
+        wanted = theirs(transformers_library().image_utils.load_image(str(path)), return_tensors="pt")
+        assert differences(as_files(path.read_bytes(), return_tensors="pt"), wanted) == []
+        if mode == "RGB" or name == "CLIPImageProcessor":
+            wanted = theirs(image.open(path), return_tensors="pt")
+            assert differences(opened(path.read_bytes(), return_tensors="pt"), wanted) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_arrays_of_other_channels_become_rgb_as_in_transformers(channels, backend):
     theirs = original("SiglipImageProcessor", backend, size={"height": 20, "width": 30})
