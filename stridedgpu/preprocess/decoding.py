@@ -17,7 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -42,7 +43,8 @@ DECODERS: Final = ("pillow", "pillow-draft", "simplejpeg")
 _FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """Pillow's names of the formats that are read. Pillow goes by content: other formats, such as EPS, run programs.
 
-The last two come last: Pillow imports the plugins of all formats before it looks for either.
+The last two come last, and AVIF behind them: Pillow imports the plugins of all formats before it looks for one of them.
+Of a JPEG of several images (MPO) the first is read.
 """
 
 _EIGHT_BIT_MODES: Final = frozenset(("1", "CMYK", "HSV", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr"))
@@ -178,12 +180,18 @@ def opened_image(source: Path | Encoded, name: str) -> PillowImage:
     def opened() -> PillowImage:
         from PIL import Image
 
-        with _stream(source) as file, Image.open(file, formats=_FORMATS) as image:
+        with _stream(source) as file, Image.open(file, formats=_formats()) as image:
             _check_size(image.width * image.height)
             image.load()
             return image
 
     return decoded(_subject(source, name), opened)
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """The formats that are read by the Pillow that is installed: AVIF from 11.3 on."""
+    return (*_FORMATS, "AVIF") if find_spec("PIL.AvifImagePlugin") else _FORMATS
 
 
 def _subject(source: Path | Encoded, name: str) -> str:
@@ -229,7 +237,7 @@ def _opened(decoder: Decoder, source: Path | Encoded, subject: str) -> Pixels:
         pixels = _by_simplejpeg(source, decoder)
         if pixels is not None:
             return pixels
-    with _stream(source) as file, Image.open(file, formats=_FORMATS) as image:
+    with _stream(source) as file, Image.open(file, formats=_formats()) as image:
         _check_size(image.width * image.height)
         return _by_pillow(image, subject, decoder, is_own=True)
 
