@@ -160,7 +160,8 @@ def decoded(subject: str, decode: Callable[[], Result]) -> Result:
         return decode()
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ImageError(
-            f"{subject} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
+            f"{subject} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read, which is "
+            "PIL.Image.MAX_IMAGE_PIXELS: set that to more for images that you trust."
         ) from None
     except UnidentifiedImageError:
         raise ImageError(f"{subject} is not an image in a format that Pillow reads.") from None
