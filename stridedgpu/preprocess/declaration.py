@@ -16,6 +16,7 @@ from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import plain
 from stridedgpu.operations.borders import BORDERS
+from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.operations.resize import DEFAULT_PASSES, warn_of_other_passes
 from stridedgpu.typing import Border, DeviceLike, Interpolation, LayoutName
@@ -224,6 +225,11 @@ class Declaration:
     def image_axes(self) -> str:
         """The order of the axes of one image of a call."""
         return self.dims.replace("N", "")
+
+    @property
+    def order(self) -> str:
+        """The order of the axes of `layout`, which may end in a number: "NHWC" of "NHWC8"."""
+        return parse_order(self.layout).letters
 
     @property
     def image_mode(self) -> Mode:
@@ -436,7 +442,12 @@ def _of_axes(step: Declaration) -> Iterator[str]:
     """`dims` and `layout` that order other axes, or axes without rows or what the rest needs."""
     if not isinstance(step.layout, str):
         yield f"layout={step.layout!r} is not an axis order such as 'NCHW'."
-    wanted = canonical_axes(step.layout)
+    if parse_order(step.layout).is_blocked:
+        yield (
+            f"layout={step.layout!r} splits channels into an axis more, which no image has: leave it out, and relayout "
+            f"the result, by sg.relayout(batch, layout={step.layout!r})."
+        )
+    wanted = canonical_axes(step.order)
     if sorted(str(step.dims)) != sorted(wanted):
         yield f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
     if step.moves_windows and wanted != "NCHW":

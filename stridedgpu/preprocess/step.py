@@ -101,7 +101,8 @@ class Preprocess(Declaration, Generic[Output]):
       it is None; else 1 to 4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are
       RGB; "gray" is the luma of that, in one pass for 8 bits.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `matrix`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in
-      `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". On a GPU a matrix mixes what is resized,
+      `relayout`, `layout` being an order such as "NCHW" or "NHWC", or "NHWC8", with zeros behind each pixel's
+      channels; an array has the axes of the order, without these. On a GPU a matrix mixes what is resized,
       and windows of arrays, in a second pass; it takes no `gain` and `offset`. Files and Pillow's images of more than
       8 bits are bad rows of a step whose figures are for bytes: `scale=1 / 255`, or transformers' rescale factor.
     - `normalize`: "0..1", "imagenet", "clip", "siglip" or "inception"; or `mean`, `std`: in units of 0..1 of an integer
@@ -444,7 +445,7 @@ class Preprocess(Declaration, Generic[Output]):
 
     def _one_by_one(self, images: UserData) -> UserData:
         """A result, of an array with the axis of its images first."""
-        return np.moveaxis(images, self.layout.index("N"), 0) if isinstance(images, np.ndarray) else images
+        return np.moveaxis(images, self.order.index("N"), 0) if isinstance(images, np.ndarray) else images
 
     def captured(self, images: object, keys: object = None, *, epoch: int | None = None) -> CapturedPreprocess:
         """The step for these images as a CUDA graph: its launches are captured once, and every call replays them.
@@ -489,7 +490,7 @@ class Preprocess(Declaration, Generic[Output]):
             raise LayoutError(f"{self} has no chunks known ahead: with Dask, errors='raise' and output='numpy'.")
         if not hasattr(array, "chunks"):
             raise LayoutError(f"dask_kwargs takes a Dask array, not a {type(array).__name__}.")
-        if len(array.shape) != len(self.dims) or self.dims.index("N") != self.layout.index("N"):
+        if len(array.shape) != len(self.dims) or self.dims.index("N") != self.order.index("N"):
             raise LayoutError(
                 f"An array of shape {array.shape} has not the axes {self.dims}, or {self.layout} moves its rows."
             )
@@ -506,8 +507,8 @@ class Preprocess(Declaration, Generic[Output]):
         dtype = numpy_dtype(element_type(self.dtype))
         return {
             "dtype": dtype,
-            "chunks": tuple(chunks[letter] for letter in self.layout),
-            "meta": np.empty((0,) * len(self.layout), dtype),
+            "chunks": tuple(chunks[letter] for letter in self.order),
+            "meta": np.empty((0,) * len(self.order), dtype),
         }
 
     def _columns(
@@ -556,7 +557,7 @@ class Preprocess(Declaration, Generic[Output]):
             raise LayoutError("out= has a row for every image: declare errors='raise', which drops none.")
         if isinstance(out, StridedTensor):
             return out.operand
-        return asarray(out, dims=self.layout, copy=False).operand
+        return asarray(out, dims=self.order, copy=False).operand
 
     def _exported(self, images: StridedTensor | list[StridedTensor]) -> UserData:
         """The result for the caller: tensors, or arrays with their axes in the order of `layout`."""

@@ -379,7 +379,7 @@ def test_orders_without_rows_are_those_of_images_in_a_list(orders, crop):
     [
         ({"dims": "HW", "layout": "CHW"}, "N among them"),
         ({"layout": "NCDHW"}, "the same axes"),
-        ({"layout": "NHWC8"}, "NHWC8"),
+        ({"layout": "NCHW8"}, "splits channels"),
         ({"dims": "NHW", "layout": "NHW", "crop": 3}, "crop and flip"),
         ({"mean": 0.5, "scale": 2}, "one pair"),
         ({"std": (1, -1, 1)}, "must be above 0"),
@@ -438,6 +438,51 @@ def test_one_image_is_the_one_of_a_list(kind, layout, declared):
         else:
             assert step(image, out=out) is out
             np.testing.assert_array_equal(np.moveaxis(out, layout.index("N"), 0)[0], expected)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda-emulated"])
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {},
+        {"crop": 3},
+        {"resize": (4, 5)},
+        {"letterbox": 7},
+        {"crop": 3, "seed": 1, "gain": (0.5, 2), "normalize": "0..1"},
+    ],
+    ids=str,
+)
+def test_zeros_lie_behind_the_pixels_of_nhwc8(declared, device):
+    """Also in memory that results before had."""
+    filled, plain = (
+        sg.Preprocess(layout=layout, dtype="float16", output="tensor", device=device, **declared)
+        for layout in ("NHWC8", "NHWC")
+    )
+    for batch in (frames(), list(frames())):
+        for _ in range(2):
+            made, expected = (
+                [one.to_device("cpu") for one in step(batch, range(6), epoch=0)] for step in (filled, plain)
+            )
+            for image, same in zip(made, expected, strict=True):
+                np.testing.assert_array_equal(image.numpy(), same.numpy())
+            whole = filled(batch, range(6), epoch=0)
+            if not isinstance(whole, list):
+                every = whole.as_strided((6, 8, *whole.sizes[2:]), whole.strides).to_device("cpu").numpy()
+                assert whole.strides[3] == 8
+                assert not every[:, 3:].any()
+                assert every[:, :3].any()
+                whole.as_strided((6, 8, *whole.sizes[2:]), whole.strides)[...] = np.float16(7)
+            del whole, made
+
+
+def test_arrays_of_nhwc8_have_the_axes_of_nhwc():
+    step = sg.Preprocess(layout="HWC8", crop=3, device="cpu")
+    made = step(frames())
+    assert (made.shape, made.strides[2]) == ((6, 3, 3, 3), 32)
+    (batch,) = sg.load(list(frames()), step, batch=6)
+    np.testing.assert_array_equal(batch, made)
+    with pytest.raises(sg.LayoutError, match="'NCHW4' splits channels into an axis more"):
+        sg.Preprocess(layout="NCHW4")
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
