@@ -110,7 +110,7 @@ def test_torch(name: str, case: Resize, extreme: bool) -> None:
     np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), torch_resize(picture, case, name))
 
 
-@pytest.mark.parametrize(("source", "target", "first"), [(2, 218, 110), (3, 141, 48), (3, 183, 62)])
+@pytest.mark.parametrize("source, target, first", [(2, 218, 110), (3, 141, 48), (3, 183, 62)])
 def test_torch_nearest_rounds_its_edges_to_float32(source: int, target: int, first: int) -> None:
     """By torch 2.13 the first pixel is repeated once more than by OpenCV, whose edges are float64."""
     pixels = np.arange(source, dtype=np.int64).reshape(1, source)
