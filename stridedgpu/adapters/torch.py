@@ -75,8 +75,9 @@ def declared(step: Preprocess[Any]) -> str:
         )
     if step.annotations:
         raise LayoutError(f"{step} names columns that belong to the images, and an operator takes images alone.")
-    if step.row_pitch_bytes is not None:
-        raise LayoutError(f"row_pitch_bytes={step.row_pitch_bytes}: PyTorch allocates the result, with packed rows.")
+    for name, value in (("row_pitch_bytes", step.row_pitch_bytes), ("layout", step.layout)):
+        if value is not None and value != step.order:
+            raise LayoutError(f"{name}={value!r}: PyTorch allocates the result, with packed rows and pixels.")
     options = {one.name: getattr(step, one.name) for one in fields(step) if one.name not in _WHERE}
     defaults = {one.name: one.default for one in fields(step)}
     return json.dumps({name: value for name, value in options.items() if value != defaults[name]})

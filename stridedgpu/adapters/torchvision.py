@@ -1,5 +1,8 @@
 """torchvision's transforms as the options of a `Preprocess` step; torchvision is not imported.
 
+Beside v2's transforms a mask has torch's nearest pixels, and around it the same fill as the image; crops and pads clamp
+boxes to their result.
+
 A step has one order: grey, resize, pad, crop, mirror, and then bytes become floats. A chain of transforms is read in
 its own order, and refused where the order of a step would give other values. What a transform computes depends on what
 it is given; `x` is a byte, and float32 is rounded after every operation:
@@ -12,6 +15,7 @@ it is given; `x` is a byte, and float32 is rounded after every operation:
 | the older ConvertImageDtype | refused | `x / 255` |
 | Normalize | refused | `(x - mean) / std` of floats |
 | Grayscale | Pillow's luma | refused |
+| RGB | three channels | three channels; alpha, which v2 keeps, is dropped |
 
 Source: torchvision/transforms/transforms.py, _presets.py, _functional_tensor.py, functional.py, and v2.
 """
@@ -38,7 +42,7 @@ _CONSTANTS: Final = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hammin
 """The interpolations by Pillow's numbers, which v2 keeps as they are."""
 
 _PILLOW: Final[tuple[str, ...]] = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
-_ATEN: Final[tuple[str, ...]] = ("bilinear", "bicubic", "lanczos")
+_ATEN: Final[tuple[str, ...]] = ("nearest", "bilinear", "bicubic", "lanczos")
 """The interpolations of both libraries that are reproduced."""
 
 _FINAL: Final = ("float16", "bfloat16", "float64")
@@ -126,7 +130,22 @@ class _Chain:
         twice = sorted(options.keys() & further.keys() - {"dtype"})
         if twice:
             raise LayoutError(f"{twice[0]}={further[twice[0]]!r} is what the transforms say: leave {twice[0]}= out.")
-        return options | further
+        return options | self._of_annotations(further) | further
+
+    def _of_annotations(self, further: dict[str, Any]) -> dict[str, Any]:
+        """What v2 does to masks and boxes beside an image; the older transforms take images alone."""
+        rules: dict[str, Any] = {}
+        if not any(map(_is_newer, self.transforms)):
+            return rules
+        options = self._options
+        if further.get("mask") is not None:
+            if options.keys() & {"resize", "random_resized_crop"}:
+                rules["mask_interpolation"] = "torch-nearest"
+            if isinstance(options.get("fill"), (int, float)):
+                rules["mask_fill"] = options["fill"]
+        if further.get("boxes") is not None and options.keys() & {"crop", "pad"}:
+            rules["clamp_boxes"] = True
+        return rules
 
     def _convert(self) -> None:
         """Add the conversion of bytes: type, mean and std, and in which steps they are computed."""
@@ -181,7 +200,7 @@ class _Chain:
                     f"{name} of torchvision.transforms resizes tensors as float32; "
                     f"torchvision.transforms.v2.{name} resizes bytes, and a step has its bits."
                 )
-            if not transform.antialias:
+            if word != "nearest" and not transform.antialias:
                 raise LayoutError(f"{name}(antialias={transform.antialias}) of tensors: antialias=True is reproduced.")
             library, known = "torch", _ATEN
         if word not in known:
@@ -276,6 +295,13 @@ class _Chain:
         if transform.num_output_channels == 3:
             self._options["channels"] = (0, 0, 0)
 
+    def rgb(self, _name: str, _transform: object) -> None:
+        """Three channels of a grey image, wherever in the chain: what is before treats all channels alike."""
+        if self._options.get("mode") == "gray":
+            self._options["channels"] = (0, 0, 0)
+        else:
+            self._options["mode"] = "rgb"
+
     def tensor_of_bytes(self, name: str, _transform: object) -> None:
         """A PIL image as a tensor of bytes."""
         if self._is_tensor and name == "PILToTensor":
@@ -355,7 +381,7 @@ _HANDLERS: Final[dict[str, Callable[[_Chain, str, Any], None]]] = {
     "Normalize": _Chain.normalise,
     "PILToTensor": _Chain.tensor_of_bytes,
     "Pad": _Chain.pad,
-    "RGB": _Chain.nothing,
+    "RGB": _Chain.rgb,
     "RandomCrop": _Chain.random_crop,
     "RandomHorizontalFlip": _Chain.flip,
     "RandomResizedCrop": _Chain.random_resized_crop,

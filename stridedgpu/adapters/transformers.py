@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from stridedgpu.values.errors import DeviceError
+from stridedgpu.values.errors import DeviceError, LayoutError
 
 from .image_processors.declaration import KINDS
 from .image_processors.normalising import Backend
@@ -24,7 +25,7 @@ def register() -> None:
     `AutoImageProcessor.from_pretrained(path, backend="stridedgpu")` then gives a processor of transformers' own class
     whose pixels are computed here, with the bits of its "torchvision" backend; "stridedgpu-pil" has those of "pil". The
     options, `device=` in a call and what belongs to a model, such as `post_process_object_detection`, stay. What is not
-    reproduced is refused.
+    reproduced is refused, whole classes with `LayoutError`: transformers itself would take its "pil" backend.
 
     Raises `DeviceError` where transformers 5 is not installed.
     """
@@ -34,13 +35,16 @@ def register() -> None:
     if not hasattr(mapping, "IMAGE_PROCESSOR_MAPPING") or not any(isinstance(entry, dict) for entry in types.values()):
         raise DeviceError("Image processors have no backends before transformers 5: pip install -U transformers.")
     for model_type, classes in list(types.items()):
-        name = classes.get("torchvision")
-        if name not in KINDS:
-            continue
-        added = {backend: _class(name, backend) for backend, whose in _NAMES.items() if whose in KINDS[name].backends}
-        mapping.AutoImageProcessor.register(
-            configs.CONFIG_MAPPING[model_type], image_processor_classes=added, exist_ok=True
-        )
+        name = classes.get("torchvision") or classes["pil"]
+        backends = KINDS[name].backends if name in KINDS else ()
+        added = {
+            backend: _class(name, backend) if whose in backends else _refusal(name, backend, tuple(classes))
+            for backend, whose in _NAMES.items()
+        }
+        with suppress(ValueError):  # timm's wrapper, which transformers lets nobody register, and which has one backend
+            mapping.AutoImageProcessor.register(
+                configs.CONFIG_MAPPING[model_type], image_processor_classes=added, exist_ok=True
+            )
 
 
 def _library(module: str) -> Any:
@@ -74,6 +78,10 @@ class _Processes:
         features = _library("image_processing_base").BatchFeature
         return features(dict(self._processor(images, **kwargs)))
 
+    def rehearse(self, **options: Any) -> None:
+        """Compile and load what calls need: `sg.warmup(processor)`."""
+        self._processor.rehearse(**options)
+
     def to_dict(self) -> dict[str, object]:
         """The options, with the name of transformers' class."""
         values: dict[str, object] = super().to_dict()  # type: ignore[misc]
@@ -97,6 +105,18 @@ def _class(name: str, backend: str) -> type:
     return type(
         name, (_Processes, original), {"_backend": backend, "__module__": __name__, "__doc__": original.__doc__}
     )
+
+
+@cache
+def _refusal(name: str, backend: str, backends: tuple[str, ...]) -> type:
+    """A class that raises `LayoutError` when it is made, for a class of transformers that is not reproduced."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        ours = ", ".join(repr(one) for one in backends if one not in _NAMES)
+        raise LayoutError(f"{name} is not reproduced by backend={backend!r}: leave backend= out, or name {ours}.")
+
+    base = _library("image_processing_utils").BaseImageProcessor
+    return type(f"{name}Refusal", (base,), {"__init__": refuse, "__module__": __name__})
 
 
 def _revived(name: str, backend: str, values: dict[str, object]) -> object:

@@ -79,9 +79,11 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
     depend on how far an image shrinks or grows, too, and those of a relayout on its sizes. A process warms up its own
     kernels, and threads share them.
 
-    `warmup(step)` calls a `Preprocess` step with RGB bytes: with batches and lists of images that are larger than its
-    result, and also of its size and smaller where it resizes. Name the sizes of other images, and where nothing is
-    resized. `warmup(plan)` runs a plan of a relayout, a resize or a gather on zeros; other plans need their arguments.
+    `warmup(step)` calls a `Preprocess` step with RGB bytes: with batches, lists and images of Pillow that are larger
+    than its result, and also of its size and smaller where it resizes; it decodes a JPEG, a PNG and a WebP. Name the
+    sizes of other images, and where nothing is resized. `warmup(processor)` calls an `image_processor` with images of
+    seven sizes up to 1080p, and with options of a call, such as `return_tensors="pt"`. `warmup(plan)` runs a plan of a
+    relayout, a resize or a gather on zeros; other plans need their arguments.
 
     `warmup(src, dst)` prepares `relayout(src, out=dst)`, and runs nothing; the options are those of `plan_relayout`.
     Without arguments, the most common relayouts of image pipelines are prepared (uint8 NHWC to float32 and float16 NCHW

@@ -214,6 +214,8 @@ def _refusals(chosen: argparse.Namespace) -> Iterator[str]:
                 f"--{name} decides --random-crop, --random-resized-crop, --flip, --gain and --offset: "
                 f"give one of them too, or no --{name}"
             )
+    if any(map(str.isdigit, chosen.layout)):
+        yield f"--layout {chosen.layout}: files have no zeros behind pixels: give an order of axes, such as NHWC"
     most = _SIXTEEN_BITS if chosen.deep else _EIGHT_BITS
     if chosen.maximum is not None and chosen.maximum > most:
         advice = "" if chosen.deep else ": give --deep for images of 16"

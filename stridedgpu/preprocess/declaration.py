@@ -16,6 +16,7 @@ from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import plain
 from stridedgpu.operations.borders import BORDERS
+from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.operations.resize import DEFAULT_PASSES, warn_of_other_passes
 from stridedgpu.typing import Border, DeviceLike, Interpolation, LayoutName
@@ -59,6 +60,9 @@ LETTERBOX_BORDER: Final = 114
 _WHITE: Final = 255
 """The byte that is white."""
 
+_EQUAL: Final = 1e-5
+"""The relative difference of numbers that are meant to be one, such as 1 / 255 and 0.00392157."""
+
 _CHOICES: Final = {
     "errors": ("raise", "skip"),
     "output": ("numpy", "tensor", "torch"),
@@ -68,6 +72,8 @@ _CHOICES: Final = {
     "smaller": ("refuse", "pad"),
     "random_crop": (True, False, None),
     "exif": (True, False),
+    "mask_interpolation": ("pillow-nearest", "opencv-nearest", "torch-nearest", None),
+    "clamp_boxes": (True, False),
 }
 """The values of each field that chooses among a few."""
 
@@ -144,6 +150,8 @@ class Declaration:
     points: str | int | None = None
     box_format: Literal["xyxy", "xywh", "cxcywh", "tlbr"] = "xyxy"
     mask_fill: int = 0
+    mask_interpolation: Literal["pillow-nearest", "opencv-nearest", "torch-nearest"] | None = None
+    clamp_boxes: bool = False
     row_pitch_bytes: int | None = None
     alignment: int = DEFAULT_ALIGNMENT
     device: DeviceLike = "auto"
@@ -219,6 +227,11 @@ class Declaration:
         return self.dims.replace("N", "")
 
     @property
+    def order(self) -> str:
+        """The order of the axes of `layout`, which may end in a number: "NHWC" of "NHWC8"."""
+        return parse_order(self.layout).letters
+
+    @property
     def image_mode(self) -> Mode:
         """The mode that Pillow's images are converted to: the declared one, else RGB if there is a channel axis."""
         return self.mode or ("rgb" if "C" in self.dims else "gray")
@@ -247,6 +260,12 @@ class Declaration:
     def chosen_interpolation(self) -> Interpolation:
         """The interpolation; by default OpenCV's for letterbox, as in YOLO, else Pillow's, as in torchvision."""
         return self.interpolation or ("pillow-bilinear" if self.letterbox is None else "opencv-linear")
+
+    @property
+    def chosen_mask_interpolation(self) -> Interpolation:
+        """The nearest rule of masks; by default that of the library whose rule resizes the images."""
+        library, _, _ = self.chosen_interpolation.partition("-")
+        return self.mask_interpolation or interpolation_named(f"{library}-nearest").name
 
     @property
     def chosen_passes(self) -> Passes:
@@ -423,7 +442,12 @@ def _of_axes(step: Declaration) -> Iterator[str]:
     """`dims` and `layout` that order other axes, or axes without rows or what the rest needs."""
     if not isinstance(step.layout, str):
         yield f"layout={step.layout!r} is not an axis order such as 'NCHW'."
-    wanted = canonical_axes(step.layout)
+    if parse_order(step.layout).is_blocked:
+        yield (
+            f"layout={step.layout!r} splits channels into an axis more, which no image has: leave it out, and relayout "
+            f"the result, by sg.relayout(batch, layout={step.layout!r})."
+        )
+    wanted = canonical_axes(step.order)
     if sorted(str(step.dims)) != sorted(wanted):
         yield f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
     if step.moves_windows and wanted != "NCHW":
@@ -596,6 +620,17 @@ def unit_range(step: Declaration, element: ElementType) -> tuple[float, float]:
     if step.maximum is not None:
         return 0.0, float(step.maximum)
     return 0.0, float(2 ** (8 * element.itemsize - (element.kind == "i")) - 1) if element.is_integer else 1.0
+
+
+def figure_of_bytes(step: Declaration, *, is_integer: bool) -> str | None:
+    """The option of a step, with its value, that is right for bytes alone; None without one."""
+    if step.scale is not None:
+        rescales = ARITHMETIC_RULES[step.arithmetic].alone is not None  # transformers' processors take bytes alone
+        of_bytes = is_integer and all(abs(scale * _WHITE - 1) < _EQUAL for scale in step.scale)
+        return f"scale={step.scale}" if rescales or of_bytes else None
+    values = (step.clip, step.bias, step.matrix, *mean_and_std(step))
+    cuts = element_type(step.dtype).itemsize == 1 and all(value is None for value in values)
+    return f"dtype={step.dtype!r}" if cuts else None
 
 
 def clip_bounds(clip: tuple[float, float], element: ElementType) -> tuple[Any, Any]:

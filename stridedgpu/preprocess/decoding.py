@@ -17,7 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -30,7 +31,7 @@ from stridedgpu.values.errors import LayoutError
 from .declaration import Declaration
 from .files import ImageError, opened_file, read_array
 from .geometry import resized_sizes
-from .images import DEEP_MODES, Encoded, Pixels, decoded, encoded_name, orientation_of, pixels_of, upright
+from .images import DEEP_MODES, Encoded, Pixels, check_depth, decoded, encoded_name, orientation_of, pixels_of, upright
 from .pillow_memory import shared_pixels
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ DECODERS: Final = ("pillow", "pillow-draft", "simplejpeg")
 _FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """Pillow's names of the formats that are read. Pillow goes by content: other formats, such as EPS, run programs.
 
-The last two come last: Pillow imports the plugins of all formats before it looks for either.
+The last two come last, and AVIF behind them: Pillow imports the plugins of all formats before it looks for one of them.
+Of a JPEG of several images (MPO) the first is read.
 """
 
 _EIGHT_BIT_MODES: Final = frozenset(("1", "CMYK", "HSV", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr"))
@@ -101,7 +103,8 @@ class Decoder:
     """A decoder by name; `needed` is a function from an image's height and width to the smallest that a draft may have.
 
     `turns` is whether the camera's orientation (EXIF) is applied, and `deep` whether files of more than 8 bits a sample
-    keep them; otherwise they are refused. Pixels of a JPEG lie in `memory`.
+    keep them; otherwise they are refused. `check` raises `LayoutError` for pixels that a step does not take. Pixels of
+    a JPEG lie in `memory`.
 
     Raises `LayoutError` for an unknown name, and for one whose library is not installed.
     """
@@ -110,6 +113,7 @@ class Decoder:
     needed: Callable[[tuple[int, int]], tuple[int, int]] | None = None
     turns: bool = True
     deep: bool = False
+    check: Callable[[Pixels], None] | None = None
     memory: PixelMemory = field(default_factory=PixelMemory, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -126,7 +130,8 @@ class Decoder:
     @classmethod
     def of(cls, name: str, step: Declaration, *, deep: bool = False) -> Decoder:
         """The decoder of that name for a step, whose `resize` limits how much smaller it may decode."""
-        return cls(name, None if step.resize is None else partial(resized_sizes, step), step.exif, deep)
+        needed = None if step.resize is None else partial(resized_sizes, step)
+        return cls(name, needed, step.exif, deep, partial(check_depth, step))
 
     @property
     def version(self) -> str | None:
@@ -151,13 +156,22 @@ class Decoder:
         or (H, W, 1, 3 or 4), of uint8 or, for a decoder that is deep, of uint16. Raises `ImageError`.
         """
         if isinstance(source, Path) and source.suffix.lower() == ".npy":
-            return _three_channels(read_array(source), name, ("uint8", "uint16") if self.deep else ("uint8",))
+            types = ("uint8", "uint16") if self.deep else ("uint8",)
+            return self._checked(_three_channels(read_array(source), name, types), repr(name))
         subject = _subject(source, name)
-        return decoded(subject, lambda: _opened(self, source, subject))
+        return self._checked(decoded(subject, lambda: _opened(self, source, subject)), subject)
 
     def of_pillow(self, image: PillowImage, name: str) -> Pixels:
         """The pixels of an image that Pillow has opened, as `frame` gives them. Raises `ImageError`."""
-        return decoded(name, lambda: _by_pillow(image, name, self))
+        return self._checked(decoded(name, lambda: _by_pillow(image, name, self)), name)
+
+    def _checked(self, pixels: Pixels, subject: str) -> Pixels:
+        if self.check is not None:
+            try:
+                self.check(pixels)
+            except LayoutError as problem:
+                raise ImageError(f"{subject}: {problem}") from None
+        return pixels
 
 
 def opened_image(source: Path | Encoded, name: str) -> PillowImage:
@@ -166,12 +180,18 @@ def opened_image(source: Path | Encoded, name: str) -> PillowImage:
     def opened() -> PillowImage:
         from PIL import Image
 
-        with _stream(source) as file, Image.open(file, formats=_FORMATS) as image:
+        with _stream(source) as file, Image.open(file, formats=_formats()) as image:
             _check_size(image.width * image.height)
             image.load()
             return image
 
     return decoded(_subject(source, name), opened)
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """The formats that are read by the Pillow that is installed: AVIF from 11.3 on."""
+    return (*_FORMATS, "AVIF") if find_spec("PIL.AvifImagePlugin") else _FORMATS
 
 
 def _subject(source: Path | Encoded, name: str) -> str:
@@ -217,7 +237,7 @@ def _opened(decoder: Decoder, source: Path | Encoded, subject: str) -> Pixels:
         pixels = _by_simplejpeg(source, decoder)
         if pixels is not None:
             return pixels
-    with _stream(source) as file, Image.open(file, formats=_FORMATS) as image:
+    with _stream(source) as file, Image.open(file, formats=_formats()) as image:
         _check_size(image.width * image.height)
         return _by_pillow(image, subject, decoder, is_own=True)
 

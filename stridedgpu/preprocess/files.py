@@ -6,6 +6,7 @@ https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import stat
@@ -20,15 +21,30 @@ import numpy as np
 
 from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.values.dtypes import element_type
-from stridedgpu.values.errors import StridedGpuError
+from stridedgpu.values.errors import LayoutError, StridedGpuError
 
 from .declaration import Declaration
 
-SUFFIXES: Final = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+SUFFIXES: Final = frozenset(
+    (
+        *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".webp", ".avif"),
+        *(".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"),
+    )
+)
 """The suffixes of the files that are taken from folders."""
+
+_OTHERS: Final = frozenset(
+    (
+        *(".heic", ".heif", ".hif", ".jxl", ".jp2", ".j2k", ".jpx", ".tga", ".psd", ".ico", ".icns", ".dds", ".pcx"),
+        *(".dib", ".sgi", ".exr", ".hdr", ".pfm", ".svg", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf"),
+    )
+)
+"""The suffixes of images that are not read, and are named where a folder has them."""
 
 CHUNK_BYTES: Final = 1 << 24
 """Bytes of an array that are copied and written at once: 16 MB, NumPy's own number for `.npy` files."""
+
+_log = logging.getLogger("stridedgpu")
 
 _REASON_LETTERS: Final = 200
 
@@ -45,8 +61,8 @@ class FileError(StridedGpuError):
     """A file that cannot be read or written, with the reason in one sentence."""
 
 
-class ImageError(StridedGpuError):
-    """An unusable image, with its name and the reason in one sentence."""
+class ImageError(LayoutError):
+    """An unusable image, with its name and the reason in one sentence: a `LayoutError` to callers of the library."""
 
 
 class ImageFile(NamedTuple):
@@ -86,27 +102,41 @@ def sample_keys(names: Iterable[str]) -> Iterator[str]:
 def image_names(folder: Path) -> Iterator[str]:
     """The images in a folder and below: their relative paths, with "/", in order. One directory is in memory at a time.
 
-    Raises `ImageError` if there are none, and for a directory that cannot be read.
+    Images of other formats are counted in a warning of the logger "stridedgpu" at the end. Raises `ImageError` if there
+    are none, and for a directory that cannot be read.
     """
-    names = _names_below(str(folder), "")
+    others: Counter[str] = Counter()
+    names = _names_below(str(folder), "", others)
     first = next(names, None)
+    read = f"files that end in {', '.join(sorted(SUFFIXES))} are read"
     if first is None:
-        raise ImageError(
-            f"folder {str(folder)!r} holds no images; files that end in {', '.join(sorted(SUFFIXES))} are read."
-        )
+        rest = f", and not its {_counted(others)}" if others else ""
+        raise ImageError(f"folder {str(folder)!r} holds no images; {read}{rest}.")
     yield first
     yield from names
+    if others:
+        _log.warning("folder %r: %s left out; %s.", str(folder), _counted(others), read)
 
 
-def _names_below(folder: str, prefix: str) -> Iterator[str]:
+def _counted(suffixes: Counter[str]) -> str:
+    """How many files have each suffix.
+
+    >>> _counted(Counter({".tga": 3, ".heic": 12}))
+    '12 of .heic, 3 of .tga'
+    """
+    return ", ".join(f"{count} of {suffix}" for suffix, count in suffixes.most_common())
+
+
+def _names_below(folder: str, prefix: str, others: Counter[str]) -> Iterator[str]:
+    """The names of the images below a folder; images of other formats are added to `others` by their suffix."""
     try:
         with os.scandir(folder) as entries:
-            wanted = sorted((entry.name, _is_folder(entry)) for entry in entries if _is_wanted(entry))
+            wanted = sorted((entry.name, _is_folder(entry)) for entry in entries if _is_wanted(entry, others))
     except OSError as problem:
         raise ImageError(f"folder {folder!r} cannot be read: {problem.strerror or problem}.") from None
     for name, is_folder in wanted:
         if is_folder:
-            yield from _names_below(f"{folder}{os.sep}{name}", f"{prefix}{name}/")
+            yield from _names_below(f"{folder}{os.sep}{name}", f"{prefix}{name}/", others)
         else:
             yield prefix + name
 
@@ -115,14 +145,17 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir(follow_symlinks=False)  # a linked folder could lead back here
 
 
-def _is_wanted(entry: os.DirEntry[str]) -> bool:
-    """True for a folder to descend into, or an image's file."""
+def _is_wanted(entry: os.DirEntry[str], others: Counter[str]) -> bool:
+    """True for a folder to descend into, or an image's file; other images are added to `others`."""
     if entry.name.startswith("."):
         return False
     if _is_folder(entry):
         return True
+    suffix = PurePath(entry.name).suffix.lower()
+    if suffix in _OTHERS:
+        others[suffix] += 1
     try:
-        return PurePath(entry.name).suffix.lower() in SUFFIXES and entry.is_file()
+        return suffix in SUFFIXES and entry.is_file()
     except OSError:  # a link that leads to itself
         return False
 

@@ -89,11 +89,11 @@ class Placement(NamedTuple):
         `box_format` is the order of the numbers: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height),
         "cxcywh" (centre, width, height) or "tlbr" (top, left, bottom, right).
         """
-        return _moved_boxes(boxes, box_format, self.points)
+        return moved_boxes(boxes, box_format, self.points)
 
     def boxes_back(self, boxes: object, box_format: str = "xyxy") -> Coordinates:
         """Boxes of the result in pixels of the image."""
-        return _moved_boxes(boxes, box_format, self.points_back)
+        return moved_boxes(boxes, box_format, self.points_back)
 
     def _lines(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The factors of x and y, and the addends."""
@@ -122,7 +122,7 @@ _CORNERS: Final[dict[str, tuple[_Pairs, _Pairs]]] = {
 """By format, from the first two and the last two numbers of boxes to their corners, and back."""
 
 
-def _moved_boxes(boxes: object, box_format: str, move: Callable[[Any], Coordinates]) -> Coordinates:
+def moved_boxes(boxes: object, box_format: str, move: Callable[[Any], Coordinates]) -> Coordinates:
     """Boxes by both corners, put in order again: mirroring swaps left and right."""
     numbers = _coordinates(boxes, 4, "boxes")
     if not is_one_of(box_format, _CORNERS):

@@ -8,10 +8,12 @@ Pillow's images have a mode, arrays have channels:
 | L, 1 (0 and 255) | the sample three times | the sample |
 | LA, PA, RGBA, La, RGBa | alpha is dropped; premultiplied colours are divided by it first | likewise |
 | P | the palette's colours | their luma |
-| I;16 and its byte orders, I, F | the sample three times, as uint16, int32 or float32 | the sample |
+| I;16 and its byte orders, I, F | the sample three times, as uint16 or float32 | the sample |
 
-Samples of 16 bits keep their depth: Pillow's own conversion to 8 bits would cut off all above 255. Luma is Pillow's
-and ITU-R BT.601's: `(19595 R + 38470 G + 7471 B + 32768) >> 16`. The camera's orientation (EXIF) is applied before.
+Samples of 16 bits keep their depth: Pillow's own conversion to 8 bits would cut off all above 255. Mode I is that of
+16 bits in many files, such as PGM: its samples are uint16 where all of an image fit, else int32. `check_depth` says
+which steps take them. Luma is Pillow's and ITU-R BT.601's: `(19595 R + 38470 G + 7471 B + 32768) >> 16`. The camera's
+orientation (EXIF) is applied before.
 
 The channels of an array state its mode: 1 is grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha. A frame has the luma of
 its RGB pixels.
@@ -19,8 +21,10 @@ its RGB pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
@@ -36,9 +40,10 @@ from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import BindingError, LayoutError, StridedGpuError
+from stridedgpu.values.interpolation import interpolation_named
 from stridedgpu.values.strides import canonical_axes
 
-from .declaration import Declaration, Mode, clip_bounds
+from .declaration import Declaration, Mode, clip_bounds, figure_of_bytes, mean_and_std
 from .files import ImageError
 from .pillow_memory import shared_operand, shared_pixels
 
@@ -73,6 +78,9 @@ _UPRIGHT: Final[dict[int, Callable[[Pixels], Pixels]]] = {
 DEEP_MODES: Final = frozenset(("I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
 """Pillow's modes with samples of more than 8 bits, all of them grey."""
 
+_SIXTEEN_BITS: Final = 65535
+"""The largest sample of 16 bits."""
+
 _UNMULTIPLIED: Final = {"La": "LA", "RGBa": "RGBA"}
 
 _LUMA: Final = (19595, 38470, 7471)
@@ -82,6 +90,9 @@ _LUMA_VALUES: Final = conversion_options(
     matrix=(tuple(weight / (1 << _LUMA_BITS) for weight in _LUMA),), bias=0.5, rounding="truncate"
 )
 """`luma` of 8 bits in float32, exactly: every sum has at most 24 bits, half a level included."""
+
+_MOST_REHEARSED: Final = 1 << 24
+"""The most pixels of an image of Pillow that is processed ahead: 64 MiB."""
 
 _FIRST_BYTES: Final = 12
 """The bytes of an encoded image that messages show: all signatures of formats end before."""
@@ -149,7 +160,8 @@ def decoded(subject: str, decode: Callable[[], Result]) -> Result:
         return decode()
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ImageError(
-            f"{subject} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
+            f"{subject} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read, which is "
+            "PIL.Image.MAX_IMAGE_PIXELS: set that to more for images that you trust."
         ) from None
     except UnidentifiedImageError:
         raise ImageError(f"{subject} is not an image in a format that Pillow reads.") from None
@@ -160,6 +172,25 @@ def decoded(subject: str, decode: Callable[[], Result]) -> Result:
     except Exception as problem:  # noqa: BLE001 - damaged files make decoders raise errors of any type
         reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
         raise ImageError(f"{subject} cannot be read as an image: {reason}.") from None
+
+
+def pillow_images(height: int, width: int) -> Iterator[PillowImage]:
+    """A black image of Pillow; none without Pillow, nor of more pixels than requests have."""
+    if height * width <= _MOST_REHEARSED:
+        with suppress(ModuleNotFoundError):
+            from PIL import Image
+
+            yield Image.new("RGB", (width, height))
+
+
+def encoded_images() -> Iterator[bytes]:
+    """A tiny image in each format of requests that Pillow writes; none without Pillow."""
+    for image in pillow_images(8, 8):
+        for kind in ("JPEG", "PNG", "WEBP"):
+            file = BytesIO()
+            with suppress(KeyError):  # a Pillow without this format
+                image.save(file, kind)
+                yield file.getvalue()
 
 
 def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> Pixels:
@@ -177,6 +208,8 @@ def _converted(image: PillowImage, mode: Mode) -> Pixels:
     """A loaded image's pixels in a mode, as they are stored."""
     if image.mode in DEEP_MODES:
         samples = array_of_pillow(image)
+        if image.mode == "I" and samples.min(initial=0) >= 0 and samples.max(initial=0) <= _SIXTEEN_BITS:
+            samples = samples.astype(np.uint16)
         return samples if mode == "gray" else np.broadcast_to(samples[..., None], (*samples.shape, 3))
     if mode == "rgb" and image.mode == "RGB":
         return shared_pixels(image)
@@ -279,6 +312,22 @@ def batch_operand(step: Declaration, value: TensorLike) -> Operand:
     return _adapted(step, batch)
 
 
+def is_one_image(step: Declaration, value: Any) -> bool:
+    """Whether a call is given one image: Pillow's, a frame, an encoded one, or an array of 1 to 4 channels without N.
+
+    With more channels it may be a batch of grey images, whose rows would be its channels.
+    """
+    if is_pillow_image(value) or isinstance(value, Frame) or is_encoded(value):
+        return True
+    shape: Any = getattr(value, "shape", None)
+    named, axes = getattr(value, "dims", None), step.image_axes
+    if not hasattr(shape, "__len__") or len(shape) != len(axes) or len(axes) < 2:
+        return False
+    if isinstance(named, str):
+        axes = named
+    return "N" not in axes and ("C" not in axes or 1 <= shape[axes.index("C")] <= _FEW)
+
+
 def image_operand(step: Declaration, value: object, device: str, decoder: Decoder) -> Image:
     """One image of a list, with its axes in canonical order; encoded bytes are decoded by `decoder`.
 
@@ -366,9 +415,14 @@ def _of_encoded(step: Declaration, encoded: Encoded, decoder: Decoder) -> Operan
     return _clipped(step, grey.with_layout(grey.layout.sliced(0)))
 
 
+def is_flat(axes: str) -> bool:
+    """Whether images have height, width and channels, or the first two alone."""
+    return sorted(axes) in (["C", "H", "W"], ["H", "W"])
+
+
 def _check_flat(axes: str, kind: str) -> None:
     """Raise `LayoutError` for images with other axes than height, width and channels."""
-    if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
+    if not is_flat(axes):
         raise LayoutError(f"it is {kind}, with height and width; images here have the axes {axes}.")
 
 
@@ -389,7 +443,32 @@ def _loaded(image: PillowImage, step: Declaration) -> Operand | Pixels:
     is_upright = not step.exif or orientation_of(image) == 1
     if step.image_mode == "rgb" and image.mode == "RGB" and is_upright:
         return shared_operand(image)
-    return pixels_of(image, step.image_mode, turns=step.exif)
+    pixels = pixels_of(image, step.image_mode, turns=step.exif)
+    check_depth(step, pixels)
+    return pixels
+
+
+def check_depth(step: Declaration, pixels: Pixels) -> None:
+    """Raise `LayoutError` for samples that are deeper than a step's figures are for.
+
+    This is for pixels of files and of Pillow's images, whose depth is not in the program's hands as an array's type is.
+    Figures of bytes are a `scale` of 1 / 255, the rescale factor of transformers, and a result in bytes without any.
+    The largest value of int32 is that of no image: it becomes 1 in none.
+    """
+    if pixels.dtype == np.uint8:
+        return
+    figure = figure_of_bytes(step, is_integer=pixels.dtype.kind in "ui")
+    if figure is not None:
+        raise LayoutError(
+            f"it has samples of {pixels.dtype}, and {figure} is for bytes: leave that out, and declare normalize=, or "
+            "mean= and std=, which divide by an integer type's largest value, or by maximum=."
+        )
+    if pixels.dtype == np.int32:
+        span = f"it has samples of Pillow's mode I, {pixels.min()} to {pixels.max()}, which are not of 16 bits"
+        if step.resizes and not interpolation_named(step.chosen_interpolation).is_nearest:
+            raise LayoutError(f"{span} and are not resized: give it as np.asarray(image, np.float32).")
+        if step.clip is None and step.maximum is None and mean_and_std(step) != (None, None):
+            raise LayoutError(f"{span}: declare clip=, the values that become 0 and 1, or maximum=.")
 
 
 def _refuse_planes(step: Declaration, sizes: Sequence[int]) -> None:
@@ -406,4 +485,5 @@ def _refuse_planes(step: Declaration, sizes: Sequence[int]) -> None:
 
 def _wrong_rank(sizes: Sequence[int], dims: str) -> LayoutError:
     """What is wrong with a batch that has more or fewer axes than `dims`."""
-    return LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes.")
+    one = f"{len(dims) - 1} of one image{' of 1 to 4 channels' if 'C' in dims else ''}"
+    return LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes, or {one}.")

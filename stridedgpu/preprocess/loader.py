@@ -106,7 +106,7 @@ def load(
     same memory. Unusable samples are handled as `Preprocess(errors=)` says: raised with their number, or left out and
     counted; a batch without usable samples is not returned.
 
-    Raises `LayoutError` for an argument that breaks a rule, and `ImageError` for a folder without images.
+    Raises `LayoutError` for an argument that breaks a rule, and for a folder without images.
 
     >>> images = [np.full((6, 8, 3), number, np.uint8) for number in range(5)]
     >>> loader = load([(image, 10 * row) for row, image in enumerate(images)], Preprocess(crop=4), batch=2)
@@ -339,7 +339,10 @@ class BatchMaker:
 
         moved = moved_annotations(self._step, worker, replace(result, rows=list(columns)), column_of)
         for name, results in moved.items():
-            arrays = results.numpy() if isinstance(results, StridedTensor) else results
+            if isinstance(results, StridedTensor):
+                arrays: Iterable[UserData] = results.numpy()
+            else:
+                arrays = [one.numpy() if isinstance(one, StridedTensor) else one for one in results]
             for values, array in zip(columns.values(), arrays, strict=True):
                 values[name] = array
         return [replace(row, columns=tuple(columns[row.number].values())) for row in kept]

@@ -10,7 +10,6 @@ Where no candidate fits, least squares find the nearest one; its distance is in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, product
 from operator import itemgetter
@@ -142,8 +141,8 @@ def which(before: object, after: object, *, dims: str | None = None, resize: int
     mirrored or not; then each `normalize` and `arithmetic` of `relayout`, and mean and std of up to 8 decimals. A
     random crop is not recognised: hand in the cropped pixels as `before`.
 
-    Raises `ImageError` or `FileError` for files that cannot be read, both of them `StridedGpuError`, and `LayoutError`
-    for pixels that are no image of 1 or 3 channels.
+    Raises `StridedGpuError` for files that cannot be read, and `LayoutError` for pixels that are no image of 1 or 3
+    channels.
 
     >>> import numpy as np
     >>> photo = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -242,8 +241,11 @@ def _decoded_by_all(source: Path | Encoded, subject: str) -> Iterator[tuple[str,
     """An image's file or encoded bytes by each decoder that is installed, upright, and as the camera stored it."""
     for name in ("pillow", "simplejpeg"):
         for turns in (True, False):
-            with suppress(LayoutError):  # a decoder that is not installed
-                yield name if turns else name + _IGNORED, Decoder(name, turns=turns).frame(source, subject)
+            try:
+                decoder = Decoder(name, turns=turns)
+            except LayoutError:  # it is not installed
+                continue
+            yield name if turns else name + _IGNORED, decoder.frame(source, subject)
     try:
         import cv2
     except ModuleNotFoundError:

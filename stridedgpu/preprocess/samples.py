@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+import numpy as np
+
 from stridedgpu.exchange.array_like import array_of_values
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 
@@ -15,6 +17,8 @@ from .declaration import Declaration, UserData
 from .decoding import Decoder
 from .files import ImageError, image_names
 from .images import is_encoded, is_pillow_image
+
+_MASKS_OF_OBJECTS: Final = len("kHW")
 
 _NAME: Final = "name"
 """The column with the names of a folder's files."""
@@ -50,13 +54,15 @@ class Sample:
 class Form:
     """The form of samples and of batches: a dict or tuple with the image in one place, or the image alone.
 
-    The columns `lists` are lists in batches also where their arrays have one shape.
+    The columns `lists` are lists in batches also where their arrays have one shape, and so is the column `mask` of
+    arrays (k, H, W).
     """
 
     kind: type | None
     names: tuple[object, ...] = ()
     place: object = None
     lists: tuple[object, ...] = ()
+    mask: object = None
 
     @classmethod
     def of(cls, sample: object, step: Declaration) -> Form:
@@ -73,7 +79,8 @@ class Form:
             if name is not None and name not in names:
                 parts = ", ".join(map(repr, names)) or "no parts"
                 raise LayoutError(f"{argument}={name!r} is not in the samples, which have {parts}.")
-        return cls(kind, names, place, tuple(name for name in (step.boxes, step.points) if name is not None))
+        lists = tuple(name for name in (step.boxes, step.points) if name is not None)
+        return cls(kind, names, place, lists, step.mask)
 
     @property
     def beside(self) -> list[UserData]:
@@ -85,8 +92,11 @@ class Form:
         if self.kind is None:
             return images
         values = dict(zip(self.beside, zip(*(row.columns for row in rows), strict=True), strict=True))
+        lists = set(self.lists)
+        if self.mask is not None and any(np.ndim(mask) == _MASKS_OF_OBJECTS for mask in values[self.mask]):
+            lists.add(self.mask)
         parts = {
-            name: images if name == self.place else list(values[name]) if name in self.lists else _column(values[name])
+            name: images if name == self.place else list(values[name]) if name in lists else _column(values[name])
             for name in self.names
         }
         return tuple(parts.values()) if self.kind is tuple else parts

@@ -24,9 +24,10 @@ from stridedgpu.values.strides import integers, listed
 from .annotations import moved_annotations
 from .captured import CapturedPreprocess
 from .declaration import MOST_PIXELS, Declaration, UserData
+from .decoding import Decoder
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
-from .images import is_encoded, is_pillow_image
+from .images import encoded_images, is_encoded, is_flat, is_one_image, pillow_images
 from .torch_loader import IndexedDataset, check_torch_types, collated, share_cores, torch_of_output, torch_tensors
 from .worker import BatchResult, Call, Worker, is_sequence
 
@@ -82,8 +83,9 @@ class Advancing:
 class Preprocess(Declaration, Generic[Output]):
     """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
-    A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image, `Frame` or
-    encoded image: bytes, a bytearray or a memoryview of JPEG, PNG, WebP and others, which Pillow decodes. Frames are
+    A call takes a dict of columns, a bare array, a list of images of different sizes, or one image: an array without
+    the axis N, a Pillow image, a `Frame` or an encoded image, which is bytes, a bytearray or a memoryview of JPEG, PNG,
+    WebP and others, which Pillow decodes. Frames are
     RGB images, of any sizes and formats among others in a list, and are converted as they are read. The call
     returns the same kind with only the images and their annotations changed. The input is never written, and may be
     read-only. No engine is imported. The worker selects the device at the first call, and keeps it. The caller owns the
@@ -99,8 +101,10 @@ class Preprocess(Declaration, Generic[Output]):
       it is None; else 1 to 4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are
       RGB; "gray" is the luma of that, in one pass for 8 bits.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `matrix`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in
-      `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". On a GPU a matrix mixes what is resized,
-      and windows of arrays, in a second pass; it takes no `gain` and `offset`.
+      `relayout`, `layout` being an order such as "NCHW" or "NHWC", or "NHWC8", with zeros behind each pixel's
+      channels; an array has the axes of the order, without these. On a GPU a matrix mixes what is resized,
+      and windows of arrays, in a second pass; it takes no `gain` and `offset`. Files and Pillow's images of more than
+      8 bits are bad rows of a step whose figures are for bytes: `scale=1 / 255`, or transformers' rescale factor.
     - `normalize`: "0..1", "imagenet", "clip", "siglip" or "inception"; or `mean`, `std`: in units of 0..1 of an integer
       image, one or one for each output channel, as in torchvision. They replace `scale` and `bias`. Named figures of
       red, green and blue follow `channels`; a grey image that `channels` repeats three times has all three.
@@ -151,10 +155,13 @@ class Preprocess(Declaration, Generic[Output]):
     Annotations, as columns that move with their images:
 
     - `mask`: arrays (height, width), Pillow images or encoded ones: nearest pixels, in their own type, around them
-      `mask_fill`.
+      `mask_fill`. Masks of single objects are arrays (k, height, width), and come back as a list of these.
+    - `mask_interpolation`: "pillow-nearest", "opencv-nearest" or "torch-nearest"; None is that of the library whose
+      rule resizes the images.
     - `boxes`, `points`: numbers (k, 4) in `box_format` ("xyxy", "xywh", "cxcywh" or "tlbr") and (k, 2), x and y, in
-      pixels of the upright image. All come back, in pixels of the result; some may lie outside. `placements` leads
-      back.
+      pixels of the upright image. All come back, in pixels of the result; some may lie outside, unless `clamp_boxes`
+      moves what lies beyond an edge onto it, as torchvision's v2 does. A box that is outside has then no area.
+      `placements` leads back.
 
     Engines:
 
@@ -336,8 +343,8 @@ class Preprocess(Declaration, Generic[Output]):
         They are bytes, or of the smallest integers that hold the declared `maximum` or `clip`; else of float32.
 
         Images are larger than the step's result, and also of its size and smaller where it resizes. They come as one
-        array and, with rows, as a list, with as many channels as the declaration names, else 3. Raises what a call
-        raises.
+        array and, with rows, as a list, with as many channels as the declaration names, else 3. Where Pillow is
+        installed and the step takes its images, they come from Pillow too, and encoded. Raises what a call raises.
         """
         height, width = ((self.resize or self.window or (0,)) * 2)[:2]
         if self.matrix is not None:
@@ -357,6 +364,7 @@ class Preprocess(Declaration, Generic[Output]):
         kinds = (np.uint8, np.uint16) if self.resizes else (np.uint8, np.uint16, np.int16)
         ranges = [np.iinfo(kind) for kind in kinds]
         element = next((one.dtype for one in ranges if one.min <= low and high <= one.max), np.dtype(np.float32))
+        takes_pillow = is_flat(self.image_axes) and element == np.uint8 and (self.mode is not None or channels == 3)
         for sizes in several:
             if not fits_crop(self, (sizes["H"], sizes["W"])):
                 continue
@@ -364,6 +372,12 @@ class Preprocess(Declaration, Generic[Output]):
             self._result(batch, keys, 0, None)
             if "H" in self.dims:
                 self._result([np.take(batch, row, axis) for row in keys], keys, 0, None)
+            if takes_pillow:
+                for image in pillow_images(sizes["H"], sizes["W"]):
+                    self._result([image], keys[:1], 0, None)
+        if takes_pillow:
+            for encoded in encoded_images():
+                Decoder.of("pillow", self, deep=True).frame(encoded, "the image")
 
     @property
     def skipped(self) -> int:
@@ -397,20 +411,25 @@ class Preprocess(Declaration, Generic[Output]):
     def __call__(
         self, batch: Any, keys: Any = None, *, epoch: int | None = None, out: Any = None, block_info: Any = None
     ) -> Any:
-        """The batch with its images preprocessed; one Pillow image, frame or encoded image gives one array, (C, H, W).
+        """The batch with its images preprocessed; one image gives one array, (C, H, W).
+
+        One image is Pillow's, a frame, an encoded image, or an array of 1 to 4 channels without the axis N.
 
         `keys` holds each row's key if no column does (Hugging Face: `with_indices=True`); of one image it is its key.
         `epoch` is the epoch of this call alone. `out` is memory that the images' result is written into, and which is
         returned in its place: an array with the axes of `layout`, or a `StridedTensor` (N, C, H, W), of the declared
-        type, on the step's device. `block_info` is Dask's description of a block; the keys of its rows are then their
-        positions in the whole array.
+        type, on the step's device; N of one image is 1. `block_info` is Dask's description of a block; the keys of its
+        rows are then their positions in the whole array.
         """
         when = None if epoch is None else checked_epoch(epoch)
         if isinstance(batch, Mapping):
             return self._columns(batch, keys, when, out)
-        if is_pillow_image(batch) or isinstance(batch, Frame) or is_encoded(batch):
-            result = self._worker.images([batch], Call(None if keys is None else [keys], when))
-            return self._exported(result.images)[0] if result.rows else None
+        if is_one_image(self, batch):
+            target = None if out is None else self._output(out)
+            result = self._worker.images([batch], Call(None if keys is None else [keys], when, target))
+            if out is not None:
+                return out
+            return self._one_by_one(self._exported(result.images))[0] if result.rows else None
         if keys is None and block_info and 0 in block_info:
             keys = range(*block_info[0]["array-location"][self.dims.index("N")])
         if keys is None and self.key is not None:
@@ -420,10 +439,13 @@ class Preprocess(Declaration, Generic[Output]):
         result = self._result(batch, keys, when, out)
         images = self._exported(result.images) if out is None else out
         if out is None and isinstance(batch, (list, tuple)):
-            if isinstance(images, np.ndarray):
-                images = np.moveaxis(images, self.layout.index("N"), 0)
+            images = self._one_by_one(images)
             return tuple(images) if isinstance(batch, tuple) else list(images)
         return images
+
+    def _one_by_one(self, images: UserData) -> UserData:
+        """A result, of an array with the axis of its images first."""
+        return np.moveaxis(images, self.order.index("N"), 0) if isinstance(images, np.ndarray) else images
 
     def captured(self, images: object, keys: object = None, *, epoch: int | None = None) -> CapturedPreprocess:
         """The step for these images as a CUDA graph: its launches are captured once, and every call replays them.
@@ -468,7 +490,7 @@ class Preprocess(Declaration, Generic[Output]):
             raise LayoutError(f"{self} has no chunks known ahead: with Dask, errors='raise' and output='numpy'.")
         if not hasattr(array, "chunks"):
             raise LayoutError(f"dask_kwargs takes a Dask array, not a {type(array).__name__}.")
-        if len(array.shape) != len(self.dims) or self.dims.index("N") != self.layout.index("N"):
+        if len(array.shape) != len(self.dims) or self.dims.index("N") != self.order.index("N"):
             raise LayoutError(
                 f"An array of shape {array.shape} has not the axes {self.dims}, or {self.layout} moves its rows."
             )
@@ -485,8 +507,8 @@ class Preprocess(Declaration, Generic[Output]):
         dtype = numpy_dtype(element_type(self.dtype))
         return {
             "dtype": dtype,
-            "chunks": tuple(chunks[letter] for letter in self.layout),
-            "meta": np.empty((0,) * len(self.layout), dtype),
+            "chunks": tuple(chunks[letter] for letter in self.order),
+            "meta": np.empty((0,) * len(self.order), dtype),
         }
 
     def _columns(
@@ -535,7 +557,7 @@ class Preprocess(Declaration, Generic[Output]):
             raise LayoutError("out= has a row for every image: declare errors='raise', which drops none.")
         if isinstance(out, StridedTensor):
             return out.operand
-        return asarray(out, dims=self.layout, copy=False).operand
+        return asarray(out, dims=self.order, copy=False).operand
 
     def _exported(self, images: StridedTensor | list[StridedTensor]) -> UserData:
         """The result for the caller: tensors, or arrays with their axes in the order of `layout`."""

@@ -22,12 +22,13 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.exports import array_of_operand
+from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.crops import fill_bytes, write_crops
 from stridedgpu.operations.images import MOST_IMAGES, CropSources, FrameSources
 from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
 from stridedgpu.operations.plans import check_output
-from stridedgpu.operations.relayout import assign_operand
+from stridedgpu.operations.relayout import assign_operand, clear_buffer
 from stridedgpu.operations.resize import check_axes
 from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
@@ -196,7 +197,7 @@ class Worker:
         column = "" if self._step.column is None else f" of column {self._step.column!r}"
         named = f"row {row}{column}" + ("" if key is None else f" (key {key!r})")
         if self._step.errors == "raise":
-            kind = type(problem) if isinstance(problem, (DeviceError, LayoutError, ElementTypeError)) else LayoutError
+            kind = type(problem) if isinstance(problem, (DeviceError, ElementTypeError)) else LayoutError
             raise kind(f"{named}: {problem}") from problem
         with self._counting:
             self.skipped += 1
@@ -280,7 +281,7 @@ class Worker:
             write_placed(sources, placements, self._rule, converted, fill, target, border_of(step))
             return
         assert chances is not None, "gain and offset need a seed"
-        spec = MemoryOptions(step.layout).allocation(target.layout.sizes, ("N", "C", "H", "W"), element)
+        spec = MemoryOptions(step.order).allocation(target.layout.sizes, ("N", "C", "H", "W"), element)
         moved = spec.allocate(self._own_memory)
         unchanged = conversion(element, element, channels=step.channels, source_channels=channels)
         write_placed(sources, placements, self._rule, unchanged, fill, moved, border_of(step))
@@ -318,11 +319,16 @@ class Worker:
         if call.out is not None:
             check_output(call.out, sizes, self._element, self.device, memory_of(images))
             return call.out
-        return self._allocation(sizes, layout).allocate(call.memory or self._own_memory)
+        spec = self._allocation(sizes, layout)
+        made = spec.allocate(call.memory or self._own_memory)
+        if not spec.owns_padding:  # "NHWC8": zeros lie behind the channels
+            clear_buffer(made.buffer)
+        return made
 
     def _result_allocation(self, sizes: tuple[int, ...], layout: str) -> AllocationSpec:
         memory = MemoryOptions(layout, self._step.row_pitch_bytes, self._step.alignment)
-        return memory.allocation(sizes, labels_of(canonical_axes(layout), len(sizes)), self._element)
+        labels = labels_of(canonical_axes(parse_order(layout).letters), len(sizes))
+        return memory.allocation(sizes, labels, self._element)
 
     @property
     def _own_memory(self) -> Memory:
@@ -331,7 +337,7 @@ class Worker:
     def array(self, images: StridedTensor) -> Pixels:
         """A result as a NumPy array with its axes in the declared order, copied to the CPU if necessary."""
         operand = images.operand
-        layout = _in_order(operand.layout, images.dims or "", self._step.layout)
+        layout = _in_order(operand.layout, images.dims or "", self._step.order)
         turned = Operand(operand.buffer, layout, operand.element)
         if turned.buffer.device != "cpu":
             sizes, near = Layout(layout.sizes), self._memory

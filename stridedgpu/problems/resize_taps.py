@@ -194,6 +194,8 @@ def window_taps(
     elif interpolation.is_pillow:
         rows, columns = (_pillow_nearest(axis, adds_up=element.name != "uint16") for axis in (down, along))
         taps = WindowTaps(arithmetic, rows, columns)
+    elif interpolation.cuts_boxes:
+        taps = WindowTaps(arithmetic, _torch_nearest(down), _torch_nearest(along))
     else:
         taps = _opencv_window(interpolation, arithmetic, element, channels, down, along)
     rows, columns = taps.rows, taps.columns.reversed() if flip else taps.columns
@@ -501,8 +503,19 @@ def _windowed(geometry: AxisGeometry, starts: Array, weights: Array) -> AxisTaps
 
 def _opencv_nearest(geometry: AxisGeometry) -> AxisTaps:
     """The source pixel at the left edge of each result pixel."""
+    return _at_edges(geometry, np.arange(geometry.target) * _opencv_scale(geometry))
+
+
+def _torch_nearest(geometry: AxisGeometry) -> AxisTaps:
+    """The same in float32 (ATen/native/UpSample.h, `nearest_neighbor_compute_source_index`)."""
+    scale = np.float32(geometry.high - geometry.low) / np.float32(geometry.target)
+    return _at_edges(geometry, np.arange(geometry.target, dtype=np.float32) * scale)
+
+
+def _at_edges(geometry: AxisGeometry, edges: Array) -> AxisTaps:
+    """The source pixel that each edge lies in, counted from the box's first whole pixel."""
     last = ceil(geometry.high) - floor(geometry.low) - 1
-    starts = np.minimum(np.floor(np.arange(geometry.target) * _opencv_scale(geometry)), last).astype(np.int32)
+    starts = np.minimum(np.floor(edges), last).astype(np.int32)
     first = floor(geometry.low)
     return _copied(starts + np.int32(first), first, first + last + 1)
 

@@ -30,6 +30,7 @@ InterpolationName: TypeAlias = Literal[
     "torch-bilinear",
     "torch-bicubic",
     "torch-lanczos",
+    "torch-nearest",
 ]
 """The library and its filter, of `resize` and its relatives."""
 
@@ -278,6 +279,7 @@ INTERPOLATIONS: Final[Mapping[str, Interpolation]] = {
         Interpolation("torch-bilinear", "filter", _TORCH, _triangle, 1.0, weight_bits=16, cuts_boxes=True),
         Interpolation("torch-bicubic", "filter", _TORCH, _cubic, 2.0, weight_bits=16, cuts_boxes=True),
         Interpolation("torch-lanczos", "filter", _TORCH, _lanczos, 3.0, weight_bits=16, cuts_boxes=True),
+        Interpolation("torch-nearest", "nearest", {}, cuts_boxes=True),
     )
 }
 """Every rule by its name."""

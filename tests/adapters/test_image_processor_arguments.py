@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 
@@ -129,6 +130,8 @@ def test_what_a_call_takes_is_checked():
         clip([])
     with pytest.raises(sg.LayoutError, match=r"images\[0\] is of type str"):
         clip("photo.jpg")
+    with pytest.raises(sg.LayoutError, match=r"images\[1\] \(4 bytes: 6a 75 6e 6b\) is not an image"):
+        clip([photo, b"junk"])
     with pytest.raises(sg.LayoutError, match="both images and lists"):
         clip([photo, [photo]])
     with pytest.raises(sg.ElementTypeError, match=r"images\[1\] holds float32"):
@@ -295,6 +298,29 @@ def test_the_step_has_the_pixels_of_the_processor(name, backend):
         assert np.array_equal(step(photos), made(photos, return_tensors="np").pixel_values)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_every_processor_can_be_warmed_up(name):
+    assert sg.warmup(sg.image_processor({"image_processor_type": name})) == ()
+
+
+def test_a_warm_up_raises_what_every_call_would():
+    with pytest.raises(sg.LayoutError, match="return_tensors='tf' is unknown"):
+        sg.warmup(processor("CLIPImageProcessor"), return_tensors="tf")
+    with pytest.raises(TypeError, match="has no option 'do_flip'"):
+        sg.warmup(processor("CLIPImageProcessor"), do_flip=True)
+
+
+def test_the_step_refuses_images_of_sixteen_bits():
+    """The processor has Pillow's conversion to bytes, which is white above 255; a step keeps the bits of a sample."""
+    image = pytest.importorskip("PIL.Image")
+    deep = image.fromarray(np.full((300, 300), 40000, np.uint16))
+    made = processor("ChameleonImageProcessor", "pil", size={"shortest_edge": 64}, crop_size=64)
+    white = image.new("RGB", (300, 300), "white")
+    assert np.array_equal(made(deep, return_tensors="np").pixel_values, made(white, return_tensors="np").pixel_values)
+    with pytest.raises(sg.LayoutError, match=r"uint16, and scale=\(0.0078,\) is for bytes"):
+        made.step([deep])
+
+
 def test_channels_of_a_step_are_reversed_and_other_sizes_have_none():
     mobile = processor("MobileViTImageProcessor", crop_size=200)
     photos = images((300, 431))
@@ -384,7 +410,8 @@ NONSENSE = {
         {"size": 1, "crop_size": 1, "image_grid_pinpoints": [[3000, 3000]]},
         "more than 4096 tiles of 1 x 1 pixels",
     ),
-    "an endless side": ("PoolFormerImageProcessor", {"crop_pct": 1e-9}, "and has 65536 at most"),
+    "an endless side": ("PoolFormerImageProcessor", {"crop_pct": 1e-9}, "and has 1048576 at most"),
+    "a whole endless side": ("CLIPImageProcessor", {"size": 65537, "do_center_crop": False}, "and has 65536 at most"),
     "no share": ("PoolFormerImageProcessor", {"crop_pct": 0}, "crop_pct=0 must be finite numbers above"),
     "no window": ("CLIPImageProcessor", {"crop_size": 0}, "crop_size=0 is no size"),
     "a window of no rows": ("CLIPImageProcessor", {"crop_size": [0, 3]}, r"crop_size=\[0, 3\] is no size"),
@@ -410,6 +437,34 @@ def test_numbers_that_no_declaration_has_are_refused(name, options, words, is_ov
             processor(name)(images((40, 50)), **options)
         else:
             processor(name, **options)(images((40, 50)))
+
+
+def test_a_window_is_cut_of_a_side_that_no_whole_image_may_have():
+    photo = np.random.default_rng(8).integers(0, 256, (900, 3, 3), np.uint8)
+    clip = processor("CLIPImageProcessor", do_rescale=False, do_normalize=False)
+    made = clip(photo, input_data_format="channels_last", return_tensors="np").pixel_values[0]
+    whole = sg.resize(photo, (67200, 224), dims="HWC", interpolation="torch-bicubic").numpy()
+    assert np.array_equal(made, whole[:, 33488:33712])
+    with pytest.raises(sg.LayoutError, match=r"becomes 67200 x 224 by size=.*and has 65536 at most"):
+        clip(photo, input_data_format="channels_last", do_center_crop=False)
+
+
+def test_encoded_images_are_upright_and_rgb_as_files():
+    image = pytest.importorskip("PIL.Image")
+    exif, content = image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    pixels = np.random.default_rng(9).integers(0, 256, (50, 70), np.uint8)
+    image.fromarray(pixels).save(content, "PNG", exif=exif)
+    options = {"image_processor_type": "ViTImageProcessor", "size": {"height": 20, "width": 30}}
+    as_files, stored = sg.image_processor(options, as_files=True), sg.image_processor(options)
+    upright = np.repeat(np.rot90(pixels, -1)[None], 3, axis=0)
+    made = as_files([content.getvalue()], return_tensors="np").pixel_values
+    assert np.array_equal(made, stored(upright, return_tensors="np").pixel_values)
+    assert np.array_equal(made, as_files.step([content.getvalue()]))
+    assert pickle.loads(pickle.dumps(as_files)).as_files
+    assert "as_files=True" in repr(as_files)
+    with pytest.raises(sg.LayoutError, match="as_files"):
+        sg.image_processor(options, as_files="yes")
 
 
 def test_narrow_counts_of_numpys_do_not_wrap():

@@ -176,6 +176,17 @@ def test_many_drawn_images_have_the_bits_of_transformers(name, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "name, size",
+    [("CLIPImageProcessor", (900, 3)), ("ChameleonImageProcessor", (15, 2999)), ("BitImageProcessor", (2, 800))],
+)
+def test_a_window_of_an_extreme_shape_has_the_bits_of_transformers(name, size, backend):
+    theirs = original(name, backend)
+    image = np.random.default_rng(19).integers(0, 256, (*size, 3), np.uint8)
+    assert compared(sg.image_processor(theirs), theirs, [image], input_data_format="channels_last") == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["CLIPImageProcessor", "DetrImageProcessor", "Qwen2VLImageProcessor"])
 def test_options_of_a_call_have_the_same_effect(name, backend):
     theirs = original(name, backend)
@@ -227,6 +238,27 @@ def test_modes_of_pillow_become_rgb_as_in_transformers(mode, backend):
     if mode == "P":
         shown.info["transparency"] = 3
         assert compared(ours, theirs, [shown]) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["CLIPImageProcessor", "ViTImageProcessor"])
+def test_encoded_images_are_those_of_a_path_or_of_the_opened_image(name, backend, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    theirs = original(name, backend)
+    as_files, opened = (sg.image_processor(theirs, as_files=one) for one in (True, False))
+    draw = np.random.default_rng(21)
+    path = tmp_path / "photo.png"
+    for mode, orientation in [*(("RGB", orientation) for orientation in range(1, 9)), ("RGBA", 6), ("L", 1), ("P", 3)]:
+        exif = image.Exif()
+        exif[0x0112] = orientation
+        photo = image.fromarray(draw.integers(0, 256, (50, 70, 4), np.uint8))
+        (photo if mode == "RGBA" else photo.convert("RGB").convert(mode)).save(path, exif=exif)
+        # Its torchvision backend decodes a path by torchvision.io, upright and RGB as well.
+        wanted = theirs(transformers_library().image_utils.load_image(str(path)), return_tensors="pt")
+        assert differences(as_files(path.read_bytes(), return_tensors="pt"), wanted) == []
+        if mode == "RGB" or name == "CLIPImageProcessor":
+            wanted = theirs(image.open(path), return_tensors="pt")
+            assert differences(opened(path.read_bytes(), return_tensors="pt"), wanted) == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -38,6 +38,7 @@ def test_a_folder_gives_a_processor_of_the_same_class_and_bits(automatic, tmp_pa
     assert ours.backend == backend
     assert ours.to_dict() == theirs.to_dict()
     assert isinstance(ours, original(name, "torchvision").__class__) or backend != "stridedgpu"
+    assert name != "CLIPImageProcessor" or sg.warmup(ours, return_tensors="pt") == ()
     revived = pickle.loads(pickle.dumps(ours))
     assert differences(revived(images, return_tensors="pt"), wanted) == []
 
@@ -71,6 +72,25 @@ def test_what_belongs_to_images_is_refused(automatic, tmp_path):
         ours(image, image[..., 0])
     with pytest.raises(ValueError, match="segmentation_maps= is not processed here"):
         ours(image, segmentation_maps=image[..., 0])
+
+
+@pytest.mark.parametrize(
+    "name, backend",
+    [
+        *(
+            (name, "stridedgpu")
+            for name in ("YolosImageProcessor", "Idefics3ImageProcessor", "LlavaOnevisionImageProcessor")
+        ),
+        ("Owlv2ImageProcessor", "stridedgpu-pil"),
+        ("DINOv3ViTImageProcessor", "stridedgpu-pil"),
+        ("VivitImageProcessor", "stridedgpu"),
+    ],
+)
+def test_a_class_that_is_not_reproduced_is_refused_by_its_name(automatic, tmp_path, name, backend):
+    getattr(transformers_library(), name)().save_pretrained(tmp_path)
+    with pytest.raises(sg.LayoutError, match=f"{name} is not reproduced by backend='{backend}'.*'torchvision'"):
+        automatic.from_pretrained(tmp_path, backend=backend)
+    assert type(automatic.from_pretrained(tmp_path)) is getattr(transformers_library(), name)
 
 
 def test_without_transformers_the_error_says_what_to_install(monkeypatch):

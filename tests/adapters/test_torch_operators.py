@@ -258,6 +258,7 @@ def test_a_step_runs_where_its_images_are():
         ({"errors": "skip"}, "errors='skip' drops rows"),
         ({"mask": "mask", "crop": 8}, "names columns that belong to the images"),
         ({"row_pitch_bytes": 64}, "row_pitch_bytes=64: PyTorch allocates the result"),
+        ({"layout": "NHWC8"}, "layout='NHWC8': PyTorch allocates the result"),
     ],
 )
 def test_a_step_whose_result_is_not_one_packed_tensor_has_no_text(options, says):

@@ -32,6 +32,7 @@ def check(transforms, step, photos, of=Image.fromarray):
         (result,) = step([image])
         assert (result.shape, result.dtype) == (same.shape, same.dtype)
         assert result.tobytes() == same.tobytes(), np.abs(result.astype(float) - same).max()
+        assert step(image).tobytes() == same.tobytes()  # as the transforms are called
     for result, same in zip(step(given), expected, strict=True):
         assert result.tobytes() == same.tobytes()
 
@@ -156,6 +157,7 @@ ON_TENSORS = {
     "ImageNet": [v2.Resize(64), v2.CenterCrop(56), v2.ToDtype(FLOAT, scale=True), v2.Normalize(MEAN, STD)],
     "bicubic": [v2.Resize((64, 70), interpolation=MODES.BICUBIC)],
     "a longest side": [v2.Resize(32, max_size=41), v2.RandomHorizontalFlip(1)],
+    "nearest": [v2.Resize((64, 218), interpolation=MODES.NEAREST), v2.CenterCrop(60)],
     "lanczos": [v2.Resize((20, 91), interpolation=MODES.LANCZOS), v2.CenterCrop(19), v2.RandomHorizontalFlip(1)],
     "a pad": [v2.Resize((30, 40)), v2.Pad((1, 2), fill=[3, 4, 5]), v2.CenterCrop((31, 30))],
     "a reflected pad": [v2.Resize((30, 40)), v2.Pad((1, 2, 9, 7), padding_mode="reflect"), v2.CenterCrop((31, 30))],
@@ -180,6 +182,29 @@ def test_transforms_of_tensors_have_the_bits_of_torchvision(name, before):
     else:
         transforms = v2.Compose([getattr(v2, before)(), *chain])
         check(transforms, sg.Preprocess.from_torchvision(transforms, device="cpu"), photos)
+
+
+GREY_AS_RGB = {
+    "first": [v2.RGB(), v2.Resize((40, 30)), v2.ToDtype(FLOAT, scale=True), v2.Normalize(MEAN, STD)],
+    "behind a pad": [v2.Resize((20, 30)), v2.Pad(3, fill=7), v2.RGB(), v2.ToDtype(FLOAT, scale=True)],
+    "behind Normalize": [v2.ToDtype(FLOAT, scale=True), v2.Normalize([0.5], [0.25]), v2.RGB(), v2.CenterCrop(9)],
+}
+
+
+@pytest.mark.parametrize("given", ["tensor", "array"])
+@pytest.mark.parametrize("place", GREY_AS_RGB)
+def test_rgb_makes_three_channels_of_one(place, given):
+    rng = np.random.default_rng(5)
+    grey = [photo(rng, 50, 61)[..., :1] for _ in range(3)]
+    transforms = v2.Compose([*([v2.ToImage()] if given == "array" else []), *GREY_AS_RGB[place]])
+    step = sg.Preprocess.from_torchvision(transforms, images="tensor" if given == "tensor" else "pil", device="cpu")
+    check(transforms, step, grey, tensor_of if given == "tensor" else np.ascontiguousarray)
+    assert step.channel_count == 3
+
+
+def test_rgb_behind_grayscale_makes_three_channels_of_luma():
+    transforms = v2.Compose([v2.Grayscale(), v2.Resize((40, 30)), v2.RGB(), v2.ToImage()])
+    check(transforms, sg.Preprocess.from_torchvision(transforms, device="cpu"), [photo(np.random.default_rng(6))])
 
 
 RANDOM = {
@@ -312,7 +337,7 @@ REFUSED = [
     ([v2.Resize(None, max_size=50)], "pil", "Resize\\(size=None\\): a step resizes to both sides"),
     ([older.PILToTensor(), older.Resize((4, 4))], "pil", "torchvision.transforms.v2.Resize resizes bytes"),
     ([v2.ToImage(), v2.Resize((4, 4), antialias=False)], "pil", "antialias=True is reproduced"),
-    ([v2.ToImage(), v2.Resize((4, 4), interpolation=MODES.NEAREST)], "pil", "'nearest'\\) of tensors"),
+    ([v2.ToImage(), v2.Resize((4, 4), interpolation=MODES.NEAREST_EXACT)], "pil", "'nearest-exact'\\) of tensors"),
     ([v2.ToImage(), v2.Grayscale()], "pil", "Grayscale of tensors sums floats"),
     ([older.ToTensor()], "tensor", "ToTensor takes a PIL image, and here it is given a tensor: ToDtype"),
     ([older.PILToTensor()], "tensor", "PILToTensor takes a PIL image, and here it is given a tensor: leave it out"),
@@ -348,3 +373,74 @@ def test_further_options_are_the_steps():
         sg.Preprocess.from_torchvision(transforms, crop=3)
     with pytest.raises(TypeError, match="Preprocess has no argument size="):
         sg.Preprocess.from_torchvision(transforms, size=3)
+
+
+ANNOTATED = {
+    "resized": [v2.Resize((50, 67)), v2.RandomHorizontalFlip(1)],
+    "a shorter side, cropped": [v2.Resize(40), v2.CenterCrop(33), v2.RandomHorizontalFlip(1)],
+    "cropped": [v2.CenterCrop((31, 20))],
+    "smaller than the window": [v2.CenterCrop(140)],
+    "padded": [v2.Resize((218, 45)), v2.Pad((3, 4, 5, 6), fill=9), v2.RandomHorizontalFlip(1)],
+    "by another filter": [v2.Resize((141, 90), interpolation=MODES.BICUBIC), v2.CenterCrop(77)],
+}
+
+
+@pytest.mark.parametrize("images", ["pil", "tensor"])
+@pytest.mark.parametrize("name", ANNOTATED)
+def test_masks_and_boxes_are_those_of_v2(name, images):
+    """Masks to the bit, of images and of single objects; boxes to the last places of float32, clamped as by v2."""
+    from torchvision import tv_tensors
+
+    transforms = v2.Compose(ANNOTATED[name])
+    rng = np.random.default_rng(len(name))
+    for box_format in ("xyxy", "xywh", "cxcywh"):
+        step = sg.Preprocess.from_torchvision(
+            transforms, images=images, device="cpu", column="image", mask="mask", boxes="box", box_format=box_format
+        )
+        for count in (None, 3):
+            # Around an image v2 moves boxes one pixel further than its own pixels where the difference is odd.
+            pixels = photo(rng, 80, 96) if "smaller" in name else photo(rng)
+            size = pixels.shape[:2]
+            mask = rng.integers(0, 30000, size if count is None else (count, *size), dtype=np.int64)
+            low = rng.uniform(-30, 60, (5, 2))
+            corners = np.concatenate([low, low + rng.uniform(0, 90, (5, 2))], axis=1).astype(np.float32)
+            boxes = v2.functional.convert_bounding_box_format(
+                tv_tensors.BoundingBoxes(torch.from_numpy(corners), format="xyxy", canvas_size=size),
+                new_format=box_format,
+            )
+            given = {
+                "image": Image.fromarray(pixels) if images == "pil" else tensor_of(pixels),
+                "mask": tv_tensors.Mask(torch.from_numpy(mask)),
+                "box": boxes,
+            }
+            expected = transforms(given)
+            made = step({key: [value] for key, value in given.items()})
+            np.testing.assert_array_equal(made["mask"][0], expected["mask"].numpy())
+            np.testing.assert_allclose(made["box"][0], expected["box"].numpy(), atol=2e-5, rtol=0)
+
+
+def test_boxes_that_say_otherwise_what_they_are_are_refused():
+    from torchvision import tv_tensors
+
+    step = sg.Preprocess.from_torchvision([v2.CenterCrop(8)], column="image", boxes="box", device="cpu")
+
+    def refuses(words, **stated):
+        stated = {"format": "XYXY", "canvas_size": (20, 30), **stated}
+        boxes = tv_tensors.BoundingBoxes(torch.ones(1, 4), **stated)
+        with pytest.raises(sg.LayoutError, match=f"row 0 of column 'box': the boxes {words}"):
+            step({"image": [np.zeros((20, 30, 3), np.uint8)], "box": [boxes]})
+
+    refuses("are of the format 'xywh', and box_format='xyxy' is stated", format="XYWH")
+    refuses("are of the format 'cxcywh'", format="CXCYWH")
+    refuses(r"are of an image of \(30, 20\), and theirs has \(20, 30\)", canvas_size=(30, 20))
+    refuses("have clamping_mode=None, and clamp_boxes=True is declared", clamping_mode=None)
+
+
+def test_what_a_user_says_of_annotations_goes_before_the_transforms():
+    chain = [v2.Resize(20), v2.CenterCrop(8)]
+    step = sg.Preprocess.from_torchvision(
+        chain, column=0, mask=1, boxes=2, clamp_boxes=False, mask_interpolation="pillow-nearest"
+    )
+    assert (step.clamp_boxes, step.mask_interpolation) == (False, "pillow-nearest")
+    older_step = sg.Preprocess.from_torchvision([older.Resize(20), older.CenterCrop(8)], column=0, mask=1, boxes=2)
+    assert (older_step.clamp_boxes, older_step.mask_interpolation) == (False, None)

@@ -334,6 +334,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "resize": ((*PICTURE, "--resize", "-3", *TO), "argument --resize: '-3' is not a positive integer"),
     "layout": ((*PICTURE, "--layout", "NCWX", *TO), "--layout NCWW names the axis 'W' twice"),
     "layout twice": ((*PICTURE, "--layout", "NCHH", *TO), "--layout NCHH names the axis 'H' twice"),
+    "filled layout": ((*PICTURE, "--layout", "NHWC8", *TO), "--layout NHWC8: files have no zeros behind pixels"),
     "dtype": ((*PICTURE, "--dtype", "float8", *TO), "argument --dtype: invalid choice: 'float8'"),
     "channels": ((*PICTURE, "--channels", "grb", *TO), "argument --channels: invalid choice: 'grb'"),
     "normalize": ((*PICTURE, "--normalize", "x", *TO), "argument --normalize: invalid choice: 'x'"),

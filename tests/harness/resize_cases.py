@@ -117,7 +117,7 @@ def cv2_resize(picture: Array, case: Resize, name: str) -> Array:
 
 
 def torch_resize(picture: Array, case: Resize, name: str) -> Array:
-    """torch's antialiased result of the box's pixels, four channels at a time.
+    """torch's result of the box's pixels, antialiased unless it copies the nearest, four channels at a time.
 
     More than four channels that become one column come out of torch otherwise.
     """
@@ -128,7 +128,7 @@ def torch_resize(picture: Array, case: Resize, name: str) -> Array:
     tensor = torch.from_numpy(np.ascontiguousarray(np.moveaxis(picture, -1, 0)))[None]
     try:
         parts = [
-            torch.nn.functional.interpolate(part, case.target, mode=name, antialias=True)[0].numpy()
+            torch.nn.functional.interpolate(part, case.target, mode=name, antialias=name != "nearest")[0].numpy()
             for part in tensor.split(4, 1)
         ]
     except (NotImplementedError, ValueError) as error:

@@ -99,7 +99,7 @@ def test_opencv_float32(case: Resize) -> None:
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize("name", [*TORCH, "nearest"])
 @settings(max_examples=examples(120))
 @given(case=resizes(boxes="whole"), extreme=st.booleans())
 def test_torch(name: str, case: Resize, extreme: bool) -> None:
@@ -108,6 +108,14 @@ def test_torch(name: str, case: Resize, extreme: bool) -> None:
     picture = (picture > 127).astype(np.uint8) * 255 if extreme else picture
     made = sg.resize(picture, case.target, dims="HWC", interpolation=f"torch-{name}", box=case.box)
     np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), torch_resize(picture, case, name))
+
+
+@pytest.mark.parametrize("source, target, first", [(2, 218, 110), (3, 141, 48), (3, 183, 62)])
+def test_torch_nearest_rounds_its_edges_to_float32(source: int, target: int, first: int) -> None:
+    """By torch 2.13 the first pixel is repeated once more than by OpenCV, whose edges are float64."""
+    pixels = np.arange(source, dtype=np.int64).reshape(1, source)
+    torchs, opencvs = (sg.resize(pixels, (1, target), interpolation=f"{one}-nearest") for one in ("torch", "opencv"))
+    assert (np.count_nonzero(torchs.numpy() == 0), np.count_nonzero(opencvs.numpy() == 0)) == (first, first - 1)
 
 
 @pytest.mark.interop

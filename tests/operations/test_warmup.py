@@ -23,7 +23,7 @@ def loaded():
     for thread in threading.enumerate():
         if thread.name == "stridedgpu-compiler":
             thread.join()
-    return set(jit._LOADED), {name for name in sys.modules if name.startswith("stridedgpu")}
+    return set(jit._LOADED), {name for name in sys.modules if name.startswith(("stridedgpu", "PIL."))}
 
 def check(call, *arguments, **options):
     assert sg.warmup(call, *arguments, **options) == ()
@@ -80,6 +80,21 @@ BY_SIZES: Final = {
     "a step that draws": "count((drawn,), drawn, ragged, [1, 2])",
     "a letterbox step": "count((boxed,), boxed, [*ragged, photo[:90, :70]])",
     "a step of sizes": "count((boxed, SIZES), boxed, ragged)",
+    **{
+        f"{step}, then {name}": f"count(({step},), {step}, [{image}])"
+        for name, image in {
+            "an image of Pillow": "picture(640, 480)",
+            "a large image of Pillow": "picture(3000, 2000)",
+            "a JPEG": "stored('JPEG')",
+            "a PNG": "stored('PNG')",
+            "a WebP": "stored('WEBP')",
+        }.items()
+        for step in ("step", "boxed", "grey")
+    },
+    "a step, then an image of Pillow alone": "count((step,), step, picture(640, 480))",
+    "an image processor": "count((clip,), clip, [photo, photo])",
+    "an image processor, then an image of Pillow": "count((clip,), clip, [picture(640, 480)], return_tensors='np')",
+    "an image processor, then a JPEG": "count((clip,), clip, stored('JPEG'))",
     "a step of planes": "count((planar,), planar, np.ones((2, 9, 70, 80), np.uint8))",
 }
 """What is warmed up by something else than the arguments of its later calls."""
@@ -87,6 +102,18 @@ BY_SIZES: Final = {
 SIZED: Final = """
 from functools import partial
 
+def picture(width, height):
+    from PIL import Image
+    return Image.effect_noise((width, height), 50).convert("RGB")
+
+def stored(kind):
+    # of another process, in which Pillow has not been imported
+    import subprocess
+    lines = f"import io, sys; from PIL import Image; Image.new('RGB', (640, 480)).save(sys.stdout.buffer, {kind!r})"
+    return subprocess.run([sys.executable, "-c", lines], check=True, stdout=subprocess.PIPE).stdout
+
+clip = sg.image_processor({"image_processor_type": "CLIPImageProcessor"}, backend="pil")
+grey = sg.Preprocess(mode="gray", resize=64, crop=64, passes="horizontal", normalize="siglip", device="cpu")
 boxes = partial(sg.letterbox, **planes)
 SIZES = [(480, 640, 3), (300, 200, 3)]
 deep = sg.zeros((1, 1, 70, 80), "uint16")

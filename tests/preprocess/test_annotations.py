@@ -23,6 +23,14 @@ GEOMETRIES = {
 }
 
 
+OF_CORNERS = {
+    "xyxy": lambda boxes: boxes,
+    "tlbr": lambda boxes: boxes[:, [1, 0, 3, 2]],
+    "xywh": lambda boxes: np.concatenate((boxes[:, :2], boxes[:, 2:] - boxes[:, :2]), axis=1),
+    "cxcywh": lambda boxes: np.concatenate(((boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]), axis=1),
+}
+
+
 def photographs(count=8, seed=1):
     random = np.random.default_rng(seed)
     sizes = random.integers(28, 60, (count, 2))
@@ -55,6 +63,36 @@ def test_masks_of_images_of_one_size_are_one_array_and_others_a_list():
     alike = np.stack([image[:28, :28] for image in images])
     both = step({"image": alike, "mask": alike[..., 0]})
     np.testing.assert_array_equal(both["mask"], alike[:, :, ::-1, 0])
+
+
+@pytest.mark.parametrize("how", ["step", "load"])
+@pytest.mark.parametrize("counts", [(2, 2), (0, 3), (1, None)], ids=str)
+@pytest.mark.parametrize("declared", GEOMETRIES.values(), ids=GEOMETRIES)
+def test_masks_of_single_objects_are_moved_one_by_one(declared, counts, how):
+    images = photographs(2)
+    random = np.random.default_rng(4)
+    masks = [
+        random.integers(0, 2, image.shape[:2] if count is None else (count, *image.shape[:2]), dtype=np.uint8)
+        for image, count in zip(images, counts, strict=True)
+    ]
+
+    def moved(images, masks, keys):
+        step = sg.Preprocess("image", mask="mask", key="key", device="cpu", **declared)
+        batch = {"image": images, "mask": masks, "key": keys}
+        if how == "step" or step.window is None:
+            return step(batch)["mask"]
+        samples = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+        return next(iter(sg.load(samples, step, batch=2)))["mask"]
+
+    made = moved(images, masks, [0, 1])
+    assert type(made) is list
+    for image, mask, result, key in zip(images, masks, made, [0, 1], strict=True):
+        if mask.ndim == 2:
+            np.testing.assert_array_equal(result, moved([image], [mask], [key])[0])
+        else:
+            assert (result.ndim, result.dtype, len(result)) == (3, np.uint8, len(mask))
+            for one, whole in zip(result, mask, strict=True):
+                np.testing.assert_array_equal(one, moved([image], [whole], [key])[0])
 
 
 def test_a_mask_of_pillow_keeps_the_numbers_of_its_palette():
@@ -114,19 +152,32 @@ def test_boxes_and_points_come_back(name, height, width, key, box_format):
     random = np.random.default_rng(key)
     low = random.random((5, 2)) * 20
     corners = np.concatenate((low, low + 1 + random.random((5, 2)) * 20), axis=1)
-    formats = {
-        "xyxy": corners,
-        "tlbr": corners[:, [1, 0, 3, 2]],
-        "xywh": np.concatenate((low, corners[:, 2:] - low), axis=1),
-        "cxcywh": np.concatenate(((low + corners[:, 2:]) / 2, corners[:, 2:] - low), axis=1),
-    }
-    boxes = formats[box_format]
+    boxes = OF_CORNERS[box_format](corners)
     np.testing.assert_allclose(placed.boxes_back(placed.boxes(boxes, box_format), box_format), boxes, atol=1e-9)
     np.testing.assert_allclose(placed.points_back(placed.points(low)), low, atol=1e-9)
     same = placed.boxes(corners)
     moved = placed.boxes(boxes, box_format)
     if box_format == "tlbr":
         np.testing.assert_allclose(moved[:, [1, 0, 3, 2]], same, atol=1e-9)
+
+
+@settings(max_examples=examples(60))
+@given(
+    name=st.sampled_from(sorted(GEOMETRIES)),
+    box_format=st.sampled_from(["xyxy", "xywh", "cxcywh", "tlbr"]),
+    seed=st.integers(0, 99),
+)
+def test_clamped_boxes_are_what_is_inside(name, box_format, seed):
+    random = np.random.default_rng(seed)
+    low = random.uniform(-40, 60, (6, 2))
+    corners = np.concatenate([low, low + random.uniform(0, 80, (6, 2))], axis=1)
+    common = {"boxes": "box", "device": "cpu", **GEOMETRIES[name]}
+    batch = {"image": photographs(1), "box": [corners]}
+    kept = sg.Preprocess("image", **common)(batch, [seed])
+    expected = np.clip(kept["box"][0], 0, np.tile(kept["image"][0].shape[:0:-1], 2))
+    step = sg.Preprocess("image", clamp_boxes=True, box_format=box_format, **common)
+    made = step({**batch, "box": [OF_CORNERS[box_format](corners)]}, [seed])["box"][0]
+    np.testing.assert_allclose(made, OF_CORNERS[box_format](expected), atol=1e-9)
 
 
 def test_a_picture_without_boxes_has_an_empty_array():

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stridedgpu.preprocess.files import replacement
+import stridedgpu as sg
+from stridedgpu.preprocess.files import SUFFIXES, ImageError, image_names, replacement
 
 
 def test_a_file_is_on_the_disk_before_it_replaces_another(tmp_path, monkeypatch):
@@ -30,6 +31,38 @@ def test_a_file_is_on_the_disk_before_it_replaces_another(tmp_path, monkeypatch)
         file.write(bytes(5000))
     assert steps == [("synced", 5000, b"old"), ("replaced", 5000, b"old")]
     assert path.read_bytes() == bytes(5000)
+
+
+def folder_of(tmp_path, suffixes):
+    image = pytest.importorskip("PIL.Image", reason="Pillow writes the images")
+    features = pytest.importorskip("PIL.features")
+    for number, suffix in enumerate(suffixes):
+        path = tmp_path / f"{number:02}{suffix.upper() if number % 2 else suffix}"
+        mode = {".pgm": "L", ".pbm": "1"}.get(suffix.lower(), "RGB")
+        if suffix == ".avif" and not (hasattr(features, "check") and "avif" in features.get_supported()):
+            continue
+        options = {"save_all": True, "append_images": [image.new(mode, (9, 8))]} if suffix == ".mpo" else {}
+        kind = {".jpe": "JPEG", ".jfif": "JPEG", ".apng": "PNG", ".pnm": "PPM"}.get(suffix)
+        image.new(mode, (9, 8)).save(path, kind, **options) if suffix in SUFFIXES else path.write_bytes(b"none")
+    return tmp_path
+
+
+def test_a_folder_gives_every_image_that_is_read(tmp_path, caplog):
+    folder = folder_of(tmp_path, sorted(SUFFIXES))
+    step = sg.Preprocess(dtype="uint8", crop=8, device="cpu")
+    assert sum(len(batch) for batch in sg.load(folder, step, batch=4)) == len(list(folder.iterdir()))
+    assert caplog.text == ""
+
+
+def test_images_of_other_formats_are_named(tmp_path, caplog):
+    folder = folder_of(tmp_path, [".png", ".tga", ".heic", ".tga", ".txt", ".json"])
+    assert list(image_names(folder)) == ["00.png"]
+    assert "2 of .tga, 1 of .heic left out; files that end in .apng, .avif" in caplog.text
+    (folder / "00.png").unlink()
+    with pytest.raises(
+        ImageError, match=r"holds no images; files that .* are read, and not its 2 of .tga, 1 of .heic\.$"
+    ):
+        list(image_names(folder))
 
 
 @pytest.mark.parametrize("lacks", ["O_TMPFILE", "/proc"])

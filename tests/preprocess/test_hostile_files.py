@@ -377,7 +377,7 @@ def check_image(decoder: Decoder, content: bytes) -> None:
             assert (height > 0, width > 0, channels) == (True, True, 3)
 
 
-KINDS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+KINDS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP", "AVIF")
 
 
 @pytest.mark.filterwarnings("ignore")

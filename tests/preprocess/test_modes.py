@@ -58,15 +58,90 @@ def test_sixteen_bits_keep_their_depth():
     np.testing.assert_array_equal(plain(dtype="float32", mode="gray")([picture("F")])[0][..., 0], DEEP)
 
 
+def stored(image, kind):
+    file = io.BytesIO()
+    image.save(file, kind)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("how", ["image", "bytes", "load"])
+@pytest.mark.parametrize("declared", [{}, {"resize": (5, 7)}, {"maximum": 4095}], ids=str)
+def test_samples_of_a_pgm_are_those_of_a_png(declared, how):
+    """Pillow opens 16 bits of PGM in mode I, and of PNG in mode I;16."""
+    made = []
+    for kind in ("PPM", "PNG"):
+        content = stored(Image.fromarray(DEEP if kind == "PNG" else DEEP.astype(np.int32)), kind)
+        given = Image.open(io.BytesIO(content)) if how == "image" else content
+        step = plain(dtype="float32", normalize="0..1", crop=(5, 7), **declared)
+        made.append(next(iter(sg.load([given], step, batch=1))) if how == "load" else step([given])[0])
+    np.testing.assert_array_equal(*made)
+    assert made[0].max() > 0.5
+
+
+@pytest.mark.parametrize("lowest", [-3, 70000])
+def test_samples_of_mode_i_beyond_sixteen_bits_need_a_range(lowest):
+    values = np.arange(lowest, lowest + 30, dtype=np.int32).reshape(5, 6)
+    given = Image.fromarray(values)
+    for declared, words in (
+        ({"normalize": "0..1"}, "declare clip="),
+        ({"resize": 3}, r"np.asarray\(image, np.float32\)"),
+    ):
+        for image in (given, stored(given, "TIFF")):
+            with pytest.raises(sg.LayoutError, match=f"mode I, {lowest} to {lowest + 29}.*{words}"):
+                plain(dtype="float32", **declared)([image])
+    np.testing.assert_array_equal(plain(dtype="float32", mode="gray")([given])[0][..., 0], values)
+    made = plain(dtype="float32", mode="gray", clip=(lowest, lowest + 29), normalize="0..1")([given])[0]
+    assert (made.min(), made.max()) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "declared, mode, words",
+    [
+        ({"scale": 1 / 255}, "I;16", "samples of uint16, and scale=.* is for bytes"),
+        ({"scale": 0.00392157, "bias": (1, 2, 3)}, "I;16", "scale="),
+        ({"dtype": "uint8"}, "I;16", "dtype='uint8'"),
+        ({"scale": 0.0078, "mean": 1, "std": 1, "arithmetic": "transformers-pil"}, "I;16", "scale="),
+        ({"scale": 1 / 255, "mean": 1, "std": 1, "arithmetic": "transformers"}, "F", "samples of float32"),
+    ],
+    ids=str,
+)
+def test_figures_of_bytes_are_none_of_deeper_samples(declared, mode, words):
+    """White of 16 bits would be 257, or be cut off: the depth of a file is not in the program's hands."""
+    step = plain(**{"dtype": "float32", **declared})
+    given = picture(mode)
+    with pytest.raises(sg.LayoutError, match=words):
+        step([given])
+    with pytest.raises(sg.LayoutError, match=words):
+        step([stored(given, "TIFF")])
+    with pytest.raises(sg.LayoutError, match=words):
+        list(sg.load([given], step, batch=1))
+
+
+@pytest.mark.parametrize(
+    "declared, expected",
+    [
+        ({"scale": 1 / 65535}, 1),
+        ({"scale": 0.04, "bias": -273.15}, np.float32(0.04) * np.float32(65535) - np.float32(273.15)),
+        ({"dtype": "uint8", "normalize": "0..1"}, 1),
+        ({"dtype": "uint8", "clip": (0, 200)}, 200),
+        ({"mean": 0.0, "std": 1.0, "arithmetic": "transformers"}, 1),
+    ],
+    ids=str,
+)
+def test_figures_of_sixteen_bits_are_taken(declared, expected):
+    white = Image.fromarray(np.full((2, 2), 65535, np.uint16))
+    np.testing.assert_allclose(plain(**{"dtype": "float32", **declared})([white])[0], expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_camera_s_orientation_is_applied(orientation):
     from PIL import ImageOps
 
     exif = Image.Exif()
     exif[ORIENTATION] = orientation
-    stored = io.BytesIO()
-    Image.fromarray(RGB).save(stored, "PNG", exif=exif)
-    turned = Image.open(stored)
+    file = io.BytesIO()
+    Image.fromarray(RGB).save(file, "PNG", exif=exif)
+    turned = Image.open(file)
     np.testing.assert_array_equal(plain()([turned])[0], np.asarray(ImageOps.exif_transpose(turned)))
     np.testing.assert_array_equal(plain(exif=False)([turned])[0], RGB)
 

@@ -379,7 +379,7 @@ def test_orders_without_rows_are_those_of_images_in_a_list(orders, crop):
     [
         ({"dims": "HW", "layout": "CHW"}, "N among them"),
         ({"layout": "NCDHW"}, "the same axes"),
-        ({"layout": "NHWC8"}, "NHWC8"),
+        ({"layout": "NCHW8"}, "splits channels"),
         ({"dims": "NHW", "layout": "NHW", "crop": 3}, "crop and flip"),
         ({"mean": 0.5, "scale": 2}, "one pair"),
         ({"std": (1, -1, 1)}, "must be above 0"),
@@ -413,6 +413,93 @@ def test_what_no_picture_could_fit_is_refused_when_declared(declared, said):
 def test_what_a_batch_lacks_is_said(given, keys, said):
     with pytest.raises(sg.LayoutError, match=said):
         random_step(key=None)(given, keys)
+
+
+def of_kind(kind, pixels):
+    if kind == "pillow":
+        return pytest.importorskip("PIL.Image").fromarray(pixels)
+    return sg.asarray(pixels, dims="HWC") if kind == "tensor" else pixels
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor", "pillow"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "CHWN"])
+@pytest.mark.parametrize("declared", [{}, {"crop": 3}, {"resize": 4}], ids=str)
+def test_one_image_is_the_one_of_a_list(kind, layout, declared):
+    image = of_kind(kind, frames()[0])
+    step = sg.Preprocess(layout=layout, device="cpu", **declared)
+    (expected,) = step([image])
+    made = step(image)
+    np.testing.assert_array_equal(made, expected)
+    if declared != {}:
+        out = np.zeros(np.expand_dims(expected, layout.index("N")).shape, np.float32)
+        if "resize" in declared:
+            with pytest.raises(sg.LayoutError, match="out= holds results of one size"):
+                step(image, out=out)
+        else:
+            assert step(image, out=out) is out
+            np.testing.assert_array_equal(np.moveaxis(out, layout.index("N"), 0)[0], expected)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda-emulated"])
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {},
+        {"crop": 3},
+        {"resize": (4, 5)},
+        {"letterbox": 7},
+        {"crop": 3, "seed": 1, "gain": (0.5, 2), "normalize": "0..1"},
+    ],
+    ids=str,
+)
+def test_zeros_lie_behind_the_pixels_of_nhwc8(declared, device):
+    """Also in memory that results before had."""
+    filled, plain = (
+        sg.Preprocess(layout=layout, dtype="float16", output="tensor", device=device, **declared)
+        for layout in ("NHWC8", "NHWC")
+    )
+    for batch in (frames(), list(frames())):
+        for _ in range(2):
+            made, expected = (
+                [one.to_device("cpu") for one in step(batch, range(6), epoch=0)] for step in (filled, plain)
+            )
+            for image, same in zip(made, expected, strict=True):
+                np.testing.assert_array_equal(image.numpy(), same.numpy())
+            whole = filled(batch, range(6), epoch=0)
+            if not isinstance(whole, list):
+                every = whole.as_strided((6, 8, *whole.sizes[2:]), whole.strides).to_device("cpu").numpy()
+                assert whole.strides[3] == 8
+                assert not every[:, 3:].any()
+                assert every[:, :3].any()
+                whole.as_strided((6, 8, *whole.sizes[2:]), whole.strides)[...] = np.float16(7)
+            del whole, made
+
+
+def test_arrays_of_nhwc8_have_the_axes_of_nhwc():
+    step = sg.Preprocess(layout="HWC8", crop=3, device="cpu")
+    made = step(frames())
+    assert (made.shape, made.strides[2]) == ((6, 3, 3, 3), 32)
+    (batch,) = sg.load(list(frames()), step, batch=6)
+    np.testing.assert_array_equal(batch, made)
+    with pytest.raises(sg.LayoutError, match="'NCHW4' splits channels into an axis more"):
+        sg.Preprocess(layout="NCHW4")
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_one_array_has_channels_where_the_step_says(channels):
+    planes = np.moveaxis(frames(channels=channels)[0], -1, 0)
+    step = sg.Preprocess(dims="NCHW", dtype="uint8", device="cpu")
+    np.testing.assert_array_equal(step(planes), planes)
+    np.testing.assert_array_equal(sg.Preprocess(dims="NHW", layout="NHW", device="cpu")(planes[0]), planes[0])
+
+
+@pytest.mark.parametrize("sizes", [(8, 28, 28), (5, 4), (1, 2, 5, 4, 3)], ids=str)
+def test_an_array_that_may_be_a_batch_of_grey_images_is_none(sizes):
+    with pytest.raises(sg.LayoutError, match="means 4 axes, or 3 of one image of 1 to 4 channels"):
+        sg.Preprocess(device="cpu")(np.zeros(sizes, np.uint8))
+    if len(sizes) == 3:
+        with pytest.raises(sg.LayoutError, match="means 4 axes"):
+            sg.Preprocess(dims="NHWC", device="cpu")(sg.asarray(np.zeros((3, 9, 3), np.uint8), dims="NHW"))
 
 
 def test_a_column_that_is_not_named_is_asked_for():

@@ -2,7 +2,8 @@
 
 - Lists of lists and batches (N, C, H, W) are taken apart; how they were nested is kept for the processors that ask.
 - An array's channels are its first axis if that has 1, 3 or 4 elements, else its last. `input_data_format` says so.
-- Encoded bytes are opened by Pillow, with the limits of `sg.load`, and keep the camera's orientation.
+- Encoded bytes are opened by Pillow, with the limits of `sg.load`. They keep the camera's orientation and their mode;
+  with `as_files` they become upright and RGB, as transformers' `load_image` makes them of a path.
 - With `do_convert_rgb` images of Pillow become RGB, transparent ones over white; so do arrays of 1 and 4 channels.
 
 Source: transformers, image_utils.py (`make_flat_list_of_images`, `infer_channel_dimension_format`), image_transforms.py
@@ -19,7 +20,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.preprocess.decoding import opened_image
-from stridedgpu.preprocess.images import decoded, is_encoded, is_pillow_image
+from stridedgpu.preprocess.images import Encoded, decoded, is_encoded, is_pillow_image
 from stridedgpu.preprocess.pillow_memory import shared_operand
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.strides import is_one_of
@@ -32,36 +33,46 @@ _WHITE: Final = 255
 _NEST = (list, tuple)
 
 
-def nested_images(images: Any) -> list[list[Any]]:
-    """The images of a call as a list of lists: those of a flat call are one list.
+def nested_images(images: Any, *, as_files: bool = False) -> list[list[Any]]:
+    """The images of a call as a list of lists: those of a flat call are one list. Encoded ones are opened.
 
     Raises `LayoutError` for a call without images and for what is none, and `ImageError` for bytes that are no image.
     """
     if isinstance(images, _NEST):
         if images and all(isinstance(entry, _NEST) for entry in images):
-            return [_taken_apart(list(entry)) for entry in images]
+            return [_taken_apart(list(entry), as_files=as_files) for entry in images]
         if any(isinstance(entry, _NEST) for entry in images):
             raise LayoutError("images holds both images and lists of images; give one kind.")
         ranks = {_rank(entry) for entry in images}
         if ranks == {4}:
             return [list(batch) for batch in images]
-        return [_taken_apart(list(images))]
+        return [_taken_apart(list(images), as_files=as_files)]
     if _rank(images) == 4:
         return [list(images)]
-    return [_taken_apart([images])]
+    return [_taken_apart([images], as_files=as_files)]
 
 
-def _taken_apart(images: list[Any]) -> list[Any]:
+def _taken_apart(images: list[Any], *, as_files: bool) -> list[Any]:
     """The images of a list, which may be changed, with encoded bytes opened."""
     for number, image in enumerate(images):
         if is_encoded(image):
-            images[number] = opened_image(image, f"images[{number}]")
+            images[number] = _opened(image, f"images[{number}]", as_files=as_files)
         elif isinstance(image, (str, dict)) or (not is_pillow_image(image) and _rank(image) is None):
             raise LayoutError(
                 f"images[{number}] is of type {type(image).__name__}; images are Pillow's, arrays, tensors or encoded "
                 "bytes: open a file with PIL.Image.open(path)."
             )
     return images
+
+
+def _opened(encoded: Encoded, name: str, *, as_files: bool) -> Any:
+    """The image of encoded bytes."""
+    image = opened_image(encoded, name)
+    if not as_files:
+        return image
+    from PIL import ImageOps
+
+    return decoded(name, lambda: ImageOps.exif_transpose(image).convert("RGB"))
 
 
 def _rank(image: Any) -> int | None:

@@ -77,7 +77,9 @@ class Job:
 
     def resized(self, size: Size) -> Size:
         """The new size of an image."""
-        return new_size(self.declared.kind.resizes, self.values, size) if self.values["do_resize"] else size
+        if not self.values["do_resize"]:
+            return size
+        return new_size(self.declared.kind.resizes, self.values, size, is_cut=self.window is not None)
 
     @cached_property
     def window(self) -> Size | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -16,6 +17,8 @@ from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.operations.images import CropSources
+from stridedgpu.operations.options import truth
+from stridedgpu.preprocess.images import encoded_images, pillow_images
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.torch_loader import imported_torch
 from stridedgpu.problems.resize_problem import ResizeRule
@@ -43,6 +46,9 @@ _BESIDE: Final = frozenset(
 
 _RGB: Final = 3
 
+_REHEARSED: Final = ((1080, 1920), (720, 1280), (480, 640), (640, 480), (300, 200), (224, 224), (60, 80))
+"""Heights and widths of images that shrink far, shrink little, stay and grow."""
+
 Tensors = Literal["np", "pt"]
 
 
@@ -57,14 +63,16 @@ class ImageFeatures(dict[str, Any]):
 
 
 def image_processor(
-    source: object, *, backend: Backend | None = None, device: DeviceLike | None = None
+    source: object, *, backend: Backend | None = None, device: DeviceLike | None = None, as_files: bool = False
 ) -> ImageProcessor:
     """An image or video processor of transformers, with its keys, shapes, types and bits.
 
     `source` is a processor of transformers (5.x), its dict (`to_dict()`), or the path of a `preprocessor_config.json`,
     of a `video_preprocessor_config.json`, or of a folder with the former. An object alone needs transformers.
     `backend` says whose bits: "torchvision" or "pil"; None is that of the source, else transformers' default,
-    "torchvision". `device` is where results are computed and lie; None is that of the images.
+    "torchvision". `device` is where results are computed and lie; None is that of the images. With `as_files` encoded
+    images (bytes) are what transformers makes of a path or an address: upright by their EXIF orientation, and RGB as
+    Pillow converts. Else they are what it makes of the opened image: as the camera stored it, in its own mode.
 
     The bits are those of transformers 5.24 on the CPU, for images of bytes: with torch 2.13's and torchvision 0.28's
     resize, or with that of the Pillow that is installed. What would differ is refused.
@@ -82,18 +90,19 @@ def image_processor(
     if backend is not None and not is_one_of(backend, BACKENDS):
         raise LayoutError(f"backend={backend!r} is unknown; it is 'torchvision' or 'pil'.")
     declared = declared_by(source)
-    return ImageProcessor(declared, backend or declared.backend or BACKENDS[0], device)
+    return ImageProcessor(declared, backend or declared.backend or BACKENDS[0], device, truth("as_files", as_files))
 
 
 class ImageProcessor:
     """An image processor of transformers, made by `image_processor`; called with images, as the original is.
 
-    `backend` is whose bits it has, `device` where it computes (None: where the images are), and `step` the `Preprocess`
-    with the same pixels.
+    `backend` is whose bits it has, `device` where it computes (None: where the images are), `as_files` whether encoded
+    images become upright and RGB, and `step` the `Preprocess` with the same pixels.
     """
 
-    def __init__(self, declared: Declared, backend: Backend, device: DeviceLike | None) -> None:
+    def __init__(self, declared: Declared, backend: Backend, device: DeviceLike | None, as_files: bool = False) -> None:
         self.backend: Final = backend
+        self.as_files: Final = as_files
         self.device: Final = None if device is None else chosen_device(device)
         self._declared = declared
         self._memory = RecycledMemory()
@@ -102,13 +111,13 @@ class ImageProcessor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The declaration alone: another process has memory and plans of its own."""
-        return ImageProcessor, (self._declared, self.backend, self.device)
+        return ImageProcessor, (self._declared, self.backend, self.device, self.as_files)
 
     def __repr__(self) -> str:
         """The class and what differs from its defaults."""
         kind = self._declared.kind
         stated = {key: value for key, value in self._declared.values.items() if value != kind.defaults[key]}
-        options = "".join(f", {key}={value!r}" for key, value in stated.items())
+        options = ", as_files=True" * self.as_files + "".join(f", {key}={value!r}" for key, value in stated.items())
         return f"ImageProcessor({self._declared.name!r}, backend={self.backend!r}{options})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,29 +129,31 @@ class ImageProcessor:
     def step(self) -> Preprocess[Any] | None:
         """The `Preprocess` that gives a list of RGB images the same pixels; None where none does.
 
-        Images that `do_center_crop` would surround with zeros are bad rows of the step.
+        With `as_files` it turns Pillow's images upright, too. Images that `do_center_crop` would surround with zeros
+        are bad rows of the step, and so are Pillow's of more than 8 bits.
         """
-        return _step(self._declared, self.backend)
+        step = _step(self._declared, self.backend)
+        return replace(step, exif=True) if self.as_files and step is not None else step
 
     def __call__(self, images: Any, return_tensors: Tensors | None = None, **overrides: Any) -> ImageFeatures:
         """Process images: one, a list, lists of lists, or batches; of Pillow, arrays or tensors of bytes, or encoded.
 
         Encoded images are bytes, bytearrays or memoryviews of JPEG, PNG, WebP and others; Pillow opens them and leaves
-        them in the camera's orientation. A video is a list of frames, or an array (T, C, H, W) or (T, H, W, C). With
-        `do_sample_frames` some of its frames are taken; `video_metadata=` has each video's `total_num_frames` and
-        `fps`, as transformers' `VideoMetadata` or a dict.
+        them in the camera's orientation, unless the processor was made with `as_files=True`. A video is a list of
+        frames, or an array (T, C, H, W) or (T, H, W, C). With `do_sample_frames` some of its frames are taken;
+        `video_metadata=` has each video's `total_num_frames` and `fps`, as transformers' `VideoMetadata` or a dict.
 
         `return_tensors` is "np" or "pt"; None gives lists of arrays where the original has lists, and on another device
         `StridedTensor`s. `overrides` are options of the processor, for this call.
 
-        Raises `LayoutError` for images and options that do not fit, `ElementTypeError` for arrays that are not bytes,
-        `StridedGpuError` for encoded bytes that are no image, `TypeError` for an option that the processor lacks.
+        Raises `LayoutError` for images and options that do not fit and for encoded bytes that are no image,
+        `ElementTypeError` for arrays that are not bytes, `TypeError` for an option that the processor lacks.
         """
         tensors: Tensors | None = getattr(return_tensors, "value", return_tensors)
         if tensors is not None and not is_one_of(tensors, ("np", "pt")):
             raise LayoutError(f"return_tensors={return_tensors!r} is unknown; it is 'np', 'pt' or None.")
         declared, device = self._overridden(overrides)
-        groups = nested_images(images)
+        groups = nested_images(images, as_files=self.as_files)
         if not any(groups):
             raise LayoutError("images is empty: a call needs one image.")
         converts, channels_of = bool(declared.values["do_convert_rgb"]), declared.values["input_data_format"]
@@ -158,6 +169,31 @@ class ImageProcessor:
         job = self._job(declared, where)
         outputs = results(job, operands)
         return ImageFeatures((key, _returned(key, value, tensors, where)) for key, value in outputs.items())
+
+    def rehearse(self, **options: Any) -> None:
+        """Call the processor with black images, as `sg.warmup(processor)` does, and drop the results.
+
+        They are of seven sizes, up to 1080p, one and two in a call, or videos of two frames; where Pillow is installed,
+        also its images and encoded ones. `options` are those of a call. A size that the processor refuses is left out.
+        Raises what a call raises, if it takes none.
+        """
+        is_video = self._declared.kind.form == "clips"
+        if is_video:
+            options = {"do_sample_frames": False, **options}
+        images: list[Any] = [*encoded_images()]
+        for sizes in _REHEARSED:
+            images += [np.zeros((*sizes, _RGB), np.uint8), *pillow_images(*sizes)]
+        refusal: LayoutError | None = None
+        is_taken = False
+        for image in images:
+            for count in (2,) if is_video else (1, 2):
+                try:
+                    self([image] * count, **options)
+                    is_taken = True
+                except LayoutError as problem:
+                    refusal = problem
+        if refusal is not None and not is_taken:
+            raise refusal
 
     def _overridden(self, overrides: Mapping[str, Any]) -> tuple[Declared, str | None]:
         if not overrides:

@@ -69,14 +69,17 @@ def height_and_width(name: str, size: Any) -> Size:
 _MOST_PIXELS: Final = 1 << 16
 """Of a side: a declaration from elsewhere asks for no more memory than that."""
 
+_MOST_CUT: Final = 1 << 20
+"""Of a side of which a window is computed: an image 4,681 times as wide as high, at a height of 224."""
 
-def new_size(rule: SizeRule, values: Values, size: Size) -> Size:
-    """Height and width of an image of `size` when it is resized."""
-    resized = rule(values, size)
-    if min(resized) < 1 or max(resized) > _MOST_PIXELS:
+
+def new_size(rule: SizeRule, values: Values, size: Size, *, is_cut: bool = False) -> Size:
+    """Height and width of an image of `size` when it is resized; with `is_cut` a window of it is computed."""
+    resized, most = rule(values, size), _MOST_CUT if is_cut else _MOST_PIXELS
+    if min(resized) < 1 or max(resized) > most:
         raise LayoutError(
             f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]} by size={values['size']}; "
-            f"each side needs one pixel, and has {_MOST_PIXELS} at most."
+            f"each side needs one pixel, and has {most} at most."
         )
     return resized
 
