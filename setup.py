@@ -24,7 +24,7 @@ import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent
 KERNELS = ROOT / "kernels" / "cpu"
@@ -45,21 +45,44 @@ FLAGS = (
 )
 
 
-def this_machine() -> str:
-    """The architecture as Linux names it."""
-    name = platform.machine().lower()
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+class Platform(NamedTuple):
+    """What a wheel is for: an architecture, the compiler's name of the target, and the wheel's tag.
+
+    The library imports nothing, on Linux not even a C library: one file serves glibc and musl.
+    """
+
+    machine: str
+    target: str
+    tag: str
 
 
-LIBRARY = f"stridedgpu/devices/cpu/native/kernels-{this_machine()}.bin"
+PLATFORMS = {
+    "linux-x86_64": Platform("x86_64", "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.musllinux_1_2_x86_64"),
+    "linux-aarch64": Platform("aarch64", "aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64.musllinux_1_2_aarch64"),
+    "darwin-x86_64": Platform("x86_64", "x86_64-macos.11.0", "macosx_11_0_x86_64"),
+    "darwin-aarch64": Platform("aarch64", "aarch64-macos.11.0", "macosx_11_0_arm64"),
+    "win32-x86_64": Platform("x86_64", "x86_64-windows-gnu", "win_amd64"),
+}
+"""The platforms with a library. STRIDEDGPU_PLATFORM names another than this one: all are built on any."""
 
 
-def compiler(machine: str) -> list[str]:
-    """The command of the compiler for a machine: CXX, or the clang of `ziglang`."""
+def this_platform() -> Platform | None:
+    """The platform to build for; None where the package has no library."""
+    machine = platform.machine().lower()
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+    return PLATFORMS.get(os.environ.get("STRIDEDGPU_PLATFORM") or f"{sys.platform}-{machine}")
+
+
+def library_of(chosen: Platform) -> str:
+    """The path of the library in the package."""
+    return f"stridedgpu/devices/cpu/native/kernels-{chosen.machine}.bin"
+
+
+def compiler(chosen: Platform) -> list[str]:
+    """The command of the compiler: CXX, or the clang of `ziglang`."""
     if named := os.environ.get("CXX", ""):
         return shlex.split(named)
-    system = {"darwin": "macos.11.0", "win32": "windows-gnu"}.get(sys.platform, "linux-gnu.2.17")
-    return [sys.executable, "-m", "ziglang", "c++", "-target", f"{machine}-{system}"]
+    return [sys.executable, "-m", "ziglang", "c++", "-target", chosen.target]
 
 
 def flags() -> list[str]:
@@ -69,24 +92,29 @@ def flags() -> list[str]:
 
 def processor_flags(command: list[str], cpu: str, more: str) -> list[str]:
     """What selects a processor: Zig has names and an option of its own."""
-    if "ziglang" in command:
+    if any("zig" in Path(word).name for word in command):
         return ["-mcpu=" + "+".join([cpu, *more.split()])]
     if cpu == "generic":
         return []
     return ["-march=" + cpu.replace("_", "-"), "-mprefer-vector-width=512", *(f"-m{name}" for name in more.split())]
 
 
-def identity(machine: str) -> str:
+def compiler_identity(chosen: Platform) -> list[str]:
+    """The compiler and its flags, wherever it is installed."""
+    return [os.environ.get("CXX") or ZIGLANG, *compiler(chosen)[1:], *flags()]
+
+
+def identity(chosen: Platform) -> str:
     """What the library depends on: its sources, the flags, and the compiler."""
-    words = [*flags(), repr(LEVELS[machine]), os.environ.get("CXX") or ZIGLANG, *compiler(machine)[1:]]
+    words = [*compiler_identity(chosen), repr(LEVELS[chosen.machine])]
     sources = (path.read_bytes() for path in sorted(KERNELS.iterdir()))
     return hashlib.sha256(b"\0".join([*(word.encode() for word in words), *sources])).hexdigest()
 
 
-def is_up_to_date(machine: str) -> bool:
+def is_up_to_date(chosen: Platform) -> bool:
     """Whether the library in this folder is made of these sources."""
-    path = ROOT / LIBRARY
-    return path.exists() and identity(machine).encode() in path.read_bytes()
+    path = ROOT / library_of(chosen)
+    return path.exists() and identity(chosen).encode() in path.read_bytes()
 
 
 def text_of(source: Path) -> bytes:
@@ -96,7 +124,7 @@ def text_of(source: Path) -> bytes:
     return b"".join([text, *(text_of(source.parent / name.decode()) for name in included)])
 
 
-def build_library(machine: str, target: Path) -> None:
+def build_library(chosen: Platform, target: Path) -> None:
     """Compile each unit for each level, as far as it is not compiled yet, and link all.
 
     Raises `CalledProcessError` or `OSError`.
@@ -104,7 +132,7 @@ def build_library(machine: str, target: Path) -> None:
     folder = ROOT / "build" / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    command, names = compiler(machine), []
+    command, names = compiler(chosen), []
     # Zig keeps what it has compiled: not in the user's home, which may be read-only.
     caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder / "zig"))
 
@@ -112,26 +140,26 @@ def build_library(machine: str, target: Path) -> None:
         subprocess.run([str(word) for word in job], check=True, env={**os.environ, **caches})
 
     def compiled(source: Path, *more: str) -> Path:
-        words = [*command, *flags(), *more]
+        words = [*compiler_identity(chosen), *more]
         digest = hashlib.sha256("\0".join(words).encode() + text_of(source)).hexdigest()
         made = folder / f"{source.stem}-{digest[:16]}.o"
         if not made.exists():
-            run(*words, "-c", source, "-o", made.with_suffix(".part"))
+            run(*command, *flags(), *more, "-c", source, "-o", made.with_suffix(".part"))
             made.with_suffix(".part").replace(made)
         return made
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = []
-        for level, processor in LEVELS[machine].items():
+        for level, processor in LEVELS[chosen.machine].items():
             of_level = [*processor_flags(command, *processor), f"-DLEVEL={level}"]
             for source in sorted(KERNELS.glob("*.cpp")):
                 if source.name != "library.cpp":
                     objects.append(pool.submit(compiled, source, *of_level))
                     names.append(f"X({source.stem}_{level})")
-        macros = [f"-DUNITS(X)={' '.join(names)}", f'-DBUILD="{identity(machine)}"']
+        macros = [f"-DUNITS(X)={' '.join(names)}", f'-DBUILD="{identity(chosen)}"']
         objects.append(pool.submit(compiled, KERNELS / "library.cpp", *macros))
     # It needs no library, but on Windows the C library's entry and stack probes.
-    alone = [] if sys.platform == "win32" else ["-nostdlib"]
+    alone = [] if "windows" in chosen.target else ["-nostdlib"]
     run(*command, "-shared", "-s", *alone, *(each.result() for each in objects), "-o", target)
 
 
@@ -167,25 +195,28 @@ if __name__ == "__main__":
     from setuptools.command.build_ext import build_ext
     from setuptools.command.sdist import sdist
 
+    CHOSEN = this_platform()
+
     class BuildLibrary(build_ext):
         """Setuptools' command, which builds the library in place of an extension of Python's."""
 
         def get_ext_filename(self, fullname: str) -> str:
             """The file of the one extension, which is no module."""
-            return f"{fullname.replace('.', os.sep)}-{this_machine()}.bin"
+            folder = fullname.rpartition(".")[0].replace(".", os.sep)
+            return str(Path(folder, Path(library_of(CHOSEN)).name)) if CHOSEN else fullname
 
         def build_extension(self, ext: Extension) -> None:
             """Build the library, or take the one that there is."""
-            machine, target = this_machine(), Path(self.get_ext_fullpath(ext.name))
-            if machine not in LEVELS:
-                self.warn(f"no native library for {machine}: the package works by NumPy")
+            target = Path(self.get_ext_fullpath(ext.name))
+            if CHOSEN is None:
+                self.warn(f"no native library for {sys.platform} on {platform.machine()}: the package works by NumPy")
                 return
             try:
-                if not is_up_to_date(machine):
-                    build_library(machine, target)
+                if not is_up_to_date(CHOSEN):
+                    build_library(CHOSEN, target)
                 else:
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(ROOT / LIBRARY, target)
+                    shutil.copyfile(ROOT / library_of(CHOSEN), target)
             except (OSError, subprocess.CalledProcessError) as error:
                 self.warn(f"the native library was not built: the package works by NumPy, far slower. {error}")
 
@@ -197,8 +228,8 @@ if __name__ == "__main__":
         """Setuptools' command: one wheel a platform for every Python, which the library does not depend on."""
 
         def get_tag(self) -> tuple[str, str, str]:
-            """Any Python, no ABI of Python's, this platform."""
-            return "py3", "none", super().get_tag()[2]
+            """Any Python, no ABI of Python's, the platform."""
+            return "py3", "none", CHOSEN.tag if CHOSEN else super().get_tag()[2]
 
     class Sdist(sdist):
         """Setuptools' command, whose archive depends on the files and on SOURCE_DATE_EPOCH alone, where it is set."""
@@ -213,7 +244,7 @@ if __name__ == "__main__":
             write_archive(Path(f"{base_name}.tar.gz"), Path(named["base_dir"]), int(seconds))
             return f"{base_name}.tar.gz"
 
-    has_compiler = "CXX" in os.environ or this_machine() not in LEVELS or is_up_to_date(this_machine())
+    has_compiler = "CXX" in os.environ or CHOSEN is None or is_up_to_date(CHOSEN)
     setup(
         long_description=description((ROOT / "README.md").read_text(encoding="utf-8")),
         long_description_content_type="text/markdown",

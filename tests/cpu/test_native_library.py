@@ -41,8 +41,8 @@ def setup():
 @needs_library
 @needs_checkout
 def test_the_library_is_made_of_the_sources_beside_it(setup):
-    assert Path(library.PATH) == ROOT / setup["LIBRARY"]
-    assert setup["is_up_to_date"](setup["this_machine"]()), "the sources have changed: pip install -e . builds it anew"
+    assert Path(library.PATH) == ROOT / setup["library_of"](setup["this_platform"]())
+    assert setup["is_up_to_date"](setup["this_platform"]()), "the sources have changed: pip install -e . builds it anew"
 
 
 @needs_checkout
@@ -51,13 +51,13 @@ def test_the_planner_knows_the_levels_that_are_built(setup):
     assert built.keys() == NATIVE_LEVELS.keys()
     assert all(NATIVE_LEVELS[name] >= {*more} for name, more in built.items())
     if library.levels():
-        assert {*library.levels()} == setup["LEVELS"][setup["this_machine"]()].keys()
+        assert {*library.levels()} == setup["LEVELS"][setup["this_platform"]().machine].keys()
 
 
 @needs_checkout
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_a_changed_source_or_compiler_is_another_library(setup, monkeypatch, tmp_path, machine):
-    identity = setup["identity"]
+@pytest.mark.parametrize("name", ["linux-x86_64", "darwin-aarch64", "win32-x86_64"])
+def test_a_changed_source_or_compiler_is_another_library(setup, monkeypatch, tmp_path, name):
+    identity, machine = setup["identity"], setup["PLATFORMS"][name]
     before = identity(machine)
     monkeypatch.setenv("CXX", "clang++-19 -fcolor-diagnostics")
     assert len({before, identity(machine)}) == 2
@@ -177,7 +177,7 @@ def test_a_build_that_fails_leaves_a_wheel_that_works_by_numpy(setup, tmp_path, 
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "stridedgpu", "kernels"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
         copy(ROOT / name, source / name)
-    (source / setup["LIBRARY"]).unlink(missing_ok=True)
+    (source / setup["library_of"](setup["this_platform"]())).unlink(missing_ok=True)
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, source]
     done = subprocess.run(
         [*map(str, pip), "-v"],

@@ -23,7 +23,7 @@ def main() -> None:
     setup = runpy.run_path(str(Path(__file__).parents[2] / "setup.py"))
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / "kernels.bin"
-        setup["build_library"](setup["this_machine"](), built)
+        setup["build_library"](setup["this_platform"](), built)
 
         from stridedgpu.devices.cpu.native import library
 
