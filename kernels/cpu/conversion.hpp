@@ -106,7 +106,11 @@ template <class I, class F, int N> INLINE Vec<I, N> integer_of(Vec<F, N> x) {
         else return cast<Whole, F, N>(__builtin_elementwise_roundeven(v));
     };
     if constexpr (sizeof(I) * 8 <= (same<F, float> ? 24 : 53)) {  // the limits are exact: clamp, then round
-        auto is_number = x == x;
+        [[maybe_unused]] auto is_number = x == x;
+#if !defined(__x86_64__)
+        // LLVM makes FMAXNM of the next line on AArch64, of which a signalling NaN comes out as a NaN.
+        if constexpr (!is_signed<I>) x = pick(is_number, x, Vec<F, N>{});
+#endif
         x = pick(x > lowest, x, all<F, N>(lowest));  // NaN becomes the lowest, which is 0 without a sign
         x = pick(x < F(most<I>), x, all<F, N>(F(most<I>)));
         if constexpr (is_signed<I>) x = pick(is_number, x, Vec<F, N>{});
