@@ -66,6 +66,15 @@ def zero_bytes(device: str) -> Buffer:
     return Buffer.of(zeros) if device == "cpu" else remote_device_named(device).uploaded(zeros)
 
 
+def clear_fillers(buffer: Buffer) -> None:
+    """Make the fillers of borrowed memory zero, before its first write; done on return, whatever stream writes then."""
+    assert buffer.fillers is not None, "callers look first"
+    (layout, element), buffer.fillers = buffer.fillers, None
+    zeros = Operand(zero_bytes(buffer.device), Layout(()).broadcast_to(layout.sizes), element)
+    move_elements(zeros, Operand(buffer, layout, element), conversion(element, element), None)
+    device_named(buffer.device).synchronize()
+
+
 def _transfer(
     source: Operand, target: Operand, conversion: Conversion, channel_axis: int | None, stream: object = None
 ) -> None:

@@ -22,7 +22,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, Part, parse_order, parts
-from .move import move_elements, zero_bytes
+from .move import clear_fillers, move_elements, zero_bytes
 from .options import DEFAULT_ALIGNMENT, NO_MEMORY_OPTIONS, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand
 
@@ -51,6 +51,8 @@ def relayout_operand(
         launch = _launch_into(source.spec, dims, options, out.spec, device, settings())
         if source.reach[0] < out.reach[1] and out.reach[0] < source.reach[1]:
             _check_apart(source, out, "out")
+        if out.buffer.fillers is not None:
+            clear_fillers(out.buffer)
         launch(source, out, stream)
         return out, dims
     there = here if memory.device is None else chosen_device(memory.device)
@@ -281,6 +283,8 @@ def _check_target(source: Operand, target: Operand, sizes: tuple[int, ...], name
         raise BindingError(f"{name} is read-only.")
     _check_layout(target.layout, sizes, name)
     _check_apart(source, target, name)
+    if target.buffer.fillers is not None:
+        clear_fillers(target.buffer)
 
 
 def _check_layout(layout: Layout, sizes: tuple[int, ...], name: str) -> None:

@@ -19,6 +19,7 @@ import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
+from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.relayout.choice import Family
@@ -205,3 +206,80 @@ def test_resized_pixels_that_cross_to_a_device_get_their_zeros_there(order):
     stored = [Operand(one.operand.buffer, Layout((nbytes,)), ELEMENT_TYPES["uint8"]) for one in (here, there)]
     first, second = (sg.StridedTensor.over(one, None).numpy() for one in stored)
     assert np.array_equal(first, second)
+
+
+# What is written with `out=` into memory of an order that fills channels up
+
+SIZES = (2, 3, 4, 6)
+PLANES = sg.asarray(np.arange(1, 145, dtype=np.uint8).reshape(2, 4, 6, 3), dims="NHWC")
+FRAME = sg.Frame.over("gray", np.arange(1, 25, dtype=np.uint8).reshape(4, 6), (4, 6))
+PLANNED = sg.zeros(SIZES, "uint8", layout="NHWC8", device="cpu")
+ORIGINS = [[0, 0], [0, 0]]
+
+
+def assigned(out):
+    for place in range(2):
+        out[place] = PLANES[place]
+
+
+WRITERS = {
+    "relayout": lambda out: sg.relayout(PLANES, out=out),
+    "relayout of each image": lambda out: [sg.relayout(PLANES[place], out=out[place]) for place in range(2)],
+    "tensor.relayout": lambda out: PLANES.relayout(out=out),
+    "plan_relayout": lambda out: sg.plan_relayout(PLANES, PLANNED)(PLANES, out),
+    "frames": lambda out: sg.relayout([FRAME, FRAME], out=out),
+    "frames plan": lambda out: sg.plan_relayout([FRAME, FRAME], PLANNED)([FRAME, FRAME], out),
+    "resize": lambda out: sg.resize(PLANES, (4, 6), out=out),
+    "plan_resize": lambda out: sg.plan_resize(PLANES, PLANNED)(PLANES, out),
+    "letterbox": lambda out: sg.letterbox(PLANES, (4, 6), out=out),
+    "plan_letterbox": lambda out: sg.plan_letterbox(PLANES, PLANNED)(PLANES, out),
+    "gather_crops": lambda out: sg.gather_crops(list(PLANES), ORIGINS, (4, 6), out=out),
+    "plan_gather_crops": lambda out: sg.plan_gather_crops(list(PLANES), (4, 6), out=PLANNED)(
+        list(PLANES), ORIGINS, out
+    ),
+    "gather": lambda out: sg.gather(PLANES, [0, 1], out=out),
+    "plan_gather": lambda out: sg.plan_gather(PLANES, [0, 1], out=PLANNED)(PLANES, sg.asarray([0, 1]), out),
+    "scatter_nd": lambda out: sg.scatter_nd(PLANES, [[0]], PLANES[:1], out=out),
+    "t[...] =": lambda out: out.__setitem__(..., PLANES),
+    "t[i] =": assigned,
+    "t[...] = number": lambda out: out.__setitem__(..., 7),
+}
+
+
+def over_used_memory():
+    memory = np.full((2, 4, 6, 8), 0xAB, np.uint8)
+    return sg.from_pointer(memory.ctypes.data, SIZES, "uint8", layout="NHWC8", owner=memory)
+
+
+ORIGINS_OF_OUT = {
+    "empty": lambda: sg.empty(SIZES, "uint8", layout="NHWC8", device="cpu"),
+    "full": lambda: sg.full(SIZES, 9, "uint8", layout="NHWC8", device="cpu"),
+    "from_pointer": over_used_memory,
+}
+
+
+@pytest.mark.parametrize("make", ORIGINS_OF_OUT.values(), ids=ORIGINS_OF_OUT.keys())
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
+def test_pixels_written_over_used_memory_have_zeros_behind_them(write, make, monkeypatch):
+    monkeypatch.setattr(CpuDevice, "_new_bytes", staticmethod(lambda count, dtype: np.full(count, 0xAB, dtype)))
+    out = make()
+    write(out)
+    assert out.numpy().all()
+    assert not out.as_strided((2, 8, 4, 6), out.strides)[:, 3:].numpy().any()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda-emulated"])
+@pytest.mark.parametrize("make", [sg.empty, lambda *given, **named: sg.full(*given[:1], 7, *given[1:], **named)])
+def test_new_memory_has_zeros_where_channels_are_added(make, device, monkeypatch):
+    monkeypatch.setattr(CpuDevice, "_new_bytes", staticmethod(lambda count, dtype: np.full(count, 0xAB, dtype)))
+    made = make(SIZES, "float16", layout="NHWC8", device=device)
+    assert not made.as_strided((2, 8, 4, 6), made.strides)[:, 3:].numpy().any()
+
+
+def test_memory_at_an_address_that_is_only_read_is_left_as_it_is():
+    memory = np.full((2, 4, 6, 4), 0xAB, np.uint8)
+    tensor = sg.from_pointer(memory.ctypes.data, SIZES, "uint8", layout="NHWC4", owner=memory)
+    assert (tensor.relayout(dtype="float32").numpy() == 0xAB).all()
+    with pytest.raises(sg.LayoutError):
+        sg.relayout(PLANES[:1], out=tensor)
+    assert (memory == 0xAB).all()
