@@ -24,7 +24,7 @@ from stridedgpu.values.strides import canonical_axes
 
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
-from .foreign_memory import LARGEST_RANK, check_bytes, check_steps
+from .foreign_memory import LARGEST_RANK, check_bytes, check_steps, foreign_memory
 from .named_axes import check_named_axes, named_axes
 
 _ARRAY: Final = np.ndarray
@@ -57,9 +57,11 @@ def operand_of(obj: object, dims: str | None = None, stream: object = None) -> t
     """
     if dims is not None and not isinstance(dims, str):
         checked_dims(dims, 0)  # raises: `dims` is no string
-    array = obj if type(obj) is _ARRAY else _array_of_torch(obj)
-    if array is not None:
-        return _operand_of_array(array, None, dims)[0], None if dims is None else canonical_axes(dims)
+    if type(obj) is _ARRAY:
+        return _operand_of_array(obj, None, dims)[0], None if dims is None else canonical_axes(dims)
+    memory = _operand_of_torch(obj)
+    if memory is not None:
+        return (memory, None) if dims is None else with_canonical_axes(memory, dims)
     operand: object = getattr(obj, "operand", None)
     if isinstance(operand, Operand):
         return (operand, obj.dims) if dims is None else with_canonical_axes(operand, dims)  # type: ignore[attr-defined]
@@ -108,8 +110,8 @@ def foreign_operand(obj: object, copy: bool | None = None, stream: object = None
     if isinstance(obj, (int, float, complex, type)):  # a class of arrays has their methods
         return _operand_of_values(obj), False
     if hasattr(obj, "__dlpack__"):
-        array = _array_of_torch(obj)
-        return _operand_of_capsule(obj, copy, stream) if array is None else _operand_of_array(array, copy)
+        memory = _operand_of_torch(obj)
+        return _operand_of_capsule(obj, copy, stream) if memory is None else (memory, True)
     if hasattr(obj, "__cuda_array_interface__"):
         return _operand_of_interface(obj, stream), True
     if _is_of(obj, "PIL.Image", "Image"):
@@ -358,21 +360,27 @@ def _canonical_layout(layout: Layout, dims: str) -> Layout:
     return layout.permuted(axes)
 
 
-def _array_of_torch(obj: Any) -> NDArray[np.generic] | None:
-    """PyTorch's own array over a tensor of the CPU, in a quarter of the time of a capsule.
+def _operand_of_torch(obj: Any) -> Operand | None:
+    """A tensor of PyTorch on the CPU at its own address, in a quarter of the time of a capsule.
 
-    None for any other object, and for a tensor that PyTorch gives no array of: the capsule, or its error, says more.
+    PyTorch resizes no tensor again that gave its array, `obj.numpy()`; of an address it knows nothing. None for any
+    other object, and for a tensor that is more than memory: the capsule, or its error, says more.
     """
     if type(obj).__module__ != "torch":
         return None
     torch = sys.modules.get("torch")
     if type(obj) is not getattr(torch, "Tensor", None) or not obj.is_cpu:
         return None
-    try:
-        array: NDArray[np.generic] = obj.numpy()
-    except (TypeError, RuntimeError):
+    element = ELEMENT_TYPES.get(str(obj.dtype).removeprefix("torch."))
+    if element is None or obj.requires_grad or obj.is_conj() or obj.is_neg():
         return None
-    return array
+    try:
+        address, sizes, strides, owner = obj.data_ptr(), tuple(obj.shape), obj.stride(), obj.untyped_storage()
+    except RuntimeError:  # sparse, nested, or inside of torch.func
+        return None
+    if not address or address % element.itemsize:
+        return None
+    return foreign_memory("Tensor", address, sizes, strides, element, owner=owner)
 
 
 def _operand_of_interface(obj: object, stream: object) -> Operand:
