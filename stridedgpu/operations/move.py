@@ -92,6 +92,12 @@ def _transfer(
         staged.move(piece, place, conversion, channel_axis)
 
 
+def without_repeats(layout: Layout) -> Layout:
+    """A layout with each element of its broadcast axes once."""
+    sizes = tuple(size if stride else min(size, 1) for size, stride in zip(layout.sizes, layout.strides, strict=True))
+    return Layout(sizes, layout.strides, layout.offset)
+
+
 @dataclass(frozen=True, slots=True)
 class _StagingLayout:
     """The packed staging layout of a transfer.
@@ -107,10 +113,8 @@ class _StagingLayout:
     @classmethod
     def of(cls, layout: Layout) -> _StagingLayout:
         """Broadcast elements are sent once; for overlapping windows the whole span is sent."""
-        once = tuple(
-            size if stride else min(size, 1) for size, stride in zip(layout.sizes, layout.strides, strict=True)
-        )
-        stored = Layout(once, layout.strides, layout.offset)
+        stored = without_repeats(layout)
+        once = stored.sizes
         if stored.has_overlap:
             span = Layout((layout.span,), (1,), layout.first_offset)
             return cls(span, Layout((layout.span,)), layout.shifted(-layout.first_offset))
