@@ -20,7 +20,7 @@ from stridedgpu.values.axis_labels import checked_dims, labels_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, check_fits, element_type
 from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import canonical_axes
+from stridedgpu.values.strides import canonical_axes, element_strides
 
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
@@ -332,7 +332,7 @@ def _shared_as(
     dtype: np.dtype[np.generic], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None
 ) -> _Described | None:
     """How memory is described that is shared; None for swapped bytes, and strides that are no whole elements."""
-    if not dtype.isnative or (0 not in sizes and any(step % (dtype.itemsize or 1) for step in steps)):
+    if not dtype.isnative or element_strides(sizes, steps, dtype.itemsize or 1) is None:
         return None
     return _described(dtype, sizes, steps, dims)
 
@@ -343,9 +343,10 @@ def _described(
     """How an array's memory is described. With `dims`, the order of its axes, the layout's axes are canonical."""
     element = element_type(dtype)
     itemsize = element.itemsize
-    if any(step % itemsize for step in steps) and 0 not in sizes:
+    strides = element_strides(sizes, steps, itemsize)
+    if strides is None:
         raise LayoutError(f"The array's strides of {steps} bytes are not whole elements of {itemsize} bytes; copy it.")
-    layout = Layout(sizes, tuple(step // itemsize for step in steps))
+    layout = Layout(sizes, strides)
     if dims is not None:
         layout = _canonical_layout(layout, dims)
     lowest = layout.first_offset
