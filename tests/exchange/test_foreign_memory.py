@@ -155,6 +155,9 @@ def test_an_interface_to_a_buffer_shares_what_lies_in_it(producer, values):
         described(b"", shape=(1,)),
         described(bytearray(8), shape=(2,), typestr="<f8"),
         described(memoryview(bytearray(9))[2:5], shape=(4,)),
+        described(np.zeros(8, np.uint8), shape=(64,)),
+        described(np.zeros(8, np.uint8), shape=(4,), offset=1 << 40),
+        described(bytearray(8), shape=(4,), offset=1 << 40),
     ],
 )
 def test_an_interface_to_a_buffer_with_fewer_bytes_is_refused(producer):
