@@ -186,12 +186,12 @@ _ELSEWHERE: Final = {
 """Names that users of other libraries type first, and what there is here."""
 
 _importing: Final = RLock()
-"""Held while a name is imported, and by a process while it forks: its child would wait for ever for an import of a thread
-that it does not have."""
+"""Held while a name is imported, and by a process while it forks: its child would wait for ever for the import of a
+thread that it does not have."""
 
 
 def _wait_for_imports() -> None:
-    """Before a fork: wait until no other thread imports a module of the package, by its name or inside of a function."""
+    """Before a fork: wait until no other thread imports a module of the package, by a name or inside of a function."""
     _importing.acquire()
     for name, module in tuple(sys.modules.items()):
         if name.startswith(f"{__name__}.") and getattr(getattr(module, "__spec__", None), "_initializing", False):
