@@ -94,9 +94,9 @@ def resize(
     and "opencv-cubic". Images are uint8, uint16 (Pillow's "I;16") or float32 (Pillow's "F"); "opencv-linear-exact"
     takes uint8, those of torch uint8 and float32, and the nearest ones every type. `passes` is
     the first pass of Pillow's filters: "horizontal" (Pillow up to 12), "vertical" (12.2 and 12.3, for images more than
-    100 times as tall as wide), or "pillow-13" (Pillow 13, which goes by the sizes). None is "horizontal", and warns
-    once a process where the installed Pillow is 13 or later. `premultiply` weights colours by
-    alpha, the last channel, as Pillow does for RGBA.
+    100 times as tall as wide), or "pillow-13" (Pillow 13, which goes by the sizes). None is "pillow-13", and warns once
+    a process where the installed Pillow is older. `premultiply` weights colours by alpha, the last channel, as Pillow
+    does for RGBA.
 
     The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: all other
     keywords are those of `relayout`. On a GPU `matrix` is a second pass over the resized pixels, which need memory of

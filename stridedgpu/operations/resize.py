@@ -54,10 +54,10 @@ from .plans import (
     no_tensor,
 )
 
-DEFAULT_PASSES: Final[Passes] = "horizontal"
-"""The order of Pillow up to 12, in which most networks saw their images."""
+_ONE_ORDER: Final[Passes] = "horizontal"
+"""The order of Pillow up to 12, and of libraries that have no other."""
 
-_FIRST_OF_OTHER_PASSES: Final = 13
+_FIRST_OF_TWO_ORDERS: Final = 13
 """The first version of Pillow that chooses the first pass by the sizes."""
 
 _MOST_PIXELS: Final = 1 << 31
@@ -117,14 +117,14 @@ def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:
 def checked_rule(
     interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
 ) -> ResizeRule:
-    """The rule for images of a type; `passes=None` is the default order.
+    """The rule for images of a type; `passes=None` is the order of Pillow 13 for Pillow's filters.
 
     Raises `LayoutError` and `ElementTypeError` for rules that do not exist.
     """
     named = interpolation_named(interpolation)
     if passes is not None and not is_one_of(passes, PASSES):
         raise LayoutError(f"passes={passes!r} is unknown; there are {', '.join(PASSES)}.")
-    if not named.is_pillow and passes not in (None, DEFAULT_PASSES):
+    if not named.is_pillow and passes not in (None, _ONE_ORDER):
         raise LayoutError(f"passes={passes!r} is Pillow's; with interpolation={str(named)!r} leave it out.")
     arithmetic_of(named, element)
     if premultiply and (not named.is_pillow or element.name != "uint8" or channels not in (2, 4)):
@@ -134,8 +134,13 @@ def checked_rule(
         )
     if passes is None:
         warn_of_other_passes(named)
-    known = next((name for name in PASSES if name == passes), DEFAULT_PASSES)
+    known = next((name for name in PASSES if name == passes), default_passes(named))
     return ResizeRule(named, known, premultiply and not named.is_nearest)
+
+
+def default_passes(interpolation: Interpolation) -> Passes:
+    """The order of the passes of an interpolation where none is stated."""
+    return "pillow-13" if interpolation.is_pillow else _ONE_ORDER
 
 
 def warn_of_other_passes(interpolation: Interpolation) -> None:
@@ -145,20 +150,20 @@ def warn_of_other_passes(interpolation: Interpolation) -> None:
 
 
 def installed_passes() -> Passes:
-    """The order of passes of the Pillow that is installed; the default order where there is none."""
+    """The order of passes of the Pillow that is installed; that of Pillow 13 where there is none."""
     major = _pillow_version().partition(".")[0]
-    return "pillow-13" if major.isdecimal() and int(major) >= _FIRST_OF_OTHER_PASSES else DEFAULT_PASSES
+    return _ONE_ORDER if major.isdecimal() and int(major) < _FIRST_OF_TWO_ORDERS else "pillow-13"
 
 
 @cache
 def _warn() -> None:
     """Warn if the installed Pillow has another order."""
-    if installed_passes() == DEFAULT_PASSES:
+    if installed_passes() != _ONE_ORDER:
         return
     warnings.warn(
-        f"passes=None is passes={DEFAULT_PASSES!r}, the order of Pillow up to 12. Pillow {_pillow_version()} is "
-        "installed, which takes the rows first where the height shrinks by more than twice as many pixels as the "
-        f"width: passes='pillow-13' has its pixels, and passes={DEFAULT_PASSES!r} these without this warning.",
+        f"passes=None is passes='pillow-13', which takes the rows first where the height shrinks by more than twice as "
+        f"many pixels as the width. Pillow {_pillow_version()} is installed, which never does: passes={_ONE_ORDER!r} "
+        "has its pixels, and passes='pillow-13' these without this warning.",
         stacklevel=_level_of_the_caller(),
     )
 
