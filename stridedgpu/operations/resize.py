@@ -39,7 +39,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .batches import batch_result, batched, run_steps, steps_of
 from .borders import border_named, fill_borders
-from .channel_blocks import parse_order
+from .channel_blocks import order_of_blocks, parse_order
 from .crops import fill_bytes, flips_of, window_size
 from .images import CropSources, FrameSources, FramesRequirement, as_batch, first_image
 from .options import MemoryOptions
@@ -419,6 +419,8 @@ def _resizing(
     if order is not None and order.is_blocked and labels != "NCHW":
         raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
     shape = sizes, tuple(labels)
+    if out is not None and "C" in labels:
+        order = order_of_blocks(sizes, labels.index("C"), out.layout.sizes)
     if memory.device is not None or (order is not None and order.multiple > 1):
         return _Resizing(windows, rule, fill, conversion, shape, None)
     allocation, target = None, out

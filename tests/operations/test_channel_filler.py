@@ -283,3 +283,54 @@ def test_memory_at_an_address_that_is_only_read_is_left_as_it_is():
     with pytest.raises(sg.LayoutError):
         sg.relayout(PLANES[:1], out=tensor)
     assert (memory == 0xAB).all()
+
+
+FIVE = sg.asarray(np.arange(1, 241, dtype=np.uint8).reshape(2, 4, 6, 5), dims="NHWC")
+BLOCKED = {
+    "relayout": lambda **where: sg.relayout(FIVE, **where),
+    "conversion": lambda **where: sg.relayout(
+        FIVE, dtype="float32", scale=[1, 2, 3], bias=1, channels=(4, 0, 2), **where
+    ),
+    "frames": lambda **where: sg.relayout([FRAME, FRAME], **where),
+    "resize": lambda **where: sg.resize(FIVE, (3, 5), interpolation="opencv-linear", **where),
+    "letterbox": lambda **where: sg.letterbox(FIVE, (5, 5), **where),
+    "gather_crops": lambda **where: sg.gather_crops(list(FIVE), ORIGINS, (2, 3), **where),
+    "boxes": lambda **where: sg.gather_crops(list(FIVE), size=(2, 3), boxes=[[0, 0, 4, 6]] * 2, **where),
+}
+
+
+@pytest.mark.parametrize("order", ["NCHW4", "NCHW2", "CHWN4"])
+@pytest.mark.parametrize("call", BLOCKED.values(), ids=BLOCKED.keys())
+def test_an_output_in_blocks_of_channels_is_filled(call, order):
+    expected = call(layout=order)
+    memory = np.full(expected.layout.span, 99, expected.dtype)
+    sizes = (*expected.sizes[:1], expected.sizes[1] * expected.sizes[2], *expected.sizes[3:])
+    out = sg.from_pointer(memory.ctypes.data, sizes, expected.dtype, layout=order, owner=memory)
+    assert out.layout == expected.layout
+    assert call(out=out) is out
+    assert np.array_equal(out.numpy(), expected.numpy())
+    assert memory.tobytes() == expected.buffer.bytes[: memory.nbytes].tobytes()
+
+
+@pytest.mark.parametrize("multiple", [2, 3, 5, 8])
+def test_an_output_of_any_strides_has_blocks_of_any_size(multiple):
+    out = sg.full((-(-5 // multiple), multiple, 4, 6), 99, "uint8", device="cpu")
+    sg.relayout(FIVE[1], out=out)
+    stored = np.zeros((out.sizes[0] * multiple, 4, 6), np.uint8)
+    stored[:5] = FIVE[1].numpy()
+    assert np.array_equal(out.numpy().reshape(stored.shape), stored)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 4, 6), (2, 5, 1, 4, 6), (2, 1, 4, 4, 6)])
+def test_an_output_of_one_axis_more_that_has_no_such_blocks_is_refused(sizes):
+    out = sg.zeros(sizes, "uint8", device="cpu")
+    for call in (BLOCKED["relayout"], lambda out: sg.letterbox(FIVE, (4, 6), out=out)):
+        with pytest.raises(sg.LayoutError, match=r"out has sizes"):
+            call(out=out)
+
+
+def test_a_matrix_does_not_fill_an_output_in_blocks():
+    out = sg.full((2, 1, 4, 4, 6), 99, "uint8", device="cpu")
+    with pytest.raises(sg.LayoutError, match="matrix= does not fill channels up"):
+        sg.relayout(FIVE, matrix=[[1, 0, 0, 0, 0]], out=out)
+    assert (out.numpy() == 99).all()
