@@ -18,7 +18,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import cuda_device_of_memory, device_named
 from stridedgpu.values.axis_labels import checked_dims, labels_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, check_fits, element_type
-from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError, StridedGpuError
+from stridedgpu.values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes, element_strides
 
@@ -66,6 +66,16 @@ def operand_of(obj: object, dims: str | None = None, stream: object = None) -> t
     if isinstance(operand, Operand):
         return (operand, obj.dims) if dims is None else with_canonical_axes(operand, dims)  # type: ignore[attr-defined]
     return labelled(obj, foreign_operand(obj, None, stream)[0], dims)
+
+
+def operand_of_argument(name: str, obj: object, wanted: str, stream: object = None) -> tuple[Operand, str | None]:
+    """`operand_of` of the argument `name`, which a refusal names; what is no array of numbers must be `wanted`."""
+    try:
+        return operand_of(obj, None, stream)
+    except (BindingError, LayoutError) as refusal:
+        raise type(refusal)(f"{name}: {refusal}") from refusal
+    except (ElementTypeError, ValueError) as error:
+        raise ElementTypeError(f"{name}={obj!r} must be {wanted}.") from error
 
 
 def labelled(obj: object, operand: Operand, dims: str | None) -> tuple[Operand, str | None]:
@@ -199,6 +209,8 @@ def _is_plain(obj: object) -> bool:
 def _with_checked_arrays(obj: Any, depth: int) -> object:
     """An object, or sequences nested below it, with a checked array in the place of each array-like."""
     kind = type(obj)
+    if _is_of(obj, "numpy.ma", "MaskedArray"):
+        _check_mask(obj)
     if kind in _LEAVES or depth > LARGEST_RANK or isinstance(obj, (str, bytes, type, np.generic, _ARRAY)):
         return obj
     if kind is not list and kind is not tuple:
