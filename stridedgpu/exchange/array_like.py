@@ -109,7 +109,8 @@ def foreign_operand(obj: object, copy: bool | None = None, stream: object = None
     Arrays and objects with DLPack (arrays of PyTorch, JAX and CuPy, values of ONNX Runtime), the CUDA Array Interface,
     NumPy's protocols or the buffer protocol are wrapped. On a CUDA device `stream`, or else the current stream, waits
     for the object's own stream. Pillow's images, scalars and nested sequences are copied. So are, unless `copy=False`,
-    elements that are byte-swapped, misaligned, or at strides that are no whole number of elements.
+    elements that are byte-swapped, misaligned, or at strides that are no whole number of elements. An object that
+    refuses DLPack gives its array, if it has one.
 
     Raises `ElementTypeError` for what NumPy can only represent as objects and for elements of less than a byte, and
     with `copy=False` for swapped bytes. Raises `LayoutError` for a masked array that hides elements, and with
@@ -121,7 +122,15 @@ def foreign_operand(obj: object, copy: bool | None = None, stream: object = None
         return _operand_of_values(obj), False
     if hasattr(obj, "__dlpack__"):
         memory = _operand_of_torch(obj)
-        return _operand_of_capsule(obj, copy, stream) if memory is None else (memory, True)
+        if memory is not None:
+            return memory, True
+        try:
+            return _operand_of_capsule(obj, copy, stream)
+        except (BufferError, TypeError) as refusal:
+            array = None if isinstance(refusal, StridedGpuError) else _array_instead(obj)
+            if array is None:
+                raise
+            return operand_of_array(array), False
     if hasattr(obj, "__cuda_array_interface__"):
         return _operand_of_interface(obj, stream), True
     if _is_of(obj, "PIL.Image", "Image"):
@@ -285,6 +294,14 @@ def _array_held_by(obj: Any, copy: bool | None) -> NDArray[np.generic] | None:
         except ValueError as problem:
             raise ElementTypeError(f"{type(obj).__name__} is not array-like: {problem}") from None
     return _checked(obj, array)
+
+
+def _array_instead(obj: object) -> NDArray[np.generic] | None:
+    """The array of an object that exports no capsule, as pyarrow's of bits and of nulls; None if it has none either."""
+    try:
+        return _array_held_by(obj, None)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None
 
 
 def array_of_pillow(image: object) -> NDArray[Any]:
