@@ -126,11 +126,11 @@ def foreign_operand(obj: object, copy: bool | None = None, stream: object = None
             return memory, True
         try:
             return _operand_of_capsule(obj, copy, stream)
-        except (BufferError, TypeError) as refusal:
-            array = None if isinstance(refusal, StridedGpuError) else _array_instead(obj)
-            if array is None:
+        except (BufferError, NotImplementedError, TypeError) as refusal:
+            instead = None if isinstance(refusal, StridedGpuError) else _operand_instead(obj, copy)
+            if instead is None:
                 raise
-            return operand_of_array(array), False
+            return instead
     if hasattr(obj, "__cuda_array_interface__"):
         return _operand_of_interface(obj, stream), True
     if _is_of(obj, "PIL.Image", "Image"):
@@ -296,12 +296,21 @@ def _array_held_by(obj: Any, copy: bool | None) -> NDArray[np.generic] | None:
     return _checked(obj, array)
 
 
-def _array_instead(obj: object) -> NDArray[np.generic] | None:
-    """The array of an object that exports no capsule, as pyarrow's of bits and of nulls; None if it has none either."""
+def _operand_instead(obj: object, copy: bool | None) -> tuple[Operand, bool] | None:
+    """The array or bytes of an object that exports no capsule, and whether they are shared; None if it has none.
+
+    So are pyarrow's arrays of bits and with nulls, and PyAV's planes of packed samples.
+    """
     try:
-        return _array_held_by(obj, None)
+        shared = _array_held_by(obj, copy)
+        if shared is not None:
+            return _operand_of_array(shared, copy)
+        array = _array_held_by(obj, None)
+    except StridedGpuError:
+        raise
     except (BufferError, RuntimeError, TypeError, ValueError):
         return None
+    return None if array is None else (operand_of_array(array), False)
 
 
 def array_of_pillow(image: object) -> NDArray[Any]:
