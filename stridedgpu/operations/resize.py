@@ -244,7 +244,8 @@ class ResizeOptions(NamedTuple):
     """What a resize or letterbox is asked for besides conversion and memory: a hashable value.
 
     `labels` are the axes of the result, and `size` its height and width. `scale_up` is None where boxes fill the
-    result; of a letterbox it says whether smaller images are enlarged.
+    result; of a letterbox it says whether smaller images are enlarged. `frame` is what a letterbox is scaled to fit,
+    where `size` is less; None is `size`.
     """
 
     labels: str
@@ -255,6 +256,7 @@ class ResizeOptions(NamedTuple):
     scale_up: bool | None = None
     fill: object = 0
     fill_name: str = "fill"
+    frame: tuple[int, int] | None = None
 
     @property
     def recur(self) -> bool:
@@ -277,7 +279,8 @@ class ResizeOptions(NamedTuple):
         box = box or box_of(None, (height, width))
         if self.scale_up is None:
             return ResizeWindow(image, box, (0, 0, *self.size), flip)
-        return ResizeWindow(image, box, placement((height, width), self.size, scale_up=self.scale_up), flip)
+        place = placement((height, width), self.frame or self.size, scale_up=self.scale_up, within=self.size)
+        return ResizeWindow(image, box, place, flip)
 
 
 _WORDS: Final = (str, type(None))
@@ -681,11 +684,25 @@ def planned_resize(
     return PlannedResize.of(device, problems, sides, (windows, room))
 
 
-def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool) -> tuple[int, int, int, int]:
+def whole_strides(source: tuple[int, int], frame: tuple[int, int], stride: int, *, scale_up: bool) -> tuple[int, int]:
+    """Height and width of the least rectangle around an image of `source` in `frame` that lacks whole strides of it.
+
+    >>> whole_strides((1080, 1920), (640, 640), 32, scale_up=True)
+    (384, 640)
+    """
+    inner = placement(source, frame, scale_up=scale_up)[2:]
+    rows, columns = (size + max(outer - size, 0) % stride for size, outer in zip(inner, frame, strict=True))
+    return rows, columns
+
+
+def placement(
+    source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool, within: tuple[int, int] | None = None
+) -> tuple[int, int, int, int]:
     """Top, left, height and width of an image of `source` (height, width) inside `frame`, in pixels.
 
     The scale is `min(frame / source)` over both axes, at most 1 without `scale_up`. Sizes are rounded half to even. The
-    larger half of an odd border is below or to the right.
+    image lies in the middle of `within`, by default the frame; the larger half of an odd border is below or to the
+    right.
 
     >>> placement((1080, 1920), (640, 640), scale_up=True)
     (140, 0, 360, 640)
@@ -696,5 +713,5 @@ def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool
     if not scale_up:
         ratio = min(ratio, 1.0)
     inner = max(round(height * ratio), 1), max(round(width * ratio), 1)
-    top, left = ((outer - size) / 2 for outer, size in zip(frame, inner, strict=True))
+    top, left = ((outer - size) / 2 for outer, size in zip(within or frame, inner, strict=True))
     return max(round(top - 0.1), 0), max(round(left - 0.1), 0), *inner
