@@ -17,7 +17,8 @@ template <typename Sample>
 __device__ __forceinline__ void unclamped_colour(int32 luma, int32 blue, int32 red, const FrameMatrix& m,
                                                  int32 (&whole)[3]) {
     using Sum = FrameSum<Sample>;
-    const Sum counted = luma < m.luma_least ? m.luma_least : luma, u = blue, v = red;
+    // Deep samples have no least luma: only OpenCV's matrix has one, of 8 bits.
+    const Sum counted = sizeof(Sample) == 1 && luma < m.luma_least ? m.luma_least : luma, u = blue, v = red;
     const Sum y = counted * m.luma + ((1 << 19) - Sum(m.luma_floor) * m.luma);
     whole[0] = int32((y + v * m.red_v) >> 20);
     whole[1] = int32((y + v * m.green_v + u * m.green_u) >> 20);
