@@ -5,7 +5,10 @@ A public name is imported when it is first used (PEP 562), so that `import strid
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -182,6 +185,22 @@ _ELSEWHERE: Final = {
 }
 """Names that users of other libraries type first, and what there is here."""
 
+_importing: Final = RLock()
+"""Held while a name is imported, and by a process while it forks: its child would wait for ever for the import of a
+thread that it does not have."""
+
+
+def _wait_for_imports() -> None:
+    """Before a fork: wait until no other thread imports a module of the package, by a name or inside of a function."""
+    _importing.acquire()
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith(f"{__name__}.") and getattr(getattr(module, "__spec__", None), "_initializing", False):
+            import_module(name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait_for_imports, after_in_parent=_importing.release, after_in_child=_importing.release)
+
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would take every name for one that is there
 
     def __getattr__(name: str) -> object:
@@ -189,7 +208,8 @@ if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would take every 
         if name not in _MODULES:
             advice = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
-        module = import_module(f"{__name__}.{_MODULES[name]}")
+        with _importing:
+            module = import_module(f"{__name__}.{_MODULES[name]}")
         value = globals()[name] = module if _MODULES[name] == name else getattr(module, name)
         return value
 

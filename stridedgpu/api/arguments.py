@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeGuard
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import operand_of
+from stridedgpu.exchange.array_like import operand_of_argument
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import element_type
-from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
+from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -103,14 +103,12 @@ def border(value: object, fill: object) -> tuple[object, str]:
 def index_tensor(indices: TensorLike, stream: object = None) -> StridedTensor:
     """Indices as a tensor for work on `stream`; Python numbers become int64.
 
-    Raises `ElementTypeError` for objects that are not numbers.
+    Raises `ElementTypeError` for objects that are not numbers, and `LayoutError` for a mask that hides some.
     """
     if isinstance(indices, StridedTensor):
         return indices
-    try:
-        tensor = StridedTensor.over(*operand_of(indices, None, stream))
-    except (ElementTypeError, ValueError) as error:
-        raise ElementTypeError(f"indices={indices!r} must be integers of at most 64 bits, of even rows.") from error
+    wanted = "integers of at most 64 bits, of even rows"
+    tensor = StridedTensor.over(*operand_of_argument("indices", indices, wanted, stream))
     if isinstance(indices, (list, tuple)) and tensor.layout.element_count == 0:
         return asarray(indices, dtype="int64")
     return tensor

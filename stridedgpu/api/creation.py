@@ -41,7 +41,7 @@ def empty(
     alignment: int = DEFAULT_ALIGNMENT,
     device: DeviceLike | None = None,
 ) -> StridedTensor:
-    """A new tensor whose elements are not initialised.
+    """A new tensor whose elements are not initialised; the channels that "NHWC8" adds to a pixel are zeros.
 
     `sizes` are elements in canonical order (N, C, D, H, W). `layout` is the memory order ("NHWC"; with channels in
     multiples "NHWC8" or, in blocks, "NCHW4"), an exact `Layout`, or None for row-major. `dims` labels the axes (an
@@ -76,14 +76,7 @@ def zeros(
     >>> zeros((2, 2), "float16", device="cpu").numpy().tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    kind = dtype if type(dtype) is str else element_type(dtype)
-    spec, dims = _spec(integers("sizes", sizes, least=0), kind, dims, layout, row_pitch_bytes, alignment)
-    where = default_device() if device is None else chosen_device(device)
-    if where == "cpu":
-        return StridedTensor.over(spec.allocate(_ZEROS), dims)
-    operand = spec.allocate(device_named(where))
-    clear_buffer(operand.buffer)
-    return StridedTensor.over(operand, dims)
+    return _new(sizes, dtype, dims, MemoryOptions(layout, row_pitch_bytes, alignment, device), zeroed=True)
 
 
 def full(
@@ -249,7 +242,8 @@ def from_pointer(
     the last element: nothing after it is ever accessed. `owner` is the object that keeps the memory alive; every view
     refers to it. With None the caller keeps the memory alive. `device` is the device of the address: "cpu" or "cuda:N".
     The caller orders work that still writes there before the tensor's first use. `readonly` memory is never written.
-    The alignment is computed from the address.
+    The alignment is computed from the address. The channels that "NHWC8" adds to a pixel become zeros with the first
+    element that is written.
 
     An address cannot be checked: a wrong one ends the process. Raises `BindingError` for a null address or one that is
     misaligned for the type, `LayoutError` for layouts as in `empty`, and `DeviceError` for an unavailable device.
@@ -287,14 +281,26 @@ def from_pointer(
     check_range(f"ptr={address:#x}", address, start, nbytes)
     buffer = Memory(start, nbytes, owner=owner, device=where, readonly=truth("readonly", readonly))
     visible = wanted.shifted(-stored.first_offset)
+    if visible.sizes != stored.sizes:  # then each pixel has fillers behind its channels
+        channels = (*(slice(None),) * labels.index("C"), slice(visible.sizes[labels.index("C")], None))
+        buffer.fillers = stored.sliced(channels), element
     return StridedTensor.over(Operand(buffer, visible, element), dims if visible.ndim == len(sizes) else None)
 
 
-def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: MemoryOptions) -> StridedTensor:
-    """A new uninitialised tensor, of sizes in canonical order."""
-    spec, dims = _spec(integers("sizes", sizes, least=0), element_type(dtype), dims, *memory[:3])
+def _new(
+    sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: MemoryOptions, *, zeroed: bool = False
+) -> StridedTensor:
+    """A new tensor, of sizes in canonical order. Elements are not initialised unless `zeroed`; fillers are zeros."""
+    kind = dtype if type(dtype) is str else element_type(dtype)
+    spec, dims = _spec(integers("sizes", sizes, least=0), kind, dims, *memory[:3])
     where = default_device() if memory.device is None else chosen_device(memory.device)
-    return StridedTensor.over(spec.allocate(device_named(where)), dims)
+    if not zeroed and spec.owns_padding:
+        return StridedTensor.over(spec.allocate(device_named(where)), dims)
+    if where == "cpu":
+        return StridedTensor.over(spec.allocate(_ZEROS), dims)
+    operand = spec.allocate(device_named(where))
+    clear_buffer(operand.buffer)
+    return StridedTensor.over(operand, dims)
 
 
 @memoized

@@ -90,10 +90,12 @@ class Frame(FrameBase):
             raise LayoutError(f"planes={planes!r} is not a sequence of planes.")
         if len(memories) != len(samples.planes):
             raise LayoutError(f"planes: {format} has {len(samples.planes)}, and {len(memories)} came.")
-        operands = tuple(
-            checked_plane(number, shared_operand(f"planes[{number}]", memory), samples, size)
-            for number, memory in enumerate(memories)
-        )
+        shared = [shared_operand(f"planes[{number}]", memory) for number, memory in enumerate(memories)]
+        pitch = getattr(memories[0], "line_size", None)
+        if len(shared) == 1 == shared[0].layout.ndim and isinstance(pitch, int):  # PyAV's plane of packed samples
+            operands = planes_over(shared[0], samples, size, pitch, None)
+        else:
+            operands = tuple(checked_plane(number, plane, samples, size) for number, plane in enumerate(shared))
         for number, operand in enumerate(operands):
             if operand.buffer.device != operands[0].buffer.device:
                 raise BindingError(

@@ -85,8 +85,8 @@ def relayout(
 
     `device` is the result's: "cpu", "cuda", "cuda:N", "auto" (the first CUDA device that works, else the CPU), or None
     for the source's. `out` is a tensor of any layout, or an array whose memory can be shared and written, with its axes
-    in the result's order. The elements are written into it, and a tensor over it is returned; nothing else is written
-    but a tensor's own padding. `stream` is for CUDA.
+    in the result's order; of channels in blocks it has the sizes that "NCHW4" gives. The elements are written into it,
+    and a tensor over it is returned; nothing else is written but a tensor's own padding. `stream` is for CUDA.
 
     A `Frame` is an RGB image with the axes C, H, W, and a list of frames of one size is a batch of them, N, C, H, W.
     With a `Frame` as `out`, an RGB image (C, H, W) of the frame's type, uint8 or uint16, is written into its planes.

@@ -26,6 +26,7 @@ from stridedgpu.operations.resize import (
     resize_operands,
     resized_size,
     side_resized,
+    whole_strides,
 )
 from stridedgpu.typing import (
     Border,
@@ -44,6 +45,7 @@ from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import integer
 
 from .arguments import (
     GREY,
@@ -95,8 +97,8 @@ def resize(
     "I;16") or float32 (Pillow's "F"); "opencv-linear-exact" takes uint8, those of torch uint8 and float32, and the
     nearest ones every type. `passes` is the first pass of Pillow's filters: "horizontal" (Pillow up to 12), "vertical"
     (12.2 and 12.3, for images more than 100 times as tall as wide), or "pillow-13" (Pillow 13, which goes by the
-    sizes). None is "horizontal", and warns once a process where the installed Pillow is 13 or later. `premultiply`
-    weights colours by alpha, the last channel, as Pillow does for RGBA.
+    sizes). None is "pillow-13", and warns once a process where the installed Pillow is older. `premultiply` weights
+    colours by alpha, the last channel, as Pillow does for RGBA.
 
     The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: all other
     keywords are those of `relayout`. On a GPU `matrix` is a second pass over the resized pixels, which need memory of
@@ -141,6 +143,8 @@ def letterbox(
     fill: complex | Sequence[complex] | SupportsArray | Border | None = None,
     interpolation: Interpolation = "opencv-linear",
     scale_up: bool = True,
+    auto: bool = False,
+    stride: int = 32,
     passes: Passes | None = None,
     device: DeviceLike | None = None,
     out: TensorLike | None = None,
@@ -156,9 +160,11 @@ def letterbox(
     The default is YOLO's grey of 8 bits. In uint16 and in frames of more than 8 bits this grey is 29298, in floats of
     0..1 it is 114 / 255; `Preprocess` chooses it by the type of each image. "reflect", "symmetric" and "edge" continue
     the image instead, as `numpy.pad` does, copied within the result. Without `scale_up`, smaller images keep their
-    size. `letterbox_placements` returns where each image lies. The other arguments are those of `resize`.
+    size. With `auto` the result is the least rectangle that lacks whole multiples of `stride` pixels of `size`, as YOLO
+    takes images of one size when it predicts: (384, 640) for 1080p in 640. `letterbox_placements` returns where each
+    image lies. The other arguments are those of `resize`.
 
-    Raises what `resize` raises.
+    Raises what `resize` raises, and `LayoutError` for images whose rectangles differ.
 
     >>> import numpy as np
     >>> photos = [np.full((4, 8, 3), 50, np.uint8), np.full((6, 3, 3), 60, np.uint8)]
@@ -169,10 +175,12 @@ def letterbox(
     Source: Ultralytics' `LetterBox`.
     """
     frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out, stream)
+    automatic, pixels = truth("auto", auto), integer("stride", stride, least=1)
     surrounding, named = border(value, fill)
     sources, labels = _listed_images(images, dims, stream)
+    rectangle = _rectangle(sources, frame, pixels, scale_up=enlarges) if automatic else frame
     resize_options = ResizeOptions(
-        labels, frame, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named
+        labels, rectangle, interpolation, passes, scale_up=enlarges, fill=surrounding, fill_name=named, frame=frame
     )
     conversion, memory = result_options("letterbox", options, device)
     target = None if written is None else written.operand
@@ -180,12 +188,29 @@ def letterbox(
     return result_tensor(result, labels, written)
 
 
+def _rectangle(sources: CropSources, frame: tuple[int, int], stride: int, *, scale_up: bool) -> tuple[int, int]:
+    """The size of a letterbox with `auto`. Raises `LayoutError` for images that have several."""
+    images = [sources.size] if sources.is_batch else [(layout.sizes[1], layout.sizes[2]) for layout in sources.layouts]
+    sizes = {whole_strides(image, frame, stride, scale_up=scale_up) for image in images}
+    if len(sizes) > 1:
+        raise LayoutError(
+            f"auto=True makes rectangles of the sizes {sorted(sizes)} of these images, which are no batch; letterbox "
+            "them one by one, or leave auto= out."
+        )
+    return sizes.pop()
+
+
 def letterbox_placements(
-    sizes: Sequence[Sequence[int]] | NDArray[np.generic], size: ImageSize, *, scale_up: bool = True
+    sizes: Sequence[Sequence[int]] | NDArray[np.generic],
+    size: ImageSize,
+    *,
+    scale_up: bool = True,
+    auto: bool = False,
+    stride: int = 32,
 ) -> NDArray[np.int64]:
     """The placements of images of these `sizes`, (k, 2), by `letterbox`: top, left, height and width in pixels, (k, 4).
 
-    `size` is that of `letterbox`: height and width, or one number for a square.
+    The other arguments are those of `letterbox`; with `auto` each image lies in a rectangle of its own.
 
     A point of the frame maps back to the image by `(x - left) * image_width / width`, and likewise for rows.
 
@@ -203,8 +228,11 @@ def letterbox_placements(
         raise LayoutError(
             f"sizes={sizes!r} must be integers (k, 2) of at least 1: the height and width of each image, in pixels."
         )
-    listed: list[tuple[int, int]] = [(row[0], row[1]) for row in pairs.tolist()]
-    return np.array([placement(pair, frame, scale_up=enlarges) for pair in listed], np.int64)
+    pixels, automatic, placements = integer("stride", stride, least=1), truth("auto", auto), []
+    for height, width in pairs.tolist():
+        within = whole_strides((height, width), frame, pixels, scale_up=enlarges) if automatic else frame
+        placements.append(placement((height, width), frame, scale_up=enlarges, within=within))
+    return np.array(placements, np.int64)
 
 
 def _images(name: str, images: object, dims: str | None, stream: object) -> tuple[CropSources, str]:

@@ -27,12 +27,13 @@ from stridedgpu.exchange.exports import (
     native_array,
     numpy_dtype,
 )
+from stridedgpu.operations.move import without_repeats
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT, allocate_operand, result_options
-from stridedgpu.operations.relayout import assign_operand, on_device, relayout_operand
+from stridedgpu.operations.relayout import assign_operand, clear_buffer, on_device, relayout_operand
 from stridedgpu.typing import DeviceLike, DTypeLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from stridedgpu.values.descriptor import BufferTensorDesc
-from stridedgpu.values.dtypes import DataType, ElementType, element_type
+from stridedgpu.values.dtypes import ELEMENT_TYPES, DataType, ElementType, element_type
 from stridedgpu.values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.indexing import Index
 from stridedgpu.values.layout import Layout
@@ -535,10 +536,10 @@ class StridedTensor:
 
     __hash__ = object.__hash__
 
-    # Copies that keep gaps, strides and labels
+    # Copies that keep strides and labels
 
     def __copy__(self) -> StridedTensor:
-        """A tensor of the same layout, gaps and labels in new memory on the same device."""
+        """A tensor of the same layout and labels in new memory on the same device; gaps that are not its own are 0."""
         return StridedTensor.over(copied_operand(self.operand), self.dims)
 
     def __deepcopy__(self, memo: dict[int, object]) -> StridedTensor:
@@ -546,7 +547,10 @@ class StridedTensor:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
+        """Pickle elements, layout, labels, alignment and device, and the gaps that the tensor owns; others become 0.
+
+        A read-only tensor comes back read-only.
+        """
         return _unpickled, (state_of_operand(self.operand), self.dims)
 
     # In words and pictures
@@ -677,28 +681,41 @@ def output_tensor(out: object, stream: object = None) -> StridedTensor | None:
     return StridedTensor.over(shared_operand("out", out, stream))
 
 
-State = tuple[bytes, Layout, str, int, str]
-"""A pickled operand: the spanned bytes, the layout within them, the type's name, alignment and device."""
+State = tuple[bytes, bool, Layout, str, int, str, bool]
+"""A pickled operand: its bytes, and whether gaps are among them; the layout, the type's name, alignment, device, and
+whether it is read-only."""
 
 
 def copied_operand(operand: Operand) -> Operand:
-    """A copy of every byte that an operand spans, gaps included, in new memory on the same device."""
+    """The elements of an operand, and the gaps that it owns, in the same layout in new memory on the same device."""
+    if not operand.owns_padding and without_repeats(operand.layout).has_overlap:
+        return restored_operand((*state_of_operand(operand)[:-1], False))
+    has_gaps = _keeps_gaps(operand)
     layout = operand.layout.shifted(-operand.layout.first_offset)
     alignment = max(operand.buffer.alignment, operand.element.itemsize)
     result = allocate_operand(layout, operand.element, alignment, operand.buffer.device)
-    assign_operand(_spanned(operand), _spanned(result))
+    if not has_gaps:
+        clear_buffer(result.buffer)
+    assign_operand(_kept(operand, has_gaps), _kept(result, has_gaps))
     return result
 
 
 def state_of_operand(operand: Operand) -> State:
     """An operand as host values; the bytes of device memory are copied to the host."""
-    spanned = _spanned(operand)
-    if operand.buffer.device != "cpu":
-        there, spanned = spanned, allocate_operand(spanned.layout, spanned.element, 1, "cpu")
-        assign_operand(there, spanned)
-    contents = spanned.buffer.bytes[spanned.start_bytes : spanned.start_bytes + spanned.span_bytes].tobytes()
+    has_gaps = _keeps_gaps(operand)
+    kept = _kept(operand, has_gaps)
+    if not has_gaps or operand.buffer.device != "cpu":
+        there, kept = kept, allocate_operand(Layout(kept.layout.sizes), kept.element, kept.element.itemsize, "cpu")
+        assign_operand(there, kept)
+    contents = kept.buffer.bytes[kept.start_bytes : kept.start_bytes + kept.span_bytes]
     layout = operand.layout.shifted(-operand.layout.first_offset)
-    return contents, layout, operand.element.name, operand.buffer.alignment, operand.buffer.device
+    once = without_repeats(layout)
+    if once.has_overlap and not operand.owns_padding:
+        is_element = Buffer.of(bytearray(layout.span))
+        array_of_operand(Operand(is_element, once, ELEMENT_TYPES["uint8"]))[...] = 1
+        contents = contents.reshape(-1, operand.element.itemsize) * is_element.bytes[:, None]
+    facts = operand.element.name, operand.buffer.alignment, operand.buffer.device, operand.buffer.readonly
+    return contents.tobytes(), has_gaps, layout, *facts
 
 
 def restored_operand(state: State) -> Operand:
@@ -706,12 +723,31 @@ def restored_operand(state: State) -> Operand:
 
     If there is no such device, the operand is restored on the CPU, with a warning that gives the reason.
     """
-    contents, layout, dtype, alignment, device = state
+    contents, has_gaps, layout, dtype, alignment, device, readonly = state
     element = element_type(dtype)
     result = allocate_operand(layout, element, max(alignment, element.itemsize), _device_like(device))
-    memory = Buffer.of(contents)
-    assign_operand(Operand(memory, Layout((memory.nbytes,)), element_type("uint8")), _spanned(result))
+    if not has_gaps:
+        clear_buffer(result.buffer)
+    place, memory = _kept(result, has_gaps), Buffer.of(contents)
+    if memory.nbytes != place.layout.element_count * place.element.itemsize:
+        raise LayoutError(f"This pickle has {memory.nbytes} bytes for {place.layout} of {place.element}.")
+    assign_operand(Operand(memory, Layout(place.layout.sizes), place.element), place)
+    result.buffer.readonly = readonly
     return result
+
+
+def _keeps_gaps(operand: Operand) -> bool:
+    """Whether copies of an operand take all bytes that it spans: there are no gaps, they are its own, or it overlaps.
+
+    Those of any other are another's: the columns beside a crop, the other fields of records.
+    """
+    once = without_repeats(operand.layout)
+    return operand.owns_padding or once.element_count == once.span or once.has_overlap
+
+
+def _kept(operand: Operand, has_gaps: bool) -> Operand:
+    """What copies take: the bytes that an operand spans, or each of its elements once."""
+    return _spanned(operand) if has_gaps else operand.with_layout(without_repeats(operand.layout))
 
 
 def _spanned(operand: Operand) -> Operand:

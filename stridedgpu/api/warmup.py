@@ -18,7 +18,7 @@ from stridedgpu.operations.plans import Plan, Requirement
 from stridedgpu.operations.relayout import RelayoutPlan
 from stridedgpu.operations.resize import PlannedResize
 from stridedgpu.typing import ConversionKeywords, DeviceLike
-from stridedgpu.values.conversion import ConversionOptions
+from stridedgpu.values.conversion import ConversionOptions, refuse_unknown
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
@@ -107,6 +107,7 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
             if operands:
                 call(_images_like(operands[0]), *operands[1:], **options)
             elif isinstance(call, Plan):
+                refuse_unknown("warmup", options, ())
                 _run(call)
             else:
                 getattr(call, "rehearse", call)(**options)
@@ -168,6 +169,9 @@ def _relayouts(
     for plan in plans:
         plan.check_runnable()
     return tuple(dict.fromkeys(plan.kernel for plan in plans))
+
+
+_relayouts.__qualname__ = warmup.__qualname__  # which Python names to those who call it by other arguments
 
 
 def common_plan(case: Common, device: DeviceLike, count: int = 8) -> RelayoutPlan:

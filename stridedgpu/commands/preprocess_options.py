@@ -65,8 +65,8 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
     add(
         "--passes",
         choices=PASSES,
-        help="order of the passes of Pillow's filters: horizontal (Pillow up to 12; default, with a warning where "
-        "Pillow 13 is installed), vertical, or pillow-13",
+        help="order of the passes of Pillow's filters: pillow-13 (default, with a warning where an older Pillow is "
+        "installed), horizontal (Pillow up to 12), or vertical",
     )
     add(
         "--pad",

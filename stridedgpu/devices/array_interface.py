@@ -16,7 +16,7 @@ import numpy as np
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import integers
+from stridedgpu.values.strides import element_strides, integers
 
 from .buffer import Buffer, check_range
 from .interface import EMULATED
@@ -107,10 +107,14 @@ def described_array(obj: Any) -> DescribedArray:
     element = element_type(getattr(obj, "dtype", dtype) if dtype.kind == "V" else dtype)
     address, readonly = interface["data"]
     steps = interface.get("strides")
-    if steps is not None and any(step % element.itemsize for step in steps):
-        raise LayoutError(f"strides={steps} bytes are not whole elements of {element.itemsize} bytes; copy it first.")
-    strides = None if steps is None else tuple(step // element.itemsize for step in steps)
-    layout = Layout(interface["shape"], strides)
+    sizes, strides = interface["shape"], None
+    if steps is not None:
+        strides = element_strides(sizes, steps, element.itemsize) if len(sizes) == len(steps) else steps
+        if strides is None:
+            raise LayoutError(
+                f"strides={steps} bytes are not whole elements of {element.itemsize} bytes; copy it first."
+            )
+    layout = Layout(sizes, strides)
     array = DescribedArray(obj, address or 0, readonly, layout, element, interface.get("stream"))
     check_range(type(obj).__name__, array.address, array.start, array.nbytes)
     return array

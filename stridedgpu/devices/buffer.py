@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import weakref
 from ctypes import c_size_t
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.values.errors import BindingError, LayoutError
+
+if TYPE_CHECKING:
+    from stridedgpu.values.dtypes import ElementType
+    from stridedgpu.values.layout import Layout
 
 ADDRESS_SPACE_BYTES: Final = 2**64
 _PROCESS_BYTES: Final = 2**63
@@ -91,7 +95,8 @@ class Buffer:
     `nbytes` and `alignment` are in bytes; `alignment` is a power of two that the address is guaranteed to be a multiple
     of. `device` is "cpu", "cuda:N" or "cuda-emulated". `readonly` bytes are never written. `owner` keeps the memory
     alive; the buffer refers to it for its whole life. `owned`: this library allocated the memory. `is_lent`: the
-    address was exported to code that does not keep this object alive.
+    address was exported to code that does not keep this object alive. `fillers` are a layout and element type of places
+    between borrowed elements that must be zero once any element was written; None where there are none, or they are.
 
     Raises `BindingError` when the address is not a multiple of the alignment.
     """
@@ -102,6 +107,7 @@ class Buffer:
         "address",
         "alignment",
         "device",
+        "fillers",
         "is_lent",
         "nbytes",
         "owned",
@@ -138,6 +144,7 @@ class Buffer:
         self.readonly = readonly
         self.owned = owned
         self.is_lent = False
+        self.fillers: tuple[Layout, ElementType] | None = None
         self._bytes: NDArray[np.uint8] | None = None
 
     @staticmethod
@@ -163,6 +170,7 @@ class Buffer:
         buffer.readonly = readonly
         buffer.owned = owned
         buffer.is_lent = False
+        buffer.fillers = None
         buffer._bytes = None
         return buffer
 

@@ -18,13 +18,13 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import cuda_device_of_memory, device_named
 from stridedgpu.values.axis_labels import checked_dims, labels_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, check_fits, element_type
-from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError, StridedGpuError
+from stridedgpu.values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import canonical_axes
+from stridedgpu.values.strides import canonical_axes, element_strides
 
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
-from .foreign_memory import LARGEST_RANK, check_bytes, check_steps
+from .foreign_memory import LARGEST_RANK, check_bytes, check_steps, foreign_memory
 from .named_axes import check_named_axes, named_axes
 
 _ARRAY: Final = np.ndarray
@@ -57,13 +57,25 @@ def operand_of(obj: object, dims: str | None = None, stream: object = None) -> t
     """
     if dims is not None and not isinstance(dims, str):
         checked_dims(dims, 0)  # raises: `dims` is no string
-    array = obj if type(obj) is _ARRAY else _array_of_torch(obj)
-    if array is not None:
-        return _operand_of_array(array, None, dims)[0], None if dims is None else canonical_axes(dims)
+    if type(obj) is _ARRAY:
+        return _operand_of_array(obj, None, dims)[0], None if dims is None else canonical_axes(dims)
+    memory = _operand_of_torch(obj)
+    if memory is not None:
+        return (memory, None) if dims is None else with_canonical_axes(memory, dims)
     operand: object = getattr(obj, "operand", None)
     if isinstance(operand, Operand):
         return (operand, obj.dims) if dims is None else with_canonical_axes(operand, dims)  # type: ignore[attr-defined]
     return labelled(obj, foreign_operand(obj, None, stream)[0], dims)
+
+
+def operand_of_argument(name: str, obj: object, wanted: str, stream: object = None) -> tuple[Operand, str | None]:
+    """`operand_of` of the argument `name`, which a refusal names; what is no array of numbers must be `wanted`."""
+    try:
+        return operand_of(obj, None, stream)
+    except (BindingError, LayoutError) as refusal:
+        raise type(refusal)(f"{name}: {refusal}") from refusal
+    except (ElementTypeError, ValueError) as error:
+        raise ElementTypeError(f"{name}={obj!r} must be {wanted}.") from error
 
 
 def labelled(obj: object, operand: Operand, dims: str | None) -> tuple[Operand, str | None]:
@@ -97,7 +109,8 @@ def foreign_operand(obj: object, copy: bool | None = None, stream: object = None
     Arrays and objects with DLPack (arrays of PyTorch, JAX and CuPy, values of ONNX Runtime), the CUDA Array Interface,
     NumPy's protocols or the buffer protocol are wrapped. On a CUDA device `stream`, or else the current stream, waits
     for the object's own stream. Pillow's images, scalars and nested sequences are copied. So are, unless `copy=False`,
-    elements that are byte-swapped, misaligned, or at strides that are no whole number of elements.
+    elements that are byte-swapped, misaligned, or at strides that are no whole number of elements. An object that
+    refuses DLPack gives its array, if it has one.
 
     Raises `ElementTypeError` for what NumPy can only represent as objects and for elements of less than a byte, and
     with `copy=False` for swapped bytes. Raises `LayoutError` for a masked array that hides elements, and with
@@ -108,8 +121,16 @@ def foreign_operand(obj: object, copy: bool | None = None, stream: object = None
     if isinstance(obj, (int, float, complex, type)):  # a class of arrays has their methods
         return _operand_of_values(obj), False
     if hasattr(obj, "__dlpack__"):
-        array = _array_of_torch(obj)
-        return _operand_of_capsule(obj, copy, stream) if array is None else _operand_of_array(array, copy)
+        memory = _operand_of_torch(obj)
+        if memory is not None:
+            return memory, True
+        try:
+            return _operand_of_capsule(obj, copy, stream)
+        except (BufferError, NotImplementedError, TypeError) as refusal:
+            instead = None if isinstance(refusal, StridedGpuError) else _operand_instead(obj, copy)
+            if instead is None:
+                raise
+            return instead
     if hasattr(obj, "__cuda_array_interface__"):
         return _operand_of_interface(obj, stream), True
     if _is_of(obj, "PIL.Image", "Image"):
@@ -197,6 +218,8 @@ def _is_plain(obj: object) -> bool:
 def _with_checked_arrays(obj: Any, depth: int) -> object:
     """An object, or sequences nested below it, with a checked array in the place of each array-like."""
     kind = type(obj)
+    if _is_of(obj, "numpy.ma", "MaskedArray"):
+        _check_mask(obj)
     if kind in _LEAVES or depth > LARGEST_RANK or isinstance(obj, (str, bytes, type, np.generic, _ARRAY)):
         return obj
     if kind is not list and kind is not tuple:
@@ -273,6 +296,23 @@ def _array_held_by(obj: Any, copy: bool | None) -> NDArray[np.generic] | None:
     return _checked(obj, array)
 
 
+def _operand_instead(obj: object, copy: bool | None) -> tuple[Operand, bool] | None:
+    """The array or bytes of an object that exports no capsule, and whether they are shared; None if it has none.
+
+    So are pyarrow's arrays of bits and with nulls, and PyAV's planes of packed samples.
+    """
+    try:
+        shared = _array_held_by(obj, copy)
+        if shared is not None:
+            return _operand_of_array(shared, copy)
+        array = _array_held_by(obj, None)
+    except StridedGpuError:
+        raise
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None
+    return None if array is None else (operand_of_array(array), False)
+
+
 def array_of_pillow(image: object) -> NDArray[Any]:
     """The pixels of an image of Pillow, whose array interface is a copy made for the caller.
 
@@ -330,7 +370,7 @@ def _shared_as(
     dtype: np.dtype[np.generic], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None
 ) -> _Described | None:
     """How memory is described that is shared; None for swapped bytes, and strides that are no whole elements."""
-    if not dtype.isnative or (0 not in sizes and any(step % (dtype.itemsize or 1) for step in steps)):
+    if not dtype.isnative or element_strides(sizes, steps, dtype.itemsize or 1) is None:
         return None
     return _described(dtype, sizes, steps, dims)
 
@@ -341,9 +381,10 @@ def _described(
     """How an array's memory is described. With `dims`, the order of its axes, the layout's axes are canonical."""
     element = element_type(dtype)
     itemsize = element.itemsize
-    if any(step % itemsize for step in steps) and 0 not in sizes:
+    strides = element_strides(sizes, steps, itemsize)
+    if strides is None:
         raise LayoutError(f"The array's strides of {steps} bytes are not whole elements of {itemsize} bytes; copy it.")
-    layout = Layout(sizes, tuple(step // itemsize for step in steps))
+    layout = Layout(sizes, strides)
     if dims is not None:
         layout = _canonical_layout(layout, dims)
     lowest = layout.first_offset
@@ -358,21 +399,27 @@ def _canonical_layout(layout: Layout, dims: str) -> Layout:
     return layout.permuted(axes)
 
 
-def _array_of_torch(obj: Any) -> NDArray[np.generic] | None:
-    """PyTorch's own array over a tensor of the CPU, in a quarter of the time of a capsule.
+def _operand_of_torch(obj: Any) -> Operand | None:
+    """A tensor of PyTorch on the CPU at its own address, in a quarter of the time of a capsule.
 
-    None for any other object, and for a tensor that PyTorch gives no array of: the capsule, or its error, says more.
+    PyTorch resizes no tensor again that gave its array, `obj.numpy()`; of an address it knows nothing. None for any
+    other object, and for a tensor that is more than memory: the capsule, or its error, says more.
     """
     if type(obj).__module__ != "torch":
         return None
     torch = sys.modules.get("torch")
     if type(obj) is not getattr(torch, "Tensor", None) or not obj.is_cpu:
         return None
-    try:
-        array: NDArray[np.generic] = obj.numpy()
-    except (TypeError, RuntimeError):
+    element = ELEMENT_TYPES.get(str(obj.dtype).removeprefix("torch."))
+    if element is None or obj.requires_grad or obj.is_conj() or obj.is_neg():
         return None
-    return array
+    try:
+        address, sizes, strides, owner = obj.data_ptr(), tuple(obj.shape), obj.stride(), obj.untyped_storage()
+    except RuntimeError:  # sparse, nested, or inside of torch.func
+        return None
+    if not address or address % element.itemsize:
+        return None
+    return foreign_memory("Tensor", address, sizes, strides, element, owner=owner)
 
 
 def _operand_of_interface(obj: object, stream: object) -> Operand:

@@ -73,10 +73,11 @@ def check_bytes(producer: str, array: NDArray[Any]) -> None:
 
     Pillow's images are such arrays: of bytes, and of a shape that Pillow reads afterwards.
     """
-    if isinstance(array.base, np.ndarray) or not array.size:
+    if not array.size:
         return
+    whole: Any = array.base
     try:
-        whole = np.asarray(memoryview(array.base))  # type: ignore[arg-type]
+        whole = whole if isinstance(whole, np.ndarray) else np.asarray(memoryview(whole))
     except (TypeError, ValueError):  # memory of its own, or at an address
         return
     (low, high), (first, last) = byte_bounds(array), byte_bounds(whole) if whole.size else (0, 0)

@@ -20,7 +20,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .channel_blocks import ChannelOrder, Part, parse_order, parts
+from .channel_blocks import ChannelOrder, Part, order_of_blocks, parse_order, parts
 from .images import CropSources, as_batch
 from .options import MemoryOptions
 from .plans import check_output
@@ -77,15 +77,17 @@ def batch_result(
     batch for each block. For another device the result is written beside the images and moved.
     """
     (sizes, labels), here = shape, sources.device
+    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     there = here if memory.device is None else chosen_device(memory.device)
     if out is None:
         room = memory.allocation(sizes, labels, conversion.target)
         target = room.allocate(CPU if here == "cpu" else device_named(here), stream)
     else:
-        check_output(out, sizes, conversion.target, here, sources.near(out))
+        order = order_of_blocks(sizes, labels.index("C") if "C" in labels else None, out.layout.sizes)
+        wanted = sizes if order is None else out.layout.sizes
+        check_output(out, wanted, conversion.target, here, sources.near(out))
         target = out
     batch = batched(target, labels)
-    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if order is None or order.multiple == 1:
         write(batch, conversion)
     else:

@@ -76,6 +76,21 @@ def parse_order(order: str) -> ChannelOrder:
     return ChannelOrder(letters, multiple)
 
 
+def order_of_blocks(sizes: tuple[int, ...], channel_axis: int | None, blocked: tuple[int, ...]) -> ChannelOrder | None:
+    """The order of a target of sizes `blocked`, if these are a result's `sizes` with the channels in blocks; else None.
+
+    >>> order_of_blocks((1, 3, 4, 5), 1, (1, 2, 2, 4, 5)).multiple, order_of_blocks((1, 3, 4, 5), 1, (1, 3, 2, 4, 5))
+    (2, None)
+    """
+    if channel_axis is None or len(blocked) != len(sizes) + 1:
+        return None
+    multiple = blocked[channel_axis + 1]
+    count, others = sizes[channel_axis], (sizes[:channel_axis], sizes[channel_axis + 1 :])
+    if multiple < 2 or blocked != (*others[0], -(-count // multiple), multiple, *others[1]):
+        return None
+    return ChannelOrder("NCHW", multiple)
+
+
 @memoized
 def ordered_layouts(
     sizes: tuple[int, ...], order: str | None, labels: Labels, itemsize: int, row_pitch_bytes: int | None

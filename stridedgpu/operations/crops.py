@@ -23,7 +23,7 @@ from stridedgpu.devices.interface import Device, DirectCrops, Launch, Located
 from stridedgpu.devices.launch_cache import cached_launches, settings
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import CPU, device_named, planner_named
-from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
+from stridedgpu.exchange.array_like import foreign_operand, operand_of_argument, plain
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.crop_windows import CropProblem, Crops, rectangles, source_steps
@@ -231,7 +231,7 @@ def origins_of(origins: object, count: int, axes: int = 2) -> NDArray[np.int64]:
     """The origins, anything array-like, as integers: (slice,) row and column of each sample."""
     if type(origins) is np.ndarray and origins.shape == (count, axes) and origins.dtype.kind in "iu":
         return _signed(origins)
-    operand, _ = operand_of(origins)
+    operand, _ = operand_of_argument("origins", origins, f"integers of at most 64 bits: {_ORIGINS[axes]}, in pixels")
     if count == 0 == operand.layout.element_count and isinstance(origins, Sequence):
         return np.empty((0, axes), np.int64)  # an empty list has no integers, nor anything else
     if not operand.element.is_integer:

@@ -122,7 +122,7 @@ def gather_operand(
         is_apart = (data.reach[1] <= start or end <= data.reach[0]) and (
             indices.reach[1] <= start or end <= indices.reach[0]
         )
-        if not is_apart or out.buffer.readonly or out.buffer.device != here:
+        if not is_apart or out.buffer.readonly or out.buffer.fillers is not None or out.buffer.device != here:
             check_output_memory(out, here, data=data, indices=indices)
         target = out
     (gathering.launch or device.launch_for(gathering.problem))(target, data, indices, stream)

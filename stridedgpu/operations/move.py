@@ -66,6 +66,15 @@ def zero_bytes(device: str) -> Buffer:
     return Buffer.of(zeros) if device == "cpu" else remote_device_named(device).uploaded(zeros)
 
 
+def clear_fillers(buffer: Buffer) -> None:
+    """Make the fillers of borrowed memory zero, before its first write; done on return, whatever stream writes then."""
+    assert buffer.fillers is not None, "callers look first"
+    (layout, element), buffer.fillers = buffer.fillers, None
+    zeros = Operand(zero_bytes(buffer.device), Layout(()).broadcast_to(layout.sizes), element)
+    move_elements(zeros, Operand(buffer, layout, element), conversion(element, element), None)
+    device_named(buffer.device).synchronize()
+
+
 def _transfer(
     source: Operand, target: Operand, conversion: Conversion, channel_axis: int | None, stream: object = None
 ) -> None:
@@ -83,6 +92,12 @@ def _transfer(
         staged.move(piece, place, conversion, channel_axis)
 
 
+def without_repeats(layout: Layout) -> Layout:
+    """A layout with each element of its broadcast axes once."""
+    sizes = tuple(size if stride else min(size, 1) for size, stride in zip(layout.sizes, layout.strides, strict=True))
+    return Layout(sizes, layout.strides, layout.offset)
+
+
 @dataclass(frozen=True, slots=True)
 class _StagingLayout:
     """The packed staging layout of a transfer.
@@ -98,10 +113,8 @@ class _StagingLayout:
     @classmethod
     def of(cls, layout: Layout) -> _StagingLayout:
         """Broadcast elements are sent once; for overlapping windows the whole span is sent."""
-        once = tuple(
-            size if stride else min(size, 1) for size, stride in zip(layout.sizes, layout.strides, strict=True)
-        )
-        stored = Layout(once, layout.strides, layout.offset)
+        stored = without_repeats(layout)
+        once = stored.sizes
         if stored.has_overlap:
             span = Layout((layout.span,), (1,), layout.first_offset)
             return cls(span, Layout((layout.span,)), layout.shifted(-layout.first_offset))

@@ -19,6 +19,8 @@ from stridedgpu.values.errors import BindingError, DeviceError, ElementTypeError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .move import clear_fillers
+
 
 class HasOperand(Protocol):
     """Anything with an operand: a tensor."""
@@ -241,6 +243,8 @@ class Requirement:
             )
         if self.is_written and operand.buffer.readonly:
             raise BindingError(f"{name} is read-only.")
+        if self.is_written and operand.buffer.fillers is not None:
+            clear_fillers(operand.buffer)
         operand.fitted = self
 
 
@@ -280,3 +284,5 @@ def check_output_memory(out: Operand, device: str, **inputs: Operand) -> None:
     for name, operand in inputs.items():
         if operand.reach[0] < end and start < operand.reach[1] and share_memory(operand, out):
             raise BindingError(f"out shares memory with {name}; write into another tensor, or copy {name} first.")
+    if out.buffer.fillers is not None:
+        clear_fillers(out.buffer)

@@ -21,8 +21,8 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .channel_blocks import ChannelOrder, Part, parse_order, parts
-from .move import move_elements, zero_bytes
+from .channel_blocks import ChannelOrder, Part, order_of_blocks, parse_order, parts
+from .move import clear_fillers, move_elements, zero_bytes
 from .options import DEFAULT_ALIGNMENT, NO_MEMORY_OPTIONS, MemoryOptions, allocate_operand
 from .plans import HasOperand, Plan, PlanOperand
 
@@ -47,10 +47,14 @@ def relayout_operand(
             )
         if out.buffer.readonly:
             raise BindingError("out is read-only.")
+        if out.layout.ndim == source.layout.ndim + 1 and _fill_blocks(source, dims, options, out, stream):
+            return out, dims
         device = CPU if here == "cpu" else device_named(here)
         launch = _launch_into(source.spec, dims, options, out.spec, device, settings())
         if source.reach[0] < out.reach[1] and out.reach[0] < source.reach[1]:
             _check_apart(source, out, "out")
+        if out.buffer.fillers is not None:
+            clear_fillers(out.buffer)
         launch(source, out, stream)
         return out, dims
     there = here if memory.device is None else chosen_device(memory.device)
@@ -252,6 +256,24 @@ def clear_buffer(buffer: Buffer) -> None:
     assign_operand(zeros, Operand(buffer, whole, byte))
 
 
+def _fill_blocks(source: Operand, dims: str | None, options: ConversionOptions, out: Operand, stream: object) -> bool:
+    """Relayout into `out` if its channels are the result's in blocks; whether they are."""
+    labels = inferred_labels(dims, source.layout.ndim, None)
+    channel_axis = labels.index("C") if "C" in labels else None
+    conversion = _conversion(source.spec, channel_axis, options, out.element)
+    sizes = result_sizes(source.layout.sizes, conversion, channel_axis)
+    order = order_of_blocks(sizes, channel_axis, out.layout.sizes)
+    if order is None or channel_axis is None:
+        return False
+    if options.matrix is not None:
+        raise LayoutError("matrix= does not fill channels up, as out= has them: relayout with matrix= first.")
+    if out.element != conversion.target:
+        raise LayoutError(f"dtype={conversion.target} is not what out holds, {out.element}.")
+    _check_target(source, out, out.layout.sizes, "out")
+    _move_blocks(source, out, conversion, channel_axis, order, stream)
+    return True
+
+
 def _move_blocks(
     source: Operand, target: Operand, conversion: Conversion, channel_axis: int, order: ChannelOrder, stream: object
 ) -> None:
@@ -261,10 +283,11 @@ def _move_blocks(
         window, into = (
             operand.with_layout(layout) for operand, layout in ((source, part.source), (target, part.target))
         )
-        filler = part.filler if here == there else 0
+        is_behind = part.channel_axis is not None and part.target.strides[part.channel_axis] == 1
+        filler = part.filler if here == there and is_behind else 0
         _check_target(window, into, result_sizes(part.source.sizes, part.conversion, part.channel_axis), "out")
         move_elements(window, into, part.conversion, part.channel_axis, stream, filler)
-        if not filler:  # elements that cross to another device bring no zeros
+        if not filler:  # elements that cross to another device, or lie apart, bring no zeros
             clear_filler(target, part, None if there == "cpu" else stream)
 
 
@@ -281,6 +304,8 @@ def _check_target(source: Operand, target: Operand, sizes: tuple[int, ...], name
         raise BindingError(f"{name} is read-only.")
     _check_layout(target.layout, sizes, name)
     _check_apart(source, target, name)
+    if target.buffer.fillers is not None:
+        clear_fillers(target.buffer)
 
 
 def _check_layout(layout: Layout, sizes: tuple[int, ...], name: str) -> None:

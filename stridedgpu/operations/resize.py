@@ -39,7 +39,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .batches import batch_result, batched, run_steps, steps_of
 from .borders import border_named, fill_borders
-from .channel_blocks import parse_order
+from .channel_blocks import order_of_blocks, parse_order
 from .crops import fill_bytes, flips_of, window_size
 from .images import CropSources, FrameSources, FramesRequirement, as_batch, first_image
 from .options import MemoryOptions
@@ -54,10 +54,10 @@ from .plans import (
     no_tensor,
 )
 
-DEFAULT_PASSES: Final[Passes] = "horizontal"
-"""The order of Pillow up to 12, in which most networks saw their images."""
+_ONE_ORDER: Final[Passes] = "horizontal"
+"""The order of Pillow up to 12, and of libraries that have no other."""
 
-_FIRST_OF_OTHER_PASSES: Final = 13
+_FIRST_OF_TWO_ORDERS: Final = 13
 """The first version of Pillow that chooses the first pass by the sizes."""
 
 _MOST_PIXELS: Final = 1 << 31
@@ -117,14 +117,14 @@ def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:
 def checked_rule(
     interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
 ) -> ResizeRule:
-    """The rule for images of a type; `passes=None` is the default order.
+    """The rule for images of a type; `passes=None` is the order of Pillow 13 for Pillow's filters.
 
     Raises `LayoutError` and `ElementTypeError` for rules that do not exist.
     """
     named = interpolation_named(interpolation)
     if passes is not None and not is_one_of(passes, PASSES):
         raise LayoutError(f"passes={passes!r} is unknown; there are {', '.join(PASSES)}.")
-    if not named.is_pillow and passes not in (None, DEFAULT_PASSES):
+    if not named.is_pillow and passes not in (None, _ONE_ORDER):
         raise LayoutError(f"passes={passes!r} is Pillow's; with interpolation={str(named)!r} leave it out.")
     arithmetic_of(named, element)
     if premultiply and (not named.is_pillow or element.name != "uint8" or channels not in (2, 4)):
@@ -134,8 +134,13 @@ def checked_rule(
         )
     if passes is None:
         warn_of_other_passes(named)
-    known = next((name for name in PASSES if name == passes), DEFAULT_PASSES)
+    known = next((name for name in PASSES if name == passes), default_passes(named))
     return ResizeRule(named, known, premultiply and not named.is_nearest)
+
+
+def default_passes(interpolation: Interpolation) -> Passes:
+    """The order of the passes of an interpolation where none is stated."""
+    return "pillow-13" if interpolation.is_pillow else _ONE_ORDER
 
 
 def warn_of_other_passes(interpolation: Interpolation) -> None:
@@ -145,20 +150,20 @@ def warn_of_other_passes(interpolation: Interpolation) -> None:
 
 
 def installed_passes() -> Passes:
-    """The order of passes of the Pillow that is installed; the default order where there is none."""
+    """The order of passes of the Pillow that is installed; that of Pillow 13 where there is none."""
     major = _pillow_version().partition(".")[0]
-    return "pillow-13" if major.isdecimal() and int(major) >= _FIRST_OF_OTHER_PASSES else DEFAULT_PASSES
+    return _ONE_ORDER if major.isdecimal() and int(major) < _FIRST_OF_TWO_ORDERS else "pillow-13"
 
 
 @cache
 def _warn() -> None:
     """Warn if the installed Pillow has another order."""
-    if installed_passes() == DEFAULT_PASSES:
+    if installed_passes() != _ONE_ORDER:
         return
     warnings.warn(
-        f"passes=None is passes={DEFAULT_PASSES!r}, the order of Pillow up to 12. Pillow {_pillow_version()} is "
-        "installed, which takes the rows first where the height shrinks by more than twice as many pixels as the "
-        f"width: passes='pillow-13' has its pixels, and passes={DEFAULT_PASSES!r} these without this warning.",
+        f"passes=None is passes='pillow-13', which takes the rows first where the height shrinks by more than twice as "
+        f"many pixels as the width. Pillow {_pillow_version()} is installed, which never does: passes={_ONE_ORDER!r} "
+        "has its pixels, and passes='pillow-13' these without this warning.",
         stacklevel=_level_of_the_caller(),
     )
 
@@ -239,7 +244,8 @@ class ResizeOptions(NamedTuple):
     """What a resize or letterbox is asked for besides conversion and memory: a hashable value.
 
     `labels` are the axes of the result, and `size` its height and width. `scale_up` is None where boxes fill the
-    result; of a letterbox it says whether smaller images are enlarged.
+    result; of a letterbox it says whether smaller images are enlarged. `frame` is what a letterbox is scaled to fit,
+    where `size` is less; None is `size`.
     """
 
     labels: str
@@ -250,6 +256,7 @@ class ResizeOptions(NamedTuple):
     scale_up: bool | None = None
     fill: object = 0
     fill_name: str = "fill"
+    frame: tuple[int, int] | None = None
 
     @property
     def recur(self) -> bool:
@@ -272,7 +279,8 @@ class ResizeOptions(NamedTuple):
         box = box or box_of(None, (height, width))
         if self.scale_up is None:
             return ResizeWindow(image, box, (0, 0, *self.size), flip)
-        return ResizeWindow(image, box, placement((height, width), self.size, scale_up=self.scale_up), flip)
+        place = placement((height, width), self.frame or self.size, scale_up=self.scale_up, within=self.size)
+        return ResizeWindow(image, box, place, flip)
 
 
 _WORDS: Final = (str, type(None))
@@ -414,6 +422,8 @@ def _resizing(
     if order is not None and order.is_blocked and labels != "NCHW":
         raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
     shape = sizes, tuple(labels)
+    if out is not None and "C" in labels:
+        order = order_of_blocks(sizes, labels.index("C"), out.layout.sizes)
     if memory.device is not None or (order is not None and order.multiple > 1):
         return _Resizing(windows, rule, fill, conversion, shape, None)
     allocation, target = None, out
@@ -674,11 +684,25 @@ def planned_resize(
     return PlannedResize.of(device, problems, sides, (windows, room))
 
 
-def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool) -> tuple[int, int, int, int]:
+def whole_strides(source: tuple[int, int], frame: tuple[int, int], stride: int, *, scale_up: bool) -> tuple[int, int]:
+    """Height and width of the least rectangle around an image of `source` in `frame` that lacks whole strides of it.
+
+    >>> whole_strides((1080, 1920), (640, 640), 32, scale_up=True)
+    (384, 640)
+    """
+    inner = placement(source, frame, scale_up=scale_up)[2:]
+    rows, columns = (size + max(outer - size, 0) % stride for size, outer in zip(inner, frame, strict=True))
+    return rows, columns
+
+
+def placement(
+    source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool, within: tuple[int, int] | None = None
+) -> tuple[int, int, int, int]:
     """Top, left, height and width of an image of `source` (height, width) inside `frame`, in pixels.
 
     The scale is `min(frame / source)` over both axes, at most 1 without `scale_up`. Sizes are rounded half to even. The
-    larger half of an odd border is below or to the right.
+    image lies in the middle of `within`, by default the frame; the larger half of an odd border is below or to the
+    right.
 
     >>> placement((1080, 1920), (640, 640), scale_up=True)
     (140, 0, 360, 640)
@@ -689,5 +713,5 @@ def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool
     if not scale_up:
         ratio = min(ratio, 1.0)
     inner = max(round(height * ratio), 1), max(round(width * ratio), 1)
-    top, left = ((outer - size) / 2 for outer, size in zip(frame, inner, strict=True))
+    top, left = ((outer - size) / 2 for outer, size in zip(within or frame, inner, strict=True))
     return max(round(top - 0.1), 0), max(round(left - 0.1), 0), *inner

@@ -127,7 +127,7 @@ def scatter_operand(
             and (updates.reach[1] <= start or end <= updates.reach[0])
             and (replaces or data.reach[1] <= start or end <= data.reach[0])
         )
-        if not is_apart or out.buffer.readonly or out.buffer.device != here:
+        if not is_apart or out.buffer.readonly or out.buffer.fillers is not None or out.buffer.device != here:
             inputs = {"indices": indices, "updates": updates} | ({} if replaces else {"data": data})
             check_output_memory(out, here, **inputs)
         target = out

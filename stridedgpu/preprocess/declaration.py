@@ -18,7 +18,7 @@ from stridedgpu.exchange.array_like import plain
 from stridedgpu.operations.borders import BORDERS
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
-from stridedgpu.operations.resize import DEFAULT_PASSES, warn_of_other_passes
+from stridedgpu.operations.resize import default_passes, warn_of_other_passes
 from stridedgpu.typing import Border, DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.arithmetic import (
     ARITHMETIC_RULES,
@@ -269,8 +269,8 @@ class Declaration:
 
     @property
     def chosen_passes(self) -> Passes:
-        """The order of the passes of Pillow's filters; by default that of Pillow up to 12."""
-        return self.passes or DEFAULT_PASSES
+        """The order of the passes; by default that of Pillow 13 for Pillow's filters."""
+        return self.passes or default_passes(interpolation_named(self.chosen_interpolation))
 
     @property
     def chooses_channels(self) -> bool:
@@ -494,7 +494,7 @@ def _of_geometry(step: Declaration) -> Iterator[str]:
     interpolation = interpolation_named(step.chosen_interpolation)
     if step.passes is not None and not is_one_of(step.passes, PASSES):
         yield f"passes={step.passes!r} is unknown; there are {', '.join(PASSES)}."
-    if step.chosen_passes != DEFAULT_PASSES and not (options and interpolation.is_pillow):
+    if step.passes not in (None, "horizontal") and not (options and interpolation.is_pillow):
         yield f"passes={step.passes!r} is the order of Pillow's filters: add resize= or random_resized_crop=."
     if options and step.passes is None:
         warn_of_other_passes(interpolation)

@@ -138,8 +138,8 @@ class Preprocess(Declaration, Generic[Output]):
     - `letterbox`: height and width, or one number for a square, as in Ultralytics' LetterBox: whole images inside it,
       with borders of `fill`.
     - `interpolation`: as in `resize`; "pillow-bilinear" where it is None, and "opencv-linear" with `letterbox`.
-    - `passes`: "horizontal", the order of Pillow up to 12, "pillow-13" or "vertical", as in `resize`; None is
-      "horizontal", and warns once a process where the installed Pillow is 13 or later.
+    - `passes`: "pillow-13", "horizontal", the order of Pillow up to 12, or "vertical", as in `resize`; None is
+      "pillow-13", and warns once a process where the installed Pillow is older.
     - `flip`: whether to mirror left and right; with `seed`, the probability to mirror, and True is one half.
 
     Chance:

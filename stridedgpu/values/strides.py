@@ -104,6 +104,19 @@ def byte_strides(strides: Iterable[int], itemsize: int) -> tuple[int, ...]:
     return tuple(step if -(2**63) <= (step := stride * itemsize) < 2**63 else 0 for stride in strides)
 
 
+def element_strides(sizes: Sequence[int], steps: Sequence[int], itemsize: int) -> tuple[int, ...] | None:
+    """Strides in elements of memory that states them in bytes; None if these are no whole number of elements.
+
+    As in NumPy and DLPack, an axis that is never stepped along may have any stride.
+
+    >>> element_strides((3, 1), (8, 3), 4), element_strides((3, 2), (8, 3), 4)
+    ((2, 0), None)
+    """
+    if 0 not in sizes and any(step % itemsize for size, step in zip(sizes, steps, strict=True) if size > 1):
+        return None
+    return tuple(step // itemsize for step in steps)
+
+
 def calc_buffer_tensor_size(data_type: object, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
     """The fewest bytes that hold a buffer tensor: DirectML's `DMLCalcBufferTensorSize`, exact at any size.
 

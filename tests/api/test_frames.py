@@ -53,6 +53,29 @@ def test_pixels_of_video_capture_are_yuyv():
     assert sg.Frame.over("yuyv", pixels, SIZES).planes[0].strides == (12, 4, 1)
 
 
+class PackedPlane(bytearray):
+    """A plane of PyAV whose samples are packed: it has bytes and a pitch, and exports no capsule."""
+
+    line_size = 16
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **request):
+        raise NotImplementedError("mixed component step is not supported for DLPack export")
+
+
+def test_a_plane_of_packed_samples_that_exports_no_capsule_is_taken_by_its_bytes():
+    plane = PackedPlane(range(64))
+    frame = sg.Frame("yuyv", [plane], sizes=SIZES)
+    assert (frame.planes[0].sizes, frame.planes[0].strides) == ((4, 3, 4), (16, 4, 1))
+    assert frame.planes[0].numpy()[2].tolist() == [[32, 33, 34, 35], [36, 37, 38, 39], [40, 41, 42, 43]]
+    with pytest.raises(BindingError, match="bytes"):
+        sg.Frame("yuyv", [PackedPlane(range(32))], sizes=SIZES)
+    with pytest.raises(LayoutError, match=r"planes\[0\] has sizes \(64,\)"):
+        sg.Frame("yuyv", [bytes(plane)], sizes=SIZES)
+
+
 @pytest.mark.interop
 def test_planes_of_pytorch_are_shared():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -106,3 +106,20 @@ def test_a_film_becomes_batches_and_memory_stays_flat(video, batches):
     )
     wanted = [(5 * (number % 40) + 20) / 255 for number in range(2000)]
     assert np.abs(np.array(brightness) - wanted).max() < 0.06
+
+
+@pytest.mark.parametrize("name, packed", [("yuyv", "yuyv422"), ("uyvy", "uyvy422")])
+def test_planes_of_packed_samples_are_taken_with_their_pitch(name, packed):
+    """PyAV exports no capsule of them; their bytes are shared, and `line_size` is the pitch."""
+    width, height = 50, 48
+    picture = np.random.default_rng(4).integers(0, 256, (height, width, 3), np.uint8)
+    theirs = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format=packed)
+    plane = theirs.planes[0]
+    assert plane.line_size > 2 * width
+    frame = sg.Frame(name, theirs.planes, sizes=(height, width))
+    assert frame.planes[0].operand.address == plane.buffer_ptr
+    rows = np.frombuffer(plane, np.uint8).reshape(height, plane.line_size)[:, : 2 * width]
+    expected = sg.Frame(name, [rows.reshape(height, width // 2, 4)], sizes=(height, width))
+    assert np.array_equal(sg.relayout(frame).numpy(), sg.relayout(expected).numpy())
+    with pytest.raises(sg.BindingError, match="bytes"):
+        sg.Frame(name, theirs.planes, sizes=(height + 200, width))

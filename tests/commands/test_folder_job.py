@@ -210,7 +210,7 @@ def test_the_manifest_records_decoder_versions_and_geometry(folder, resize):
     assert manifest["size"] == [20, 24]
     assert manifest["resize"] == (None if resize is None else [resize])
     assert manifest["keys"] == "names in the folder"
-    rule = [None, None] if resize is None else ["pillow-bilinear", "horizontal"]
+    rule = [None, None] if resize is None else ["pillow-bilinear", "pillow-13"]
     assert [manifest["interpolation"], manifest["passes"]] == rule
 
 

@@ -18,10 +18,12 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
+from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu import gather as cpu_gather, thread_count
 from stridedgpu.devices.cpu.compiled import index_check, jit as machine_code
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check, plan_index_check
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
+from stridedgpu.devices.cpu.promotion import promoted_at_once
 from stridedgpu.operations.index_arguments import index_rule
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -299,3 +301,18 @@ def test_an_index_that_is_mended_during_the_check_is_looked_at_again(monkeypatch
         sg.gather(table, numbers, out=out)
     assert looked == [2**40]
     assert out.numpy()[[499, 500]].tolist() == [0, 3]
+
+
+@needs_compiler
+@pytest.mark.parametrize("places, is_allowed", [((0, 5, 3, 99, 99), False), ((99, 99, 3, 0, 5), True)])
+def test_the_indices_that_are_checked_are_those_from_the_start_on(places, is_allowed):
+    """The memory before a buffer has other indices, which neither the compiled check nor NumPy's may read."""
+    memory = np.array(places, np.int64)
+    indices = Buffer(memory.ctypes.data + 16, 24, owner=memory)
+    rule = index_rule(spec_of(Layout((2,)), "int64"), (6,), range(1))
+    with promoted_at_once():
+        if is_allowed:
+            assert cpu_gather.check_by(rule, (indices, 8)) is not None, "the compiled check is loaded"
+        else:
+            with pytest.raises(IndexError, match="99"):
+                cpu_gather.check_by(rule, (indices, 8))

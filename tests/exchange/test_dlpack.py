@@ -356,3 +356,58 @@ def test_a_negated_view_of_pytorch_is_refused_since_dlpack_drops_the_sign():
     with pytest.raises(sg.LayoutError, match=r"call resolve_neg\(\)"):
         sg.asarray(conjugate.imag)
     assert sg.asarray(conjugate.imag.resolve_neg()).tolist() == [-2.0]
+
+
+class NoCapsule:
+    """An array whose elements DLPack cannot hold: pyarrow's bits, and its numbers beside nulls."""
+
+    def __init__(self, array, refusal):
+        self.array, self.refusal = array, refusal
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **request):
+        raise self.refusal
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("the bits are unpacked")
+        return np.array(self.array, dtype)
+
+
+@pytest.mark.parametrize("refusal", [TypeError("bits"), BufferError("nulls")], ids=["TypeError", "BufferError"])
+def test_what_refuses_dlpack_is_taken_as_numpy_takes_it(refusal):
+    theirs = NoCapsule([True, False], refusal)
+    assert sg.asarray(theirs).tolist() == [True, False]
+    assert sg.asarray([theirs, theirs]).tolist() == [[True, False], [True, False]]
+    assert sg.relayout(theirs, dtype="float32").tolist() == [1.0, 0.0]
+    with pytest.raises(sg.LayoutError, match="copy=False, but NoCapsule has no memory that a tensor could share"):
+        sg.asarray(theirs, copy=False)
+    with pytest.raises(sg.LayoutError, match="out is a NoCapsule"):
+        sg.relayout([True, False], out=theirs)
+
+
+def test_an_object_that_refuses_both_is_refused_in_its_own_words():
+    class NoArray(NoCapsule):
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("call detach() first")
+
+    with pytest.raises(BufferError, match="requires grad"):
+        sg.asarray(NoArray([1.0], BufferError("requires grad")))
+    with pytest.raises(sg.ElementTypeError, match="object"):
+        sg.asarray(NoCapsule(["text", None], TypeError("text")))
+
+
+@pytest.mark.interop
+@pytest.mark.filterwarnings("ignore:Exporting an unversioned DLPack capsule:DeprecationWarning")
+def test_arrays_of_pyarrow_are_taken_as_numpy_takes_them():
+    pyarrow = pytest.importorskip("pyarrow")
+    assert sg.asarray(pyarrow.array([True, False])).tolist() == [True, False]
+    assert sg.asarray(pyarrow.array([], pyarrow.bool_())).sizes == (0,)
+    numbers = pyarrow.array([1, 2])
+    assert sg.asarray(numbers, copy=False).operand.address == numbers.buffers()[1].address
+    with_null = pyarrow.array([1, None, 3])
+    assert np.array_equal(sg.asarray(with_null).numpy(), np.asarray(with_null), equal_nan=True)
+    with pytest.raises(sg.ElementTypeError, match="'object'"):
+        sg.asarray(pyarrow.array(["a"]))

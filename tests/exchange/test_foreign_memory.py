@@ -98,6 +98,36 @@ def test_a_view_whose_strides_leave_the_address_space_is_refused():
     assert np.array_equal(sg.asarray(lying_buffer(values, {}), copy=False).numpy(), values)
 
 
+STRANGE = {
+    "NumPy": lambda memory: np.ndarray((2, 1, 3), "<f4", memory, 0, (12, 3, 4)),
+    "array interface": lambda memory: array_interface(
+        "__array_interface__",
+        {
+            "version": 3,
+            "shape": (2, 1, 3),
+            "typestr": "<f4",
+            "strides": (12, -7, 4),
+            "data": (memory.ctypes.data, False),
+        },
+        memory,
+    ),
+}
+
+
+@pytest.mark.parametrize("make", STRANGE.values(), ids=STRANGE)
+def test_the_stride_of_an_axis_of_one_element_may_be_any(make):
+    """NumPy and DLPack ignore it: no element is ever reached by it."""
+    memory = np.arange(6, dtype=np.float32)
+    theirs = make(memory)
+    shared = sg.asarray(theirs, copy=False)
+    assert shared.tolist() == [[[0.0, 1.0, 2.0]], [[3.0, 4.0, 5.0]]]
+    assert sg.asarray(theirs).operand.address == memory.ctypes.data
+    sg.relayout(np.full((2, 1, 3), 7, np.float32), out=theirs)
+    assert memory.tolist() == [7.0] * 6
+    with pytest.raises(LayoutError, match="not whole elements of 4 bytes"):
+        sg.asarray(np.ndarray((2, 2), "<f4", np.zeros(40, np.uint8), 0, (12, 3)), copy=False)
+
+
 def described(data, **fields):
     return array_interface("__array_interface__", {"version": 3, "typestr": "|u1", "data": data, **fields}, data)
 
@@ -125,6 +155,9 @@ def test_an_interface_to_a_buffer_shares_what_lies_in_it(producer, values):
         described(b"", shape=(1,)),
         described(bytearray(8), shape=(2,), typestr="<f8"),
         described(memoryview(bytearray(9))[2:5], shape=(4,)),
+        described(np.zeros(8, np.uint8), shape=(64,)),
+        described(np.zeros(8, np.uint8), shape=(4,), offset=1 << 40),
+        described(bytearray(8), shape=(4,), offset=1 << 40),
     ],
 )
 def test_an_interface_to_a_buffer_with_fewer_bytes_is_refused(producer):

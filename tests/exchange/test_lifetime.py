@@ -113,6 +113,52 @@ def test_requests_that_the_cpu_cannot_meet(request_, fragment):
     assert fragment in str(caught.value)
 
 
+READERS = {
+    "asarray": sg.asarray,
+    "from_dlpack": sg.from_dlpack,
+    "relayout": sg.relayout,
+    "dims": lambda theirs: sg.asarray(theirs, dims="NCHW"),
+    "resize": lambda theirs: sg.resize(theirs, (2, 2), dims="NCHW"),
+    "out": lambda theirs: sg.relayout(np.zeros((1, 3, 4, 5), np.float32), out=theirs),
+}
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS.keys())
+def test_a_tensor_of_torch_can_be_resized_after_it_was_read(read):
+    torch = pytest.importorskip("torch")
+    theirs = torch.arange(60.0).reshape(1, 3, 4, 5)
+    read(theirs)
+    assert theirs.resize_(300).shape == (300,)
+
+
+@pytest.mark.interop
+def test_the_memory_of_a_tensor_of_torch_outlives_it():
+    torch = pytest.importorskip("torch")
+    theirs = torch.arange(6.0)
+    mine = sg.asarray(theirs)
+    assert mine.operand.address == theirs.data_ptr()
+    theirs.data = torch.zeros(6)
+    gc.collect()
+    torch.full((6,), 9.0)  # takes the memory, if it is free
+    assert mine.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    "spoil, words",
+    [
+        (lambda tensor: tensor.requires_grad_(), "detach"),
+        (lambda tensor: tensor.to_sparse(), "strided|layout|sparse"),
+    ],
+    ids=["requires_grad", "sparse"],
+)
+def test_a_tensor_of_torch_that_is_more_than_memory_is_refused_in_its_words(spoil, words):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(Exception, match=words):
+        sg.asarray(spoil(torch.arange(6.0)))
+
+
 @pytest.mark.interop
 def test_a_tensor_of_torch_and_its_storage_live_as_long_as_each_other():
     torch = pytest.importorskip("torch")

@@ -53,6 +53,46 @@ def test_import_loads_numpy_and_next_to_nothing_else():
     assert len(loaded) <= MODULES_OF_THE_IMPORT, sorted(loaded)
 
 
+FORKED = """
+import importlib.abc, os, signal, sys, threading, time
+import numpy
+import stridedgpu as sg
+
+class Slow(importlib.abc.MetaPathFinder):
+    "The import of one module begins, and takes a second."
+
+    def find_spec(self, name, path, target=None):
+        if name == "stridedgpu.{module}":
+            begun.set()
+            time.sleep(1)
+
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=lambda: {first_use}, daemon=True).start()
+assert begun.wait(20)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    {first_use}
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize(
+    "module, first_use",
+    [
+        ("operations.relayout", "sg.relayout(numpy.zeros((2, 3)))"),
+        ("values.layout", "sg.Layout((2, 3))"),
+        ("devices.cpu.numpy_loops.conversion", "sg.relayout(numpy.zeros((2, 3)))"),
+    ],
+    ids=["below a name", "a name", "inside of a function"],
+)
+def test_a_child_that_is_forked_while_a_thread_imports_can_import_too(module, first_use):
+    assert python(FORKED.format(module=module, first_use=first_use)) == "0"
+
+
 def test_using_every_public_name_loads_no_optional_library():
     loaded = loaded_by("import stridedgpu as sg\nfor name in sg.__all__: getattr(sg, name)")
     assert sorted(loaded & set(HEAVY)) == []

@@ -19,6 +19,7 @@ import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
+from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.relayout.choice import Family
@@ -205,3 +206,131 @@ def test_resized_pixels_that_cross_to_a_device_get_their_zeros_there(order):
     stored = [Operand(one.operand.buffer, Layout((nbytes,)), ELEMENT_TYPES["uint8"]) for one in (here, there)]
     first, second = (sg.StridedTensor.over(one, None).numpy() for one in stored)
     assert np.array_equal(first, second)
+
+
+# What is written with `out=` into memory of an order that fills channels up
+
+SIZES = (2, 3, 4, 6)
+PLANES = sg.asarray(np.arange(1, 145, dtype=np.uint8).reshape(2, 4, 6, 3), dims="NHWC")
+FRAME = sg.Frame.over("gray", np.arange(1, 25, dtype=np.uint8).reshape(4, 6), (4, 6))
+PLANNED = sg.zeros(SIZES, "uint8", layout="NHWC8", device="cpu")
+ORIGINS = [[0, 0], [0, 0]]
+
+
+def assigned(out):
+    for place in range(2):
+        out[place] = PLANES[place]
+
+
+WRITERS = {
+    "relayout": lambda out: sg.relayout(PLANES, out=out),
+    "relayout of each image": lambda out: [sg.relayout(PLANES[place], out=out[place]) for place in range(2)],
+    "tensor.relayout": lambda out: PLANES.relayout(out=out),
+    "plan_relayout": lambda out: sg.plan_relayout(PLANES, PLANNED)(PLANES, out),
+    "frames": lambda out: sg.relayout([FRAME, FRAME], out=out),
+    "frames plan": lambda out: sg.plan_relayout([FRAME, FRAME], PLANNED)([FRAME, FRAME], out),
+    "resize": lambda out: sg.resize(PLANES, (4, 6), out=out),
+    "plan_resize": lambda out: sg.plan_resize(PLANES, PLANNED)(PLANES, out),
+    "letterbox": lambda out: sg.letterbox(PLANES, (4, 6), out=out),
+    "plan_letterbox": lambda out: sg.plan_letterbox(PLANES, PLANNED)(PLANES, out),
+    "gather_crops": lambda out: sg.gather_crops(list(PLANES), ORIGINS, (4, 6), out=out),
+    "plan_gather_crops": lambda out: sg.plan_gather_crops(list(PLANES), (4, 6), out=PLANNED)(
+        list(PLANES), ORIGINS, out
+    ),
+    "gather": lambda out: sg.gather(PLANES, [0, 1], out=out),
+    "plan_gather": lambda out: sg.plan_gather(PLANES, [0, 1], out=PLANNED)(PLANES, sg.asarray([0, 1]), out),
+    "scatter_nd": lambda out: sg.scatter_nd(PLANES, [[0]], PLANES[:1], out=out),
+    "t[...] =": lambda out: out.__setitem__(..., PLANES),
+    "t[i] =": assigned,
+    "t[...] = number": lambda out: out.__setitem__(..., 7),
+}
+
+
+def over_used_memory():
+    memory = np.full((2, 4, 6, 8), 0xAB, np.uint8)
+    return sg.from_pointer(memory.ctypes.data, SIZES, "uint8", layout="NHWC8", owner=memory)
+
+
+ORIGINS_OF_OUT = {
+    "empty": lambda: sg.empty(SIZES, "uint8", layout="NHWC8", device="cpu"),
+    "full": lambda: sg.full(SIZES, 9, "uint8", layout="NHWC8", device="cpu"),
+    "from_pointer": over_used_memory,
+}
+
+
+@pytest.mark.parametrize("make", ORIGINS_OF_OUT.values(), ids=ORIGINS_OF_OUT.keys())
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
+def test_pixels_written_over_used_memory_have_zeros_behind_them(write, make, monkeypatch):
+    monkeypatch.setattr(CpuDevice, "_new_bytes", staticmethod(lambda count, dtype: np.full(count, 0xAB, dtype)))
+    out = make()
+    write(out)
+    assert out.numpy().all()
+    assert not out.as_strided((2, 8, 4, 6), out.strides)[:, 3:].numpy().any()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda-emulated"])
+@pytest.mark.parametrize("make", [sg.empty, lambda *given, **named: sg.full(*given[:1], 7, *given[1:], **named)])
+def test_new_memory_has_zeros_where_channels_are_added(make, device, monkeypatch):
+    monkeypatch.setattr(CpuDevice, "_new_bytes", staticmethod(lambda count, dtype: np.full(count, 0xAB, dtype)))
+    made = make(SIZES, "float16", layout="NHWC8", device=device)
+    assert not made.as_strided((2, 8, 4, 6), made.strides)[:, 3:].numpy().any()
+
+
+def test_memory_at_an_address_that_is_only_read_is_left_as_it_is():
+    memory = np.full((2, 4, 6, 4), 0xAB, np.uint8)
+    tensor = sg.from_pointer(memory.ctypes.data, SIZES, "uint8", layout="NHWC4", owner=memory)
+    assert (tensor.relayout(dtype="float32").numpy() == 0xAB).all()
+    with pytest.raises(sg.LayoutError):
+        sg.relayout(PLANES[:1], out=tensor)
+    assert (memory == 0xAB).all()
+
+
+FIVE = sg.asarray(np.arange(1, 241, dtype=np.uint8).reshape(2, 4, 6, 5), dims="NHWC")
+BLOCKED = {
+    "relayout": lambda **where: sg.relayout(FIVE, **where),
+    "conversion": lambda **where: sg.relayout(
+        FIVE, dtype="float32", scale=[1, 2, 3], bias=1, channels=(4, 0, 2), **where
+    ),
+    "frames": lambda **where: sg.relayout([FRAME, FRAME], **where),
+    "resize": lambda **where: sg.resize(FIVE, (3, 5), interpolation="opencv-linear", **where),
+    "letterbox": lambda **where: sg.letterbox(FIVE, (5, 5), **where),
+    "gather_crops": lambda **where: sg.gather_crops(list(FIVE), ORIGINS, (2, 3), **where),
+    "boxes": lambda **where: sg.gather_crops(list(FIVE), size=(2, 3), boxes=[[0, 0, 4, 6]] * 2, **where),
+}
+
+
+@pytest.mark.parametrize("order", ["NCHW4", "NCHW2", "CHWN4"])
+@pytest.mark.parametrize("call", BLOCKED.values(), ids=BLOCKED.keys())
+def test_an_output_in_blocks_of_channels_is_filled(call, order):
+    expected = call(layout=order)
+    memory = np.full(expected.layout.span, 99, expected.dtype)
+    sizes = (*expected.sizes[:1], expected.sizes[1] * expected.sizes[2], *expected.sizes[3:])
+    out = sg.from_pointer(memory.ctypes.data, sizes, expected.dtype, layout=order, owner=memory)
+    assert out.layout == expected.layout
+    assert call(out=out) is out
+    assert np.array_equal(out.numpy(), expected.numpy())
+    assert memory.tobytes() == expected.buffer.bytes[: memory.nbytes].tobytes()
+
+
+@pytest.mark.parametrize("multiple", [2, 3, 5, 8])
+def test_an_output_of_any_strides_has_blocks_of_any_size(multiple):
+    out = sg.full((-(-5 // multiple), multiple, 4, 6), 99, "uint8", device="cpu")
+    sg.relayout(FIVE[1], out=out)
+    stored = np.zeros((out.sizes[0] * multiple, 4, 6), np.uint8)
+    stored[:5] = FIVE[1].numpy()
+    assert np.array_equal(out.numpy().reshape(stored.shape), stored)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 4, 6), (2, 5, 1, 4, 6), (2, 1, 4, 4, 6)])
+def test_an_output_of_one_axis_more_that_has_no_such_blocks_is_refused(sizes):
+    out = sg.zeros(sizes, "uint8", device="cpu")
+    for call in (BLOCKED["relayout"], lambda out: sg.letterbox(FIVE, (4, 6), out=out)):
+        with pytest.raises(sg.LayoutError, match=r"out has sizes"):
+            call(out=out)
+
+
+def test_a_matrix_does_not_fill_an_output_in_blocks():
+    out = sg.full((2, 1, 4, 4, 6), 99, "uint8", device="cpu")
+    with pytest.raises(sg.LayoutError, match="matrix= does not fill channels up"):
+        sg.relayout(FIVE, matrix=[[1, 0, 0, 0, 0]], out=out)
+    assert (out.numpy() == 99).all()

@@ -259,3 +259,15 @@ def test_a_plan_that_ran_before_refuses_a_tensor_without_axes():
     assert plan.direct is not None
     with pytest.raises(LayoutError, match="a batch has the axes N, C, H, W"):
         plan(sg.zeros((), "uint8", device="cpu"), origins, out)
+
+
+@pytest.mark.parametrize("fill", [114, 114.0, np.float32(114), np.uint8(114), np.int64(114), [114.0, 114, 114]])
+def test_a_fill_of_integers_is_a_whole_number_of_any_type(fill):
+    window = sg.gather_crops([np.zeros((2, 2, 3), np.uint8)], [[0, 0]], (4, 4), dims="HWC", fill=fill).numpy()
+    assert (window[0, :, 2:] == 114).all()
+
+
+@pytest.mark.parametrize("fill", [114.5, np.float32(0.25), [1, 2.5, 3], float("inf")])
+def test_a_fill_of_integers_that_is_none_is_refused(fill):
+    with pytest.raises(sg.StridedGpuError, match="fill="):
+        sg.gather_crops([np.zeros((2, 2, 3), np.uint8)], [[0, 0]], (4, 4), dims="HWC", fill=fill)

@@ -315,3 +315,28 @@ def test_slices_that_are_named_whole_have_one_number_each():
     assert (rule.name_pitches, rule.name_count) == (((), (1,)), 10)
     rule = dataclasses.replace(rule, axes=((0, 10), (1, 6)), axis_pitches=(60, 10))
     assert (rule.name_pitches, rule.name_count) == (((), (6, 1)), 60)
+
+
+MASKED = np.ma.masked_array([[0], [1]], [[False], [True]])
+NAMED = {
+    "gather": lambda indices: sg.gather(DATA, indices),
+    "gather_elements": lambda indices: sg.gather_elements(DATA, indices),
+    "gather_nd": lambda indices: sg.gather_nd(DATA, indices),
+    "scatter_nd": lambda indices: sg.scatter_nd(DATA, indices, DATA[:2]),
+    "plan_gather": lambda indices: sg.plan_gather(sg.asarray(DATA), indices),
+    "origins": lambda origins: sg.gather_crops([np.zeros((8, 8, 3), np.uint8)], origins, (4, 4), dims="HWC"),
+}
+
+
+@pytest.mark.parametrize("call", NAMED.values(), ids=NAMED)
+@pytest.mark.parametrize("given", [MASKED, [MASKED, MASKED]], ids=["an array", "a list of them"])
+def test_indices_that_are_masked_are_refused_by_their_mask(call, given):
+    with pytest.raises(sg.LayoutError, match=r"^(indices|origins): This masked array hides 1 of its 2 elements"):
+        call(given)
+
+
+@pytest.mark.parametrize("call", NAMED.values(), ids=NAMED)
+@pytest.mark.parametrize("given", [[[2**64, 0]], [["a", 0]], [[1, 0], [1]], [[None, 0]]], ids=repr)
+def test_what_is_no_array_of_64_bits_is_refused_with_the_name_of_the_argument(call, given):
+    with pytest.raises(sg.ElementTypeError, match=r"^(indices|origins)=\[\[.* must be integers of at most 64 bits"):
+        call(given)

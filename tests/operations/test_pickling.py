@@ -1,4 +1,4 @@
-"""Copies and pickles keep gaps, strides, labels, alignment and device; a device that is missing is said to be."""
+"""Copies and pickles keep strides, labels, alignment, device and the gaps of their own; a missing device is named."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ WAYS = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda tensor: p
 
 
 def pitched(device):
-    """Rows of 10 bytes, 6 bytes apart from the next, with a mark in each gap; the second image alone."""
-    tensor = padded((2, 3, 4, 10), "NCHW", 16)
+    """Rows of 10 bytes, 6 bytes apart from the next, with a mark in each gap."""
+    tensor = padded((1, 3, 4, 10), "NCHW", 16)
     tensor.buffer.bytes.reshape(-1)[10::16] = 77
     if device == "cpu":
-        return tensor[1:]
+        return tensor
     held = sg.empty(tensor.sizes, "uint8", layout="NCHW", row_pitch_bytes=16, alignment=512, device=device)
     spanned = slice(0, tensor.buffer.nbytes)
     bytes_of = (sg.StridedTensor(part.buffer, sg.Layout((part.buffer.nbytes,)), "uint8") for part in (held, tensor))
     there, here = (part[spanned] for part in bytes_of)
     there[...] = here
-    return held[1:]
+    return held
 
 
 def all_bytes(tensor):
@@ -75,6 +75,54 @@ def test_every_type_survives_with_its_padding(dtype, way):
     assert again.buffer.bytes[:held].tobytes() == tensor.buffer.bytes[:held].tobytes()
 
 
+VIEWS = {
+    "crop": lambda whole: whole[:, 3:5, 7:11],
+    "every other": lambda whole: whole[:, ::-2, 1::3],
+    "a column": lambda whole: whole[0, :, 9],
+    "repeated": lambda whole: whole[:, 3:5, 7:11].unsqueeze(0).broadcast_to((5, 3, 2, 4)),
+    "overlapping windows": lambda whole: whole.as_strided((3, 6, 4, 3, 2), (400, 20, 1, 20, 1), 3),
+    "nothing": lambda whole: whole[:, 3:3],
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("device", DEVICES[:2])
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_what_lies_between_the_elements_of_a_view_stays_where_it_is(gpus, dtype, device, view, way):
+    """The bytes of a copy are the elements and zeros, though the memory around a view holds none."""
+    whole = sg.asarray(np.arange(1, 1201, dtype=dtype).reshape(3, 20, 20), device=device)
+    tensor = view(whole)
+    again = way(tensor)
+    assert (again.sizes, again.strides) == (tensor.sizes, tensor.strides)
+    assert same_bits(again.numpy(), tensor.numpy())
+    left = again.as_strided((again.layout.span,), (1,), again.layout.first_offset - again.layout.offset).numpy()
+    elements = {*again.numpy().reshape(-1).tolist()}
+    assert {*left.tolist()} <= {0, *elements}
+    assert np.count_nonzero(left) <= tensor.layout.element_count
+
+
+def test_a_pickled_crop_has_the_bytes_of_its_elements_alone():
+    frame = np.zeros((2160, 3840, 3), np.uint8)
+    crop = sg.asarray(frame, dims="HWC")[:, 100:164, 200:264]
+    assert len(pickle.dumps(crop)) < 64 * 64 * 3 + 500
+
+
+def test_one_field_of_records_goes_without_the_others():
+    records = np.zeros(50, [("weight", "f4"), ("password", "S12")])
+    records["password"] = b"hunter2"
+    weights = sg.asarray(records["weight"])
+    assert b"hunter2" not in pickle.dumps(weights)
+    assert b"hunter2" not in copy.copy(weights).buffer.bytes.tobytes()
+
+
+def test_a_read_only_tensor_comes_back_read_only():
+    tensor = sg.asarray(bytes(range(12)))
+    with pytest.raises(sg.BindingError, match="read-only"):
+        pickle.loads(pickle.dumps(tensor))[...] = 0
+    copy.copy(tensor)[...] = 0  # a copy is made to be written
+
+
 @pytest.mark.parametrize("damaged", [b"I9999\n", b"I1\n", b"I-234\n"], ids=["longer", "shorter", "negative"])
 def test_a_damaged_pickle_of_a_tensor_makes_none_over_other_memory(damaged):
     pickled = pickle.dumps(sg.zeros((1234, 3), "uint8", device="cpu"), 0)
@@ -95,6 +143,9 @@ def test_a_device_tensor_is_copied_without_the_host(gpus):
     gpus.calls.clear()
     copy.copy(tensor)
     assert {call[1] for call in gpus.named("memcpyAsync")} <= {20}, "no more than a table of constants goes there"
+    gpus.calls.clear()
+    copy.copy(tensor[:, :, 1:])
+    assert {call[1] for call in gpus.named("memcpyAsync")} <= {16, 20}, "nor more than a zero besides"
     assert not gpus.named("memcpy2DAsync")
 
 

@@ -101,6 +101,7 @@ def test_a_bayer_mosaic_is_four_planes_as_a_view():
             "rows of 6 bytes are cut by a pitch of 5",
         ),
         (np.zeros(9, np.uint16), "mono12p", (1, 4), {}, sg.ElementTypeError, "memory holds uint16; packed samples are"),
+        (np.zeros((2, 6, 1), np.uint8), "mono12p", (2, 4), {}, sg.LayoutError, "must be bytes, or rows"),
         (np.zeros((2, 8), np.uint8)[:, ::2], "mono12p", (1, 2), {}, sg.LayoutError, "bytes of a row must follow"),
         (bytes(20), "mono12p", (2, 3, 4), {}, sg.LayoutError, "must be the height and the width"),
     ],

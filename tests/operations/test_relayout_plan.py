@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, BufferTensorDesc, DeviceError, Layout, LayoutError, StridedTensor
+from stridedgpu.api.arguments import plan_operand
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.relayout import RelayoutPlan
@@ -274,3 +275,10 @@ def test_nothing_keeps_a_plan_for_a_gpu_that_nobody_has_any_more():
     gc.collect()
     plans = [entry for entry in gc.get_objects() if isinstance(entry, RelayoutPlan)]
     assert not any(plan.sides[0].spec.layout.sizes == sizes for plan in plans)
+
+
+def test_a_plan_owns_the_gaps_of_the_descriptor_that_it_writes_alone():
+    rows = sg.BufferTensorDesc("uint8", (1, 3, 4, 10), (192, 64, 16, 1))
+    read, written = plan_operand("src", rows), plan_operand("dst", rows, is_written=True)
+    assert (read.spec.owns_padding, written.spec.owns_padding) == (False, True)
+    assert sg.plan_relayout(rows, rows).plan.problem.source.owns_padding is False

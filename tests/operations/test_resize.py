@@ -519,3 +519,66 @@ def test_windows_of_large_batches_are_not_kept(monkeypatch):
     assert np.array_equal(result, expected.repeat(5000, axis=0))
     with pytest.raises(TypeError):
         sg.resize(batch[:9], (2, 2), dims="NCHW", interpolation="opencv-area")
+
+
+def ultralytics(picture: np.ndarray, new: tuple[int, int], stride: int, *, auto: bool, scale_up: bool) -> np.ndarray:
+    """Ultralytics' `LetterBox(new, auto, scaleup=scale_up, stride=stride)`, with OpenCV.
+
+    Source: https://github.com/ultralytics/ultralytics, ultralytics/data/augment.py.
+    """
+    cv2 = pytest.importorskip("cv2", reason="the oracle is OpenCV")
+    shape = picture.shape[:2]
+    ratio = min(new[0] / shape[0], new[1] / shape[1])
+    if not scale_up:
+        ratio = min(ratio, 1.0)
+    unpadded = round(shape[1] * ratio), round(shape[0] * ratio)
+    across, down = new[1] - unpadded[0], new[0] - unpadded[1]
+    if auto:
+        across, down = across % stride, down % stride
+    across, down = across / 2, down / 2
+    if shape[::-1] != unpadded:
+        picture = cv2.resize(picture, unpadded, interpolation=cv2.INTER_LINEAR)
+    top, bottom = round(down - 0.1), round(down + 0.1)
+    left, right = round(across - 0.1), round(across + 0.1)
+    return cv2.copyMakeBorder(picture, top, bottom, left, right, cv2.BORDER_CONSTANT, value=(114, 114, 114))
+
+
+@settings(max_examples=examples(80))
+@given(
+    source=st.tuples(st.integers(4, 90), st.integers(4, 90)),
+    frame=st.tuples(st.integers(8, 70), st.integers(8, 70)),
+    stride=st.sampled_from([1, 2, 5, 8, 32, 100]),
+    auto=st.booleans(),
+    scale_up=st.booleans(),
+)
+def test_an_automatic_letterbox_is_that_of_ultralytics(source, frame, stride, auto, scale_up) -> None:
+    picture = np.random.default_rng(6).integers(0, 256, (*source, 3), np.uint8)
+    if 0 in (round(side * min(frame[0] / source[0], frame[1] / source[1])) for side in source):
+        return
+    expected = ultralytics(picture, frame, stride, auto=auto, scale_up=scale_up)
+    options = {"auto": auto, "stride": stride, "scale_up": scale_up}
+    made = sg.letterbox(picture, frame, dims="HWC", layout="HWC", **options)
+    np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), expected)
+    [(top, left, height, width)] = sg.letterbox_placements([source], frame, **options).tolist()
+    inside = expected[top : top + height, left : left + width]
+    assert (expected == 114).sum() - (inside == 114).sum() == expected.size - inside.size
+    batch = sg.letterbox([picture, picture], frame, dims="HWC", **options)
+    assert np.array_equal(batch[1].numpy(), made.numpy())
+
+
+def test_an_automatic_letterbox_is_a_rectangle_of_whole_strides() -> None:
+    photo = np.zeros((1080, 1920, 3), np.uint8)
+    assert sg.letterbox(photo, 640, dims="HWC", auto=True).sizes == (3, 384, 640)
+    assert sg.letterbox(photo, 640, dims="HWC", auto=True, stride=64).sizes == (3, 384, 640)
+    assert sg.letterbox(photo[None], 640, dims="NHWC", auto=True).sizes == (1, 3, 384, 640)
+    assert sg.letterbox(photo[:0][None].reshape(0, 1080, 1920, 3), 640, dims="NHWC", auto=True).sizes[2:] == (384, 640)
+    out = sg.zeros((3, 384, 640), "uint8", device="cpu")
+    assert sg.letterbox(photo, 640, dims="HWC", auto=True, out=out) is out
+    assert sg.letterbox_placements([(1080, 1920)], 640, auto=True).tolist() == [[12, 0, 360, 640]]
+    with pytest.raises(sg.LayoutError, match=r"rectangles of the sizes \[\(384, 640\), \(640, 384\)\]"):
+        sg.letterbox([photo, photo.transpose(1, 0, 2)], 640, dims="HWC", auto=True)
+    for wrong in ({"auto": 1}, {"auto": True, "stride": 0}, {"stride": "32"}):
+        with pytest.raises(sg.LayoutError):
+            sg.letterbox(photo, 640, dims="HWC", **wrong)
+        with pytest.raises(sg.LayoutError):
+            sg.letterbox_placements([(4, 4)], 640, **wrong)

@@ -77,3 +77,11 @@ def test_what_a_plan_refuses():
         sg.plan_resize(PHOTOS, sg.BufferTensorDesc("uint8", (3, 3, 22, 33)))
     with pytest.raises(sg.LayoutError, match="is unknown"):
         sg.plan_resize(PHOTOS, BATCH, interpolation="cubic")
+
+
+@pytest.mark.parametrize("passes, first", [("horizontal", "columns"), ("vertical", "rows")])
+def test_a_plan_names_the_passes_in_their_order(passes, first):
+    sides = (sg.BufferTensorDesc("uint8", (1, 3, 40, 60)), sg.BufferTensorDesc("uint8", (1, 3, 10, 20)))
+    explained = sg.plan_resize(*sides, passes=passes).explain()
+    named = [line.split(":")[0].strip() for line in explained.splitlines() if "taps a pixel" in line]
+    assert named == sorted(["columns", "rows"], key=lambda name: name != first)

@@ -260,3 +260,18 @@ for number, (source, before, target, after) in enumerate(
 @needs_compiler
 def test_the_common_relayouts_are_those_that_the_docstring_names() -> None:
     run(RELAYOUTS)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda plane: sg.warmup(plane, plane, plane),
+        lambda plane: sg.warmup(plane, plane, src=plane),
+        lambda plane: sg.warmup(h=3),
+        lambda plane: sg.warmup(sg.plan_relayout(plane, plane), h=3),
+    ],
+    ids=["three sides", "a side twice", "an unknown option", "an option beside a plan"],
+)
+def test_wrong_arguments_are_those_of_warmup(call):
+    with pytest.raises(TypeError, match=r"^warmup\(\) "):
+        call(sg.BufferTensorDesc("uint8", (1, 3, 8, 8)))

@@ -85,7 +85,7 @@ DIGESTS = {
     gathers: "ae534ed7a2c35362",
     crops: "f044f103efd38696",
     resizes: "16e32f7a0d5e4b8f",
-    frames: "7ba92383b49ea1b8",
+    frames: "ffec65520db6c7bd",
 }
 
 

@@ -122,3 +122,12 @@ def test_memory_that_no_address_space_holds_is_refused(gpus):
     interface = {"version": 3, "shape": (6,), "typestr": "<f4", "data": (4096, False), "strides": (2**62,)}
     with pytest.raises(sg.BindingError, match="leave the address space"):
         sg.asarray(types.SimpleNamespace(__cuda_array_interface__=interface))
+
+
+def test_the_memory_of_an_array_interface_is_shared_or_copied_as_copy_says(gpus):
+    held = sg.zeros((4, 6), "int16", device="cuda:1")
+    gpus.pointer_devices[held.buffer.address] = 1
+    told = {"version": 3, "shape": (4, 6), "typestr": "<i2", "data": (held.buffer.address, False)}
+    foreign = types.SimpleNamespace(__cuda_array_interface__=told)
+    for copy, is_shared in ((None, True), (False, True), (True, False)):
+        assert (sg.asarray(foreign, copy=copy).buffer.address == held.buffer.address) is is_shared

@@ -28,7 +28,7 @@ def test_a_picture_has_the_pixels_of_the_cpu(resizing, interpolation):
 def test_boxes_of_many_pictures_are_one_launch(resizing):
     pictures = photographs(6)
     boxes = [(1.5, 2, *(size - 0.5 for size in picture.shape[:2])) for picture in pictures]
-    options = {"boxes": boxes, "interpolation": "pillow-bilinear", "flip": [True, False] * 3, "dtype": "float32"}
+    options = {"boxes": boxes, "passes": "horizontal", "flip": [True, False] * 3, "dtype": "float32"}
     expected = sg.gather_crops(pictures, size=(12, 16), dims="HWC", **options).numpy()
     there = [sg.asarray(picture, dims="HWC", device="cuda:1") for picture in pictures]
     before = len(resizing.launched)
