@@ -79,5 +79,5 @@ def test_actions_are_pinned_by_commit_and_say_their_version(path):
 def test_what_is_released_is_attested_and_nothing_else_may_be_written():
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert "actions/attest-build-provenance@" in text
-    assert "SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) python -m build" in text
+    assert "SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)" in text
     assert set(re.findall(r"([\w-]+): write", text)) == {"id-token", "attestations"}
