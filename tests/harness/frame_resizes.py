@@ -57,7 +57,7 @@ class FrameResizeCase(LaunchedResize):
         for number, (name, size, chroma) in enumerate(self.kinds):
             gap, alignment = 0 if self.source_alignment else 3 * number, self.source_alignment or 1
             there = surface(name, size, self.seed + number, gap=gap, alignment=alignment)
-            made.append(there.frame(matrix="bt709", chroma=chroma).operand)
+            made.append(there.frame(matrix="bt601", chroma=chroma).operand)
         return made
 
     @functools.cached_property

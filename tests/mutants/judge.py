@@ -77,6 +77,8 @@ class Project:
             if (PROJECT / name).exists():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(PROJECT / name, folder / name)
+        for library in PROJECT.glob("stridedgpu/devices/cpu/native/*.bin"):  # built, and ignored by git
+            shutil.copy2(library, folder / library.relative_to(PROJECT))
         self._server = subprocess.Popen(
             [sys.executable, "-P", forked.__file__],
             cwd=folder,
