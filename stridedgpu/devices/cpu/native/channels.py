@@ -1,0 +1,386 @@
+"""Small channels on the native library: which of its moves a kernel of channels is, and their parameters.
+
+Pixels that are taken apart, put together or reordered are one move: a template for pixels of two to four elements, or a
+permutation of bytes by tables that are computed here. A few conversions are done between a template's shuffles and its
+stores. The others are moves of rows, before or behind the shuffle, on the side where less is shuffled; between moves
+the pixels lie in a tile in the L1 cache. What is written past the caches is written by a move of rows:
+
+    uint8 pixels -> float32 planes                    one move
+    uint8 pixels -> float32 planes, past the caches   taken apart, converted in rows
+    float32 planes -> uint16 pixels                   converted in rows, put together
+    int8 pixels -> float32 pixels, reversed           permuted, converted in rows
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.devices.cpu.compiled.ir import LANE_BYTES, LINE_BYTES, shuffled_bytes
+from stridedgpu.devices.cpu.compiled.work_grid import Constants
+
+from .calls import CompiledFunction
+from .library import function
+from .pool import LoopCall
+from .rows import MOST_LANES, MOST_LOOPS, NO_CONSTANTS, TILE_BYTES, TYPES, Arithmetic, Move, conversion_moves, copy_move
+
+if TYPE_CHECKING:
+    from stridedgpu.devices.cpu.compiled.channels import Channels
+    from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
+
+_SOURCE, _TARGET, _FIRST_TILE = range(3)
+"""Where moves read and write, in the order of kernels/cpu/channels.hpp."""
+
+_ABSENT: Final = -(1 << 63)
+"""In place of the plane of an element that no plane has."""
+
+_TEMPLATES: Final = range(2, 8)
+_FUSED: Final = range(2, 5)
+"""Elements of pixels that templates take apart and put together by their size, and with a conversion."""
+
+_SIZES: Final = (1, 2, 4, 8)
+"""Bytes of their elements, in the order of the library's tables, before conversions."""
+
+_TO_PLANES: Final = {("uint8", "float32"): 4, ("uint8", "float16"): 5, ("uint8", "bfloat16"): 6}
+_TO_PIXELS: Final = {("float32", "uint8"): 4, ("float16", "uint8"): 6}
+"""Conversions that are done while pixels are taken apart, and put together: with arithmetic the next one."""
+
+
+class Side(NamedTuple):
+    """Pixels somewhere: the bytes from one to the next, and to the element, or the plane, of each channel."""
+
+    place: int
+    pixel: int
+    channels: tuple[int, ...]
+    itemsize: int
+
+    @property
+    def is_planar(self) -> bool:
+        """Whether the elements of a channel are contiguous."""
+        return self.pixel == self.itemsize
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Each channel's position in a pixel."""
+        return tuple(channel // self.itemsize for channel in self.channels)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether pixels are contiguous, and of the channels alone, in any order."""
+        return sorted(self.positions) == [*range(self.pixel // self.itemsize)]
+
+
+class Step(NamedTuple):
+    """A move of a chain, None to shuffle by size; what it writes: planes or pixels, bytes of an element, and filler."""
+
+    move: Move | None
+    planar: bool
+    itemsize: int
+    filler: int = 0
+
+
+class Chain(NamedTuple):
+    """The moves of a kernel of channels; `by_products`: divisions are products, whose constants are two factors."""
+
+    steps: tuple[Step, ...]
+    by_products: bool = False
+
+
+def has_channels(call: KernelCall) -> bool:
+    """Whether the library has the moves of a call of a kernel of channels."""
+    kernel: Channels = call.kernel  # type: ignore[assignment]
+    elements, row = kernel.elements, call.inner[1]
+    known = elements.itemsize or {elements.conversion.source.name, elements.conversion.target.name} <= {*TYPES}
+    has_gaps = kernel.target_pixel > len(kernel.order) and not kernel.fills
+    # A step of a permutation stores whole words of each channel.
+    narrowest = min((step.itemsize for step in chain_of(call).steps if step.move is None), default=LANE_BYTES)
+    return bool(known) and not has_gaps and len(call.outer) <= MOST_LOOPS and row.size * narrowest >= LANE_BYTES
+
+
+def sides_of(call: KernelCall) -> tuple[Side, Side]:
+    """The source and the target of a call."""
+    kernel: Channels = call.kernel  # type: ignore[assignment]
+    small, (_, row), elements = call.small, call.inner, kernel.elements
+    assert small is not None, "the kernel unrolls it"
+    step = small.source if kernel.planar else elements.source_bytes
+    read = tuple(step * number for number in kernel.order)
+    step = elements.target_bytes if kernel.target_pixel else small.target
+    written = tuple(step * number for number in range(len(read)))
+    return (
+        Side(_SOURCE, row.source, read, elements.source_bytes),
+        Side(_TARGET, row.target, written, elements.target_bytes),
+    )
+
+
+def chain_of(call: KernelCall) -> Chain:
+    """The moves of a call."""
+    kernel: Channels = call.kernel  # type: ignore[assignment]
+    elements, (source, target) = kernel.elements, sides_of(call)
+    read, written, planar = source.itemsize, target.itemsize, not kernel.target_pixel
+    before: list[Step] = []
+    if kernel.planar and not source.is_planar:
+        before, source = [Step(copy_move(read), True, read)], source._replace(pixel=read)
+    filler = 0 if planar else target.pixel // written - len(target.channels)
+    last = [Step(copy_move(written), planar, written)] if kernel.streaming else []
+    shuffled = [Step(None, planar, written, filler), *last]
+    if elements.itemsize:
+        return Chain((*before, *shuffled))
+    fused = _fused(kernel, source, target)
+    if fused is not None and not (planar and kernel.streaming):
+        return Chain((*before, Step(fused, planar, written), *last))
+    along = elements.constants == Constants.B
+    # Constants along the pixels are those of planes, and zeros behind a pixel are not converted.
+    can_begin = source.is_planar or (source.is_full and source.pixel > 0 and not along)
+    begins = can_begin and (written < read or kernel.fills or (source.is_planar and (along or written == read)))
+    is_apart = source.is_planar if begins else planar or along
+    moves, by_products = conversion_moves(
+        elements.conversion,
+        finite=elements.finite,
+        products=elements.by_products,
+        along=elements.constants == (Constants.B if is_apart else Constants.SMALL),
+    )
+    converted = [Step(move, is_apart, move.bytes) for move in moves]
+    if begins:
+        return Chain((*before, *converted, *shuffled), by_products)
+    behind = shuffled if is_apart != planar or kernel.fills else []
+    return Chain((*before, Step(None, is_apart, read), *converted, *behind), by_products)
+
+
+def _fused(kernel: Channels, source: Side, target: Side) -> Move | None:
+    """The move that converts between its shuffles and its stores, if there is one."""
+    elements, conversion, planar = kernel.elements, kernel.elements.conversion, not kernel.target_pixel
+    pair, pixel = (conversion.source.name, conversion.target.name), source if planar else target
+    kind = (_TO_PLANES if planar else _TO_PIXELS).get(pair)
+    arithmetic = conversion.has_arithmetic
+    truncates = conversion.rounding == "truncate" and conversion.target.is_integer
+    if kind is None or truncates or elements.constants == Constants.B or not _has_template(source, target, _FUSED):
+        return None
+    if arithmetic and (conversion.arithmetic != "multiply" or not elements.finite):
+        return None
+    place = (kind + (arithmetic and not planar)) * len(_TEMPLATES) + pixel.pixel // pixel.itemsize - _TEMPLATES.start
+    return Move("to planes" if planar else "to pixels", place, target.itemsize)
+
+
+def _has_template(source: Side, target: Side, counts: range = _TEMPLATES) -> bool:
+    """Whether a template takes pixels apart, or puts them together."""
+    if source.is_planar == target.is_planar:
+        return False
+    pixels = source if target.is_planar else target
+    count = pixels.pixel // pixels.itemsize
+    fits = count in counts and len({*pixels.channels}) == len(pixels.channels)
+    return fits and (target.is_planar or pixels.is_full)
+
+
+class Stages:
+    """The moves of a call with their parameters, in the order of `PixelStage`; `kept` is memory that they point to."""
+
+    def __init__(self, call: KernelCall, level: str) -> None:
+        chain, (self._source, self._target) = chain_of(call), sides_of(call)
+        self._call, self._level, self._constants = call, level, call.kernel.elements.constants
+        self._arithmetic = Arithmetic.of(call, by_products=chain.by_products)
+        self._compute = call.conversion.compute.itemsize
+        self.fields: list[int] = []
+        self.kept: list[object] = [self._arithmetic]
+        self.count, self.least = 0, 1
+        """The moves, and the pixels that they need."""
+        filled = 0 if self._target.is_planar else self._target.pixel // self._target.itemsize
+        channels, widest = len(self._source.channels), max((step.itemsize for step in chain.steps[:-1]), default=1)
+        most = TILE_BYTES // max(filled, channels) // LINE_BYTES * LINE_BYTES // widest
+        self.most = most // LINE_BYTES * LINE_BYTES or most // LANE_BYTES * LANE_BYTES or most
+        """Pixels of a tile."""
+        now = self._source
+        for number, step in enumerate(chain.steps, 1):
+            wanted = self._target if number == len(chain.steps) else self._tile(now, step)
+            if step.move is None:
+                self._shuffle(now, wanted)
+            elif step.move.family in {"to planes", "to pixels"}:
+                self._template(step.move, now, wanted)
+            else:
+                self._rows(step.move, now, wanted)
+            now = wanted
+
+    @property
+    def unit_words(self) -> tuple[int, ...]:
+        """The bits of the numbers of a first step."""
+        return self._arithmetic.unit_words
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one move of pixels takes all rows of an item."""
+        return self.count == 1 and self._constants not in {Constants.A, Constants.B}
+
+    @property
+    def joins(self) -> bool:
+        """Whether a tile may have several rows, whose constants are alike."""
+        return self._constants not in {Constants.A, Constants.B}
+
+    def _tile(self, source: Side, step: Step) -> Side:
+        """A tile that a move from a side writes."""
+        place = _FIRST_TILE + (source.place == _FIRST_TILE)
+        pitch, count, nbytes = -(-self.most * step.itemsize // LINE_BYTES) * LINE_BYTES, len(source.channels), step.itemsize
+        if step.planar:
+            return Side(place, nbytes, tuple(pitch * number for number in range(count)), nbytes)
+        converts = step.move is not None and step.move.family not in {"to planes", "to pixels"}
+        positions = source.positions if converts and not source.is_planar else range(count)
+        return Side(place, (count + step.filler) * nbytes, tuple(nbytes * number for number in positions), nbytes)
+
+    def _add(self, move: Move, source: Side, target: Side, *numbers: int, layout: object = None, address: int = 0) -> None:
+        """Add a move; `numbers` are the fields behind the places."""
+        self.count += 1
+        self.kept.append(layout)
+        self.fields += [function(self._level, move.family, move.place), address, source.place, target.place, *numbers]
+
+    def _shuffle(self, source: Side, target: Side) -> None:
+        """Pixels to planes or to other pixels, or planes to pixels."""
+        nbytes = source.itemsize
+        if _has_template(source, target) and nbytes in _SIZES:
+            pixels = source if target.is_planar else target
+            place = _SIZES.index(nbytes) * len(_TEMPLATES) + pixels.pixel // nbytes - _TEMPLATES.start
+            self._template(Move("to planes" if target.is_planar else "to pixels", place, nbytes), source, target)
+            return
+        size = min(self._call.inner[1].size, self.most)
+        word = LINE_BYTES if shuffled_bytes(1) == LINE_BYTES and size * nbytes >= LINE_BYTES else LANE_BYTES
+        layout = permutation(source, target, word)
+        self.least = max(self.least, word // nbytes)
+        move = Move("permute", int(word == LINE_BYTES), nbytes)
+        self._pixels(move, source, target, layout, layout[-1].ctypes.data)
+
+    def _template(self, move: Move, source: Side, target: Side) -> None:
+        """Pixels to planes or back by a template."""
+        pixels, planes = (source, target) if target.is_planar else (target, source)
+        layout = np.array([[_ABSENT] * _TEMPLATES[-1], [0] * _TEMPLATES[-1]], np.int64)
+        for number, (position, plane) in enumerate(zip(pixels.positions, planes.channels, strict=True)):
+            layout[:, position] = plane, number
+        wanted = LINE_BYTES // (source if target.is_planar else target).itemsize
+        self.least = max(self.least, min(wanted, self._call.inner[1].size, self.most))
+        self._pixels(move, source, target, layout, layout.ctypes.data)
+
+    def _pixels(self, move: Move, source: Side, target: Side, layout: object, address: int) -> None:
+        """A move of pixels, with constants of each channel, or of all."""
+        values = self._arithmetic.values or (np.ones(1, np.float32), np.full(1, -0.0, np.float32), np.zeros(1))
+        self.kept.append(values)
+        each = self._compute if self._constants == Constants.SMALL and self._arithmetic.values else 0
+        steps = source.pixel, target.pixel
+        numbers = (0, 0, 1, 1, 0, 0, *steps, *steps, each, 0, 0, *(each.ctypes.data for each in values))
+        self._add(move, source, target, *numbers, layout=layout, address=address)
+
+    def _rows(self, move: Move, source: Side, target: Side) -> None:
+        """A move of the rows of planes, or of one row of all pixels."""
+        streams = int(target.place == _TARGET and self._call.kernel.streaming)
+        values, small = self._arithmetic.values or NO_CONSTANTS, self._constants == Constants.SMALL
+        if source.is_planar or target.is_planar:
+            count, elements = len(source.channels), 1
+            steps, pitches = (source.pixel, target.pixel), (_pitch(source), _pitch(target))
+        else:
+            count, elements = 1, source.pixel // source.itemsize
+            steps, pitches = (source.itemsize, target.itemsize), (0, 0)
+            if small and self._arithmetic.values:
+                places = np.argsort(source.positions)
+                values = tuple(np.resize(each[places], elements * self.most) for each in values)
+        # A step may read behind the last.
+        values = tuple(np.pad(each, (0, MOST_LANES)) for each in values)
+        self.kept.append(values)
+        pitch = self._compute if small and elements == 1 else 0
+        along = self._compute if self._constants == Constants.B else 0
+        channels = [0] if elements > 1 or pitches[0] is not None else range(count)
+        for channel in channels:
+            rows = count // len(channels)
+            self._add(
+                move, source, target,
+                source.channels[channel] if elements == 1 else 0, target.channels[channel] if elements == 1 else 0,
+                rows, elements, pitches[0] or 0, pitches[1] or 0, *steps, source.pixel, target.pixel, pitch, along, streams,
+                *(each.ctypes.data + channel * pitch for each in values),
+            )
+
+
+def _pitch(side: Side) -> int | None:
+    """Bytes from a channel's plane to the next; None if that is no one number."""
+    first, *others = {after - before for before, after in pairwise(side.channels)} or {0}
+    return None if others else first
+
+
+def permutation(source: Side, target: Side, word: int) -> list[NDArray[Any]]:
+    """The tables of a permutation by words of so many bytes; the last array is a `Permutation`."""
+    nbytes, count = source.itemsize, len(source.channels)
+    pixels = word // nbytes
+    in_word = np.arange(word)
+    if target.is_planar:
+        puts = list(target.channels)
+        wanted = [channel + in_word // nbytes * source.pixel + in_word % nbytes for channel in source.channels]
+    else:
+        puts = [*range(0, pixels * target.pixel, word)]
+        wanted = []
+        for put in puts:
+            pixel, place = np.divmod(put + in_word, target.pixel)
+            channel = place // nbytes
+            known = np.append(source.channels, 0)[np.minimum(channel, count)]
+            wanted.append(np.where(channel < count, known + pixel * source.pixel + place % nbytes, _ABSENT))
+    used = np.concatenate(wanted)
+    used = used[used != _ABSENT]
+    # What is contiguous: all pixels, or each plane.
+    extents = [(channel, channel + word) for channel in source.channels] if source.is_planar else [(used.min(), used.max() + 1)]
+    loads = [_loads(bytes_, extents, word) for bytes_ in wanted]
+    most = max(map(len, loads))
+    from_zero = word == LANE_BYTES or most < 2 or any((bytes_ == _ABSENT).any() for bytes_ in wanted)
+    starts, places = [], []
+    for bytes_, begins in zip(wanted, loads, strict=True):
+        begins = begins + [extents[0][0]] * (most - len(begins))
+        starts += begins
+        done = bytes_ == _ABSENT
+        for number, begin in enumerate(begins):
+            here = ~done & (bytes_ >= begin) & (bytes_ < begin + word)
+            done |= here
+            if word == LANE_BYTES:
+                places.append(np.where(here, bytes_ - begin, 0x80))
+            elif number == 0 and not from_zero:
+                before = np.where(here, bytes_ - begin, in_word)
+            else:
+                kept = before if number == 1 and not from_zero else in_word
+                places.append(np.where(here, word + bytes_ - begin, kept))
+    tables = np.zeros(len(places) * word + LINE_BYTES, np.uint8)
+    first = -tables.ctypes.data % LINE_BYTES
+    tables[first : first + len(places) * word] = np.concatenate(places)
+    put, load = np.array(puts, np.int64), np.array(starts, np.int64)
+    addresses = put.ctypes.data, load.ctypes.data, tables.ctypes.data + first
+    return [tables, put, load, np.array([pixels, len(puts), most, from_zero, *addresses], np.int64)]
+
+
+def _loads(wanted: NDArray[Any], extents: list[tuple[int, int]], word: int) -> list[int]:
+    """Where to load words that together have the wanted bytes, from within the extents."""
+    loads: list[int] = []
+    for begin, end in extents:
+        rest = np.sort(wanted[(wanted >= begin) & (wanted < end)])
+        while len(rest):
+            loads.append(min(int(rest[0]), end - word))
+            rest = rest[rest >= loads[-1] + word]
+    return loads
+
+
+def channels_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+    """The loop of a call of a kernel of channels, on a level of the library; it keeps an `owner` of memory alive."""
+    stages = Stages(call, level)
+    table = np.array(stages.fields, np.int64)
+    inner, outer, tables = call.grid()
+    constants = call.kernel.elements.constants
+    compute = call.conversion.compute.itemsize
+    fields = [
+        *stages.unit_words,
+        compute * (constants == Constants.ITEM),
+        compute * (constants == Constants.A),
+        stages.least,
+        stages.most,
+        int(stages.is_whole),
+        int(stages.joins),
+        stages.count,
+        table.ctypes.data,
+        *(0, 0, 0),
+        *inner,
+        len(call.outer),
+        *outer,
+    ]
+    loop = CompiledFunction(function(level, "channels"))
+    offsets = call.source_offset, call.target_offset
+    return LoopCall.of(loop, fields, call.items, offsets, (stages.kept, table, tables, owner))
