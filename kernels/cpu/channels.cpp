@@ -17,6 +17,9 @@ constexpr Move to_pixels[][6] = {
     {UP_TO_4(planes_to_pixels, float, uint8_t, MultiplyAdd)}, {UP_TO_4(planes_to_pixels, half, uint8_t, Nothing)},
     {UP_TO_4(planes_to_pixels, half, uint8_t, MultiplyAdd)},
 };
+#define ORDERS(T) {pixels_to_pixels<T, 3, 2, 1, 0>, pixels_to_pixels<T, 4, 2, 1, 0, 3>, pixels_to_pixels<T, 4, 0, 1, 2>, \
+    pixels_to_pixels<T, 4, 2, 1, 0>, pixels_to_pixels<T, 3, 0, 1, 2, -1>, pixels_to_pixels<T, 3, 2, 1, 0, -1>}
+constexpr Move orders[][6] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
 constexpr Move permutations[] = {
     permute<16>,
 #if defined(__AVX512VBMI__)
@@ -27,7 +30,7 @@ constexpr Loop channel_loops[] = {channels};
 
 const Family families[] = {
     FAMILY("channels", channel_loops), FAMILY("to planes", to_planes), FAMILY("to pixels", to_pixels),
-    FAMILY("permute", permutations),
+    FAMILY("orders", orders), FAMILY("permute", permutations),
 };
 }  // namespace LEVEL
 

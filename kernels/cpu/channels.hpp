@@ -61,13 +61,19 @@ template <class T, int C, int P, int c> INLINE Vec<T, P> channel_of(const Vec<T,
     constexpr int each = P / parts_of<T>;
     return gathered<[](int i) { int at = i % each * C + c; return at / each * P + i / each * each + at % each; }, C, T, P>(pieces);
 }
-template <class T, int C, int P> INLINE void put_together(const Vec<T, P> (&planes)[C], char* pixels) {
-    constexpr int parts = parts_of<T>, each = P / parts, bytes = each * sizeof(T);
-    unrolled<C>([&](auto k) INLINE_LAMBDA {
-        auto piece = gathered<[](int i) { int at = decltype(k)::value * each + i % each; return at % C * P + i / each * each + at / C; }, C, T, P>(planes);
+template <class T, int D, int P, class Piece> INLINE void store_pieces(char* pixels, Piece piece_of) {
+    constexpr int parts = parts_of<T>, bytes = P / parts * sizeof(T);
+    unrolled<D>([&](auto k) INLINE_LAMBDA {
+        auto piece = piece_of(k);
         unrolled<parts>([&](auto part) INLINE_LAMBDA {
-            store(pixels + (part * C + k) * bytes, load<Vec<T, each>>((char*)&piece + part * bytes));
+            store(pixels + (part * D + k) * bytes, load<Vec<T, P / parts>>((char*)&piece + part * bytes));
         });
+    });
+}
+template <class T, int C, int P> INLINE void put_together(const Vec<T, P> (&planes)[C], char* pixels) {
+    constexpr int each = P / parts_of<T>;
+    store_pieces<T, C, P>(pixels, [&](auto k) INLINE_LAMBDA {
+        return gathered<[](int i) { int at = decltype(k)::value * each + i % each; return at % C * P + i / each * each + at / C; }, C, T, P>(planes);
     });
 }
 
@@ -97,84 +103,105 @@ template <class F, int C, int P, class Arithmetic> struct Constants {
 template <class S, class T, int C, class Arithmetic> void pixels_to_planes(const Block& block) {
     typedef Stored<S> In; typedef Stored<T> Out; typedef Compute<S, T> F;
     const PixelBlock& k = static_cast<const PixelBlock&>(block);
-    Layout layout;
-    __builtin_memcpy_inline(&layout, k.layout, sizeof layout);
-    constexpr int P = pixels_of_step<In>;
+    const Layout& layout = *(const Layout*)k.layout;
+    constexpr int P = pixels_of_step<In>, pixel = C * sizeof(In);
     const Constants<F, C, P, Arithmetic> constants(k, layout);
-    const int64_t size = k.size;
+    const int64_t size = k.size, rows = k.rows, source_pitch = k.source_pitch;
     int64_t unread = 0;  // bytes behind the last element of a pixel that is read
     for (int c = C - 1; layout.plane[c] == ABSENT; c--) unread += sizeof(In);
-    for (int64_t row = 0; row < k.rows; row++) {
-        const char* source = k.source + row * k.source_pitch;
-        char* target = k.target + row * k.target_pitch;
-        // Memory may end behind the last element that is read, unless another row follows.
-        const bool ends = unread && (row == k.rows - 1 || k.source_pitch < unread);
-        alignas(LINE) char in[C * P * sizeof(In)], out[C * P * sizeof(Out)];
-        for (int64_t at = 0; at < size; at += P) {
-            int64_t place = at + P <= size ? at : size - P;
-            const char* pixels = source + place * C * int64_t(sizeof(In));
-            const bool is_short = size < P;
-            if (is_short || (ends && place + P == size)) {
-                if (is_short) { place = 0; pixels = source; }
-                copy_bytes(in, pixels, (size - place) * C * sizeof(In) - unread);
-                pixels = in;
+    for (int64_t row = 0; row < rows; row++) {
+        const char* source = k.source + row * source_pitch;
+        alignas(LINE) char in[P * pixel], out[C][P * sizeof(Out)];
+        char* target[C];
+        for (int c = 0; c < C; c++)
+            target[c] = layout.plane[c] == ABSENT ? nullptr : size < P ? out[c] : k.target + row * k.target_pitch + layout.plane[c];
+        // Memory may end behind the last element that is read, unless another row follows: the last step reads a copy.
+        const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
+        for (int64_t at = 0, last = size - P - copies;;) {
+            for (; at <= last; at += P) {
+                Vec<In, P> pieces[C];
+                take_apart<In, C, P>(source + at * pixel, pieces);
+                unrolled<C>([&](auto c) INLINE_LAMBDA {
+                    if (!target[c]) return;
+                    auto plane = channel_of<In, C, P, decltype(c)::value>(pieces);
+                    store(target[c] + at * sizeof(Out), constants.template converted_of<S, T, decltype(c)::value>(plane));
+                });
             }
-            Vec<In, P> pieces[C];
-            take_apart<In, C, P>(pixels, pieces);
-            unrolled<C>([&](auto c) INLINE_LAMBDA {
-                if (layout.plane[c] == ABSENT) return;
-                auto y = constants.template converted_of<S, T, decltype(c)::value>(channel_of<In, C, P, decltype(c)::value>(pieces));
-                store(is_short ? out + c * P * sizeof(Out) : target + layout.plane[c] + place * sizeof(Out), y);
-            });
-            if (is_short) for (int c = 0; c < C; c++)
-                if (layout.plane[c] != ABSENT) copy_bytes(target + layout.plane[c], out + c * P * sizeof(Out), size * sizeof(Out));
+            if (at >= size) break;
+            at = last = size < P ? 0 : size - P;
+            if (copies) { copy_bytes(in, source + at * pixel, (size - at) * pixel - unread); source = in - at * pixel; }
         }
+        if (size < P) for (int c = 0; c < C; c++)
+            if (target[c]) copy_bytes(k.target + row * k.target_pitch + layout.plane[c], out[c], size * sizeof(Out));
     }
 }
 
 template <class S, class T, int C, class Arithmetic> void planes_to_pixels(const Block& block) {
     typedef Stored<S> In; typedef Stored<T> Out; typedef Compute<S, T> F;
     const PixelBlock& k = static_cast<const PixelBlock&>(block);
-    Layout layout;
-    __builtin_memcpy_inline(&layout, k.layout, sizeof layout);
-    constexpr int P = pixels_of_step<Out>;
+    const Layout& layout = *(const Layout*)k.layout;
+    constexpr int P = pixels_of_step<Out>, pixel = C * sizeof(Out);
     const Constants<F, C, P, Arithmetic> constants(k, layout);
-    const int64_t size = k.size;
-    for (int64_t row = 0; row < k.rows; row++) {
-        const char* source = k.source + row * k.source_pitch;
-        char* target = k.target + row * k.target_pitch;
-        auto step = [&](char* pixels, auto plane_at) INLINE_LAMBDA {
-            Vec<Out, P> planes[C];
-            unrolled<C>([&](auto c) INLINE_LAMBDA {
-                planes[c.value] = constants.template converted_of<S, T, decltype(c)::value>(load<Vec<In, P>>(plane_at(c)));
-            });
-            put_together<Out, C, P>(planes, pixels);
-        };
-        auto at_place = [&](int64_t at) INLINE_LAMBDA {
-            step(target + at * C * sizeof(Out), [&](auto c) INLINE_LAMBDA { return source + layout.plane[c] + at * sizeof(In); });
-        };
-        if (size < P) {
-            char in[C][P * sizeof(In)], out[C * P * sizeof(Out)];
-            for (int c = 0; c < C; c++) copy_bytes(in[c], source + layout.plane[c], size * sizeof(In));
-            step(out, [&](auto c) INLINE_LAMBDA { return in[c]; });
-            copy_bytes(target, out, size * C * sizeof(Out));
-            continue;
+    const int64_t size = k.size, rows = k.rows;
+    for (int64_t row = 0; row < rows; row++) {
+        alignas(LINE) char in[C][P * sizeof(In)], out[P * pixel];
+        char *target = k.target + row * k.target_pitch, *pixels = size < P ? out : target;
+        const char* source[C];
+        for (int c = 0; c < C; c++) {
+            source[c] = k.source + row * k.source_pitch + layout.plane[c];
+            if (size < P) { copy_bytes(in[c], source[c], size * sizeof(In)); source[c] = in[c]; }
         }
-        int64_t at = 0;
-        for (; at + P <= size; at += P) at_place(at);
-        if (at < size) at_place(size - P);
+        for (int64_t at = 0, last = size < P ? 0 : size - P;; at = last) {
+            for (; at <= last; at += P) {
+                Vec<Out, P> planes[C];
+                unrolled<C>([&](auto c) INLINE_LAMBDA {
+                    planes[c.value] = constants.template converted_of<S, T, decltype(c)::value>(load<Vec<In, P>>(source[c] + at * sizeof(In)));
+                });
+                put_together<Out, C, P>(planes, pixels + at * pixel);
+            }
+            if (at >= size) break;
+        }
+        if (size < P) copy_bytes(target, out, size * pixel);
+    }
+}
+
+// Pixels of C elements to pixels of others of them, or of zeros (-1), in this order.
+template <int... order> constexpr int place_of(int i) { const int places[] = {order...}; return places[i]; }
+template <class T, int C, int... order> void pixels_to_pixels(const Block& block) {
+    const PixelBlock& k = static_cast<const PixelBlock&>(block);
+    constexpr int P = pixels_of_step<T>, each = P / parts_of<T>, D = sizeof...(order), pixel = C * sizeof(T), to = D * sizeof(T);
+    constexpr int read = [] { int most = 0; for (int i = 0; i < D; i++) if (place_of<order...>(i) > most) most = place_of<order...>(i); return most + 1; }();
+    constexpr int64_t unread = (C - read) * sizeof(T);
+    const int64_t size = k.size, rows = k.rows, source_pitch = k.source_pitch;
+    for (int64_t row = 0; row < rows; row++) {
+        alignas(LINE) char in[P * pixel], out[P * to];
+        const char* source = k.source + row * source_pitch;
+        char *target = k.target + row * k.target_pitch, *pixels = size < P ? out : target;
+        const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
+        for (int64_t at = 0, last = size - P - copies;;) {
+            for (; at <= last; at += P) {
+                Vec<T, P> pieces[C], zeros[C + 1] = {};
+                take_apart<T, C, P>(source + at * pixel, pieces);
+                for (int i = 0; i < C; i++) zeros[i] = pieces[i];
+                store_pieces<T, D, P>(pixels + at * to, [&](auto k) INLINE_LAMBDA {
+                    return gathered<[](int i) {
+                        int place = decltype(k)::value * each + i % each, from = place_of<order...>(place % D);
+                        int at = place / D * C + from;
+                        return from < 0 ? C * P : at / each * P + i / each * each + at % each;
+                    }, C + 1, T, P>(zeros);
+                });
+            }
+            if (at >= size) break;
+            at = last = size < P ? 0 : size - P;
+            if (copies) { copy_bytes(in, source + at * pixel, (size - at) * pixel - unread); source = in - at * pixel; }
+        }
+        if (size < P) copy_bytes(target, out, size * to);
     }
 }
 
 // Two steps at a time, which read each table once: in the halves of a vector where an instruction permutes within 16 bytes.
 template <int W> struct Steps {
     const char* from[2]; char* to[2];
-    INLINE Steps(const PixelBlock& k, int64_t pixels, const char* source, char* target, int64_t at) {
-        for (int i = 0; i < 2; i++) {
-            int64_t place = at + i * pixels < k.size - pixels ? at + i * pixels : k.size - pixels;
-            from[i] = source + place * k.source_step; to[i] = target + place * k.target_step;
-        }
-    }
     typedef Vec<uint8_t, 2 * W> Words;
     typedef Vec<uint8_t, W> Word;
     INLINE Words loaded(int64_t offset) const {
@@ -213,20 +240,27 @@ template <int W> INLINE Vec<uint8_t, 2 * W> permuted(Vec<uint8_t, 2 * W> sum, Ve
     return sum;
 }
 template <int W, int L> INLINE void permute_rows(const PixelBlock& k, const Permutation& p) {
-    const int64_t puts = p.puts, loads = L ? L : p.loads;
+    const int64_t puts = p.puts, loads = L ? L : p.loads, pixels = p.pixels, size = k.size, rows = k.rows, last = size - pixels;
+    const int64_t source_step = k.source_step, target_step = k.target_step, source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    const int64_t *put = p.put, *load = p.load;
+    const uint8_t* tables = p.places;
     const bool from_zero = p.from_zero;
-    for (int64_t row = 0; row < k.rows; row++)
-        for (int64_t at = 0; at < k.size; at += 2 * p.pixels) {
-            const Steps<W> steps(k, p.pixels, k.source + row * k.source_pitch, k.target + row * k.target_pitch, at);
-            const int64_t* offset = p.load;
-            const uint8_t* places = p.places;
-            for (int64_t put = 0; put < puts; put++) {
+    const char* source = k.source;
+    char* target = k.target;
+    for (int64_t row = 0; row < rows; row++, source += source_pitch, target += target_pitch)
+        for (int64_t at = 0; at < size; at += 2 * pixels) {
+            const int64_t first = at < last ? at : last, second = at + pixels < last ? at + pixels : last;
+            const Steps<W> steps = {{source + first * source_step, source + second * source_step},
+                                    {target + first * target_step, target + second * target_step}};
+            const int64_t* offset = load;
+            const uint8_t* places = tables;
+            for (int64_t i = 0; i < puts; i++) {
                 Vec<uint8_t, 2 * W> sum = {};
                 if (!from_zero) sum = steps.loaded(*offset++);
                 auto take = [&](int64_t) INLINE_LAMBDA { sum = permuted<W>(sum, steps.loaded(*offset++), places); places += W; };
                 if constexpr (L) { if (from_zero) take(0); unrolled<L - 1>(take); }
-                else for (int64_t i = from_zero ? 0 : 1; i < loads; i++) take(i);
-                steps.stored(p.put[put], sum);
+                else for (int64_t j = from_zero ? 0 : 1; j < loads; j++) take(j);
+                steps.stored(put[i], sum);
             }
         }
 }
@@ -264,6 +298,7 @@ struct Pixels {
     int64_t least, most;                         // pixels of a call of the moves
     int64_t whole;                               // 1 where one move takes all rows of an item
     int64_t joins;                               // 1 where a tile may have several rows
+    int64_t ahead_planes, ahead_pitch, ahead_bytes;  // what is prefetched: planes, from one to the next, and bytes of a pixel
     int64_t count;
     const PixelStage* stages;
     Grid grid;
@@ -289,6 +324,12 @@ inline void channels(const char* source, char* target, const void* parameters, i
                 const int64_t constants = item.place * p.of_item + (item.a + row) * p.of_a;
                 for (int64_t i = 0; i < p.count; i++) {
                     const PixelStage& s = p.stages[i];
+                    // While later moves write, the source of the next tile comes into the caches.
+                    if (i == 1) for (int64_t plane = 0; plane < p.ahead_planes; plane++) {
+                        const char* next = places[SOURCE] + plane * p.ahead_pitch;
+                        next += rows_of_tile > 1 ? rows * grid.a.source : pixels * grid.b.source;
+                        for (int64_t line = 0; line < rows * pixels * p.ahead_bytes; line += LINE) __builtin_prefetch(next + line);
+                    }
                     const int64_t place = constants + (start + begin) * s.along;
                     PixelBlock k;
                     k.source = places[s.reads] + s.source; k.target = places[s.writes] + s.target;

@@ -44,6 +44,9 @@ _FUSED: Final = range(2, 5)
 _SIZES: Final = (1, 2, 4, 8)
 """Bytes of their elements, in the order of the library's tables, before conversions."""
 
+_ORDERS: Final = ((3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)))
+"""Pixels that templates make of pixels, of 1, 2 or 4 bytes an element: the source's elements and their order; -1 is 0."""
+
 _TO_PLANES: Final = {("uint8", "float32"): 4, ("uint8", "float16"): 5, ("uint8", "bfloat16"): 6}
 _TO_PIXELS: Final = {("float32", "uint8"): 4, ("float16", "uint8"): 6}
 """Conversions that are done while pixels are taken apart, and put together: with arithmetic the next one."""
@@ -174,6 +177,17 @@ def _has_template(source: Side, target: Side, counts: range = _TEMPLATES) -> boo
     return fits and (target.is_planar or pixels.is_full)
 
 
+def _order(source: Side, target: Side) -> int | None:
+    """The place of a template that makes pixels of pixels; None if there is none."""
+    if source.is_planar or target.is_planar or source.itemsize not in _SIZES[:3]:
+        return None
+    filler = target.pixel // target.itemsize - len(target.channels)
+    wanted = source.pixel // source.itemsize, (*source.positions, *[-1] * filler)
+    if wanted not in _ORDERS:
+        return None
+    return _SIZES.index(source.itemsize) * len(_ORDERS) + _ORDERS.index(wanted)
+
+
 class Stages:
     """The moves of a call with their parameters, in the order of `PixelStage`; `kept` is memory that they point to."""
 
@@ -213,6 +227,14 @@ class Stages:
         return self.count == 1 and self._constants not in {Constants.A, Constants.B}
 
     @property
+    def ahead(self) -> tuple[int, int, int]:
+        """What is prefetched: planes, bytes from one to the next, and of each one's pixels."""
+        source = self._source
+        if source.is_planar:
+            return len(source.channels), _pitch(source) or 0, source.pixel
+        return 1, 0, abs(source.pixel)
+
+    @property
     def joins(self) -> bool:
         """Whether a tile may have several rows, whose constants are alike."""
         return self._constants not in {Constants.A, Constants.B}
@@ -241,6 +263,9 @@ class Stages:
             place = _SIZES.index(nbytes) * len(_TEMPLATES) + pixels.pixel // nbytes - _TEMPLATES.start
             self._template(Move("to planes" if target.is_planar else "to pixels", place, nbytes), source, target)
             return
+        if (found := _order(source, target)) is not None:
+            self._template(Move("orders", found, nbytes), source, target)
+            return
         size = min(self._call.inner[1].size, self.most)
         word = LINE_BYTES if shuffled_bytes(1) == LINE_BYTES and size * nbytes >= LINE_BYTES else LANE_BYTES
         layout = permutation(source, target, word)
@@ -252,8 +277,9 @@ class Stages:
         """Pixels to planes or back by a template."""
         pixels, planes = (source, target) if target.is_planar else (target, source)
         layout = np.array([[_ABSENT] * _TEMPLATES[-1], [0] * _TEMPLATES[-1]], np.int64)
-        for number, (position, plane) in enumerate(zip(pixels.positions, planes.channels, strict=True)):
-            layout[:, position] = plane, number
+        if planes.is_planar:
+            for number, (position, plane) in enumerate(zip(pixels.positions, planes.channels, strict=True)):
+                layout[:, position] = plane, number
         wanted = LINE_BYTES // (source if target.is_planar else target).itemsize
         self.least = max(self.least, min(wanted, self._call.inner[1].size, self.most))
         self._pixels(move, source, target, layout, layout.ctypes.data)
@@ -374,6 +400,7 @@ def channels_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         stages.most,
         int(stages.is_whole),
         int(stages.joins),
+        *stages.ahead,
         stages.count,
         table.ctypes.data,
         *(0, 0, 0),
