@@ -341,10 +341,13 @@ inline void channels(const char* source, char* target, const void* parameters, i
                     k.scale = s.scale + place; k.bias = s.bias + place; k.low = s.low + place;
                     k.constants_pitch = s.constants_pitch; k.unit = p.unit; k.unit_low = p.unit_low;
                     k.ahead = 0; k.streams = s.streams; k.layout = s.layout;
+                    // Rows that follow one another on both sides are one.
+                    if (k.source_pitch == pixels * s.source_pixel && k.target_pitch == pixels * s.target_pixel) {
+                        k.size *= rows; k.rows = 1;
+                    }
                     if (s.layout) { s.move(k); continue; }
-                    // Of rows that follow one another on both sides, those of a channel are one.
-                    if (rows == 1 || (k.source_pitch == pixels * s.source_pixel && k.target_pitch == pixels * s.target_pixel && s.source_step == s.source_pixel / s.elements)) {
-                        k.size *= rows; k.rows = s.channels; k.source_pitch = s.source_pitch; k.target_pitch = s.target_pitch;
+                    if (k.rows == 1) {
+                        k.rows = s.channels; k.source_pitch = s.source_pitch; k.target_pitch = s.target_pitch;
                         s.move(k);
                         continue;
                     }

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _SOURCE, _TARGET, _FIRST_TILE = range(3)
 """Where moves read and write, in the order of kernels/cpu/channels.hpp."""
 
+_REPEATED: Final = 1024
+"""Elements of pixels in a row of a tile, for each of which constants are repeated."""
+
 _ABSENT: Final = -(1 << 63)
 """In place of the plane of an element that no plane has."""
 
@@ -74,6 +77,12 @@ class Side(NamedTuple):
     def is_full(self) -> bool:
         """Whether pixels are contiguous, and of the channels alone, in any order."""
         return sorted(self.positions) == [*range(self.pixel // self.itemsize)]
+
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether pixels are contiguous elements in their order."""
+        return self.is_full and self.pixel > 0 and [*self.positions] == sorted(self.positions)
 
 
 class Step(NamedTuple):
@@ -137,7 +146,9 @@ def chain_of(call: KernelCall) -> Chain:
     along = elements.constants == Constants.B
     # Constants along the pixels are those of planes, and zeros behind a pixel are not converted.
     can_begin = source.is_planar or (source.is_full and source.pixel > 0 and not along)
-    begins = can_begin and (written < read or kernel.fills or (source.is_planar and (along or written == read)))
+    is_short = call.inner[1].size < LINE_BYTES // read  # for a step of the narrower elements
+    plain = along or written == read or is_short
+    begins = can_begin and (written < read or kernel.fills or (source.is_planar and plain))
     is_apart = source.is_planar if begins else planar or along
     moves, by_products = conversion_moves(
         elements.conversion,
@@ -146,6 +157,9 @@ def chain_of(call: KernelCall) -> Chain:
         along=elements.constants == (Constants.B if is_apart else Constants.SMALL),
     )
     converted = [Step(move, is_apart, move.bytes) for move in moves]
+    in_order = not (source.is_planar or planar or kernel.fills or along) and source.is_ordered
+    if in_order:
+        return Chain(tuple(converted), by_products)
     if begins:
         return Chain((*before, *converted, *shuffled), by_products)
     behind = shuffled if is_apart != planar or kernel.fills else []
@@ -198,11 +212,14 @@ class Stages:
         self._compute = call.conversion.compute.itemsize
         self.fields: list[int] = []
         self.kept: list[object] = [self._arithmetic]
+        self._of_pixels = False
         self.count, self.least = 0, 1
         """The moves, and the pixels that they need."""
         filled = 0 if self._target.is_planar else self._target.pixel // self._target.itemsize
         channels, widest = len(self._source.channels), max((step.itemsize for step in chain.steps[:-1]), default=1)
         most = TILE_BYTES // max(filled, channels) // LINE_BYTES * LINE_BYTES // widest
+        if self._constants == Constants.SMALL and any(step.move and not step.planar for step in chain.steps):
+            most = min(most, _REPEATED // channels)
         self.most = most // LINE_BYTES * LINE_BYTES or most // LANE_BYTES * LANE_BYTES or most
         """Pixels of a tile."""
         now = self._source
@@ -224,7 +241,7 @@ class Stages:
     @property
     def is_whole(self) -> bool:
         """Whether one move of pixels takes all rows of an item."""
-        return self.count == 1 and self._constants not in {Constants.A, Constants.B}
+        return self.count == 1 and self._of_pixels and self.joins
 
     @property
     def ahead(self) -> tuple[int, int, int]:
@@ -291,6 +308,7 @@ class Stages:
         each = self._compute if self._constants == Constants.SMALL and self._arithmetic.values else 0
         steps = source.pixel, target.pixel
         numbers = (0, 0, 1, 1, 0, 0, *steps, *steps, each, 0, 0, *(each.ctypes.data for each in values))
+        self._of_pixels = True
         self._add(move, source, target, *numbers, layout=layout, address=address)
 
     def _rows(self, move: Move, source: Side, target: Side) -> None:
