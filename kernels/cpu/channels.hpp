@@ -61,18 +61,23 @@ template <class T, int C, int P, int c> INLINE Vec<T, P> channel_of(const Vec<T,
     constexpr int each = P / parts_of<T>;
     return gathered<[](int i) { int at = i % each * C + c; return at / each * P + i / each * each + at % each; }, C, T, P>(pieces);
 }
-template <class T, int D, int P, class Piece> INLINE void store_pieces(char* pixels, Piece piece_of) {
-    constexpr int parts = parts_of<T>, bytes = P / parts * sizeof(T);
-    unrolled<D>([&](auto k) INLINE_LAMBDA {
-        auto piece = piece_of(k);
-        unrolled<parts>([&](auto part) INLINE_LAMBDA {
-            store(pixels + (part * D + k) * bytes, load<Vec<T, P / parts>>((char*)&piece + part * bytes));
+template <class T, int D, int P, bool streams, class Piece> INLINE void store_pieces(char* pixels, Piece piece_of) {
+    constexpr int parts = parts_of<T>, each = P / parts, bytes = each * sizeof(T);
+    typedef Vec<T, each> Part;
+    Vec<T, P> pieces[D];
+    unrolled<D>([&](auto k) INLINE_LAMBDA { pieces[k.value] = piece_of(k); });
+    unrolled<parts>([&](auto part) INLINE_LAMBDA {
+        unrolled<D>([&](auto k) INLINE_LAMBDA {
+            auto v = load<Part>((char*)&pieces[k.value] + part * bytes);
+            char* to = pixels + (part * D + k) * bytes;
+            if constexpr (streams) __builtin_nontemporal_store(v, (Part*)__builtin_assume_aligned(to, bytes));
+            else store(to, v);
         });
     });
 }
-template <class T, int C, int P> INLINE void put_together(const Vec<T, P> (&planes)[C], char* pixels) {
+template <class T, int C, int P, bool streams> INLINE void put_together(const Vec<T, P> (&planes)[C], char* pixels) {
     constexpr int each = P / parts_of<T>;
-    store_pieces<T, C, P>(pixels, [&](auto k) INLINE_LAMBDA {
+    store_pieces<T, C, P, streams>(pixels, [&](auto k) INLINE_LAMBDA {
         return gathered<[](int i) { int at = decltype(k)::value * each + i % each; return at % C * P + i / each * each + at / C; }, C, T, P>(planes);
     });
 }
@@ -96,11 +101,39 @@ template <class F, int C, int P, class Arithmetic> struct Constants {
     }
     template <class S, class T, int c> INLINE Vec<Stored<T>, P> converted_of(Vec<Stored<S>, P> v) const {
         if constexpr (same<Arithmetic, Nothing>) return converted<S, T, P>(v);
-        else return converted<F, T, P>(Arithmetic::template of<F, P>(converted<S, F, P>(v), scale[c], bias[c], {}, 0, 0));
+        else {
+            auto x = Arithmetic::template of<F, P>(converted<S, F, P>(v), scale[c], bias[c], {}, 0, 0);
+            if constexpr (is_float<S> && is_float<T>) x = pick(is_nan(x), all<F, P>(F(__builtin_nan(""))), x);
+            return converted<F, T, P>(x);
+        }
     }
 };
 
-template <class S, class T, int C, class Arithmetic> void pixels_to_planes(const Block& block) {
+// The steps of a row of so many pixels: `step(place, streams)`. Steps past the caches begin `lead` pixels behind the first
+// one (-1: there are none), and share no line with other steps, which would read it again. The last step ends with the
+// row; before it comes `ends(place)`, and no other step reads the end where that `copies` it.
+template <int P, class Step, class Ends> INLINE void for_steps(int64_t size, int64_t lead, bool copies, Step step, Ends ends) {
+    int64_t at = 0, last = size - P - copies;
+    bool streams = lead >= 0 && size >= 4 * P;
+    if (streams && lead) last = 0;
+    for (bool is_second = lead > 0;;) {
+        for (; at <= last; at += P) step(at, Count<0>());
+        if (at >= size) break;
+        if (streams && is_second) { at = last = lead; is_second = false; }
+        else if (streams) {
+            const int64_t final = (size - at) % P || copies ? size - 2 * P : size - P;
+            for (; at <= final; at += P) step(at, Count<1>());
+            streams = false; last = size - P - copies;
+        } else { at = last = size < P ? 0 : size - P; ends(at); }
+    }
+}
+template <bool streams, class V> INLINE void put(char* p, V v) {
+    if constexpr (streams && sizeof v % LINE == 0) stream(p, v);
+    else store(p, v);
+}
+
+// `streamable`: whether there are steps past the caches.
+template <class S, class T, int C, class Arithmetic, bool streamable> void pixels_to_planes(const Block& block) {
     typedef Stored<S> In; typedef Stored<T> Out; typedef Compute<S, T> F;
     const PixelBlock& k = static_cast<const PixelBlock&>(block);
     const Layout& layout = *(const Layout*)k.layout;
@@ -113,30 +146,37 @@ template <class S, class T, int C, class Arithmetic> void pixels_to_planes(const
         const char* source = k.source + row * source_pitch;
         alignas(LINE) char in[P * pixel], out[C][P * sizeof(Out)];
         char* target[C];
-        for (int c = 0; c < C; c++)
+        uintptr_t apart = 0, any = 0;  // bits by which places of planes in a line differ, and an address
+        for (int c = 0; c < C; c++) {
             target[c] = layout.plane[c] == ABSENT ? nullptr : size < P ? out[c] : k.target + row * k.target_pitch + layout.plane[c];
+            if (target[c]) { apart |= any ? any ^ uintptr_t(target[c]) : 0; any = uintptr_t(target[c]); }
+        }
+        const int64_t lead = streamable && k.streams && !((apart | any % sizeof(Out)) % LINE) ? (-any & (LINE - 1)) / sizeof(Out) : -1;
         // Memory may end behind the last element that is read, unless another row follows: the last step reads a copy.
         const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
-        for (int64_t at = 0, last = size - P - copies;;) {
-            for (; at <= last; at += P) {
-                Vec<In, P> pieces[C];
-                take_apart<In, C, P>(source + at * pixel, pieces);
-                unrolled<C>([&](auto c) INLINE_LAMBDA {
-                    if (!target[c]) return;
-                    auto plane = channel_of<In, C, P, decltype(c)::value>(pieces);
-                    store(target[c] + at * sizeof(Out), constants.template converted_of<S, T, decltype(c)::value>(plane));
-                });
-            }
-            if (at >= size) break;
-            at = last = size < P ? 0 : size - P;
+        for_steps<P>(size, lead, copies, [&](int64_t at, auto streams) INLINE_LAMBDA {
+            Vec<In, P> pieces[C];
+            take_apart<In, C, P>(source + at * pixel, pieces);
+            unrolled<C>([&](auto c) INLINE_LAMBDA {
+                if (!target[c]) return;
+                auto plane = channel_of<In, C, P, decltype(c)::value>(pieces);
+                put<streamable && decltype(streams)::value>(target[c] + at * sizeof(Out), constants.template converted_of<S, T, decltype(c)::value>(plane));
+            });
+        }, [&](int64_t at) INLINE_LAMBDA {
             if (copies) { copy_bytes(in, source + at * pixel, (size - at) * pixel - unread); source = in - at * pixel; }
-        }
+        });
         if (size < P) for (int c = 0; c < C; c++)
             if (target[c]) copy_bytes(k.target + row * k.target_pitch + layout.plane[c], out[c], size * sizeof(Out));
     }
 }
 
-template <class S, class T, int C, class Arithmetic> void planes_to_pixels(const Block& block) {
+// Pixels from which on those of so many bytes begin a line; -1 where none does.
+template <int pixel> INLINE int64_t pixels_to_line(const char* target) {
+    for (int64_t lead = 0; lead < LINE; lead++) if ((uintptr_t(target) + lead * pixel) % LINE == 0) return lead;
+    return -1;
+}
+
+template <class S, class T, int C, class Arithmetic, bool streamable> void planes_to_pixels(const Block& block) {
     typedef Stored<S> In; typedef Stored<T> Out; typedef Compute<S, T> F;
     const PixelBlock& k = static_cast<const PixelBlock&>(block);
     const Layout& layout = *(const Layout*)k.layout;
@@ -151,16 +191,14 @@ template <class S, class T, int C, class Arithmetic> void planes_to_pixels(const
             source[c] = k.source + row * k.source_pitch + layout.plane[c];
             if (size < P) { copy_bytes(in[c], source[c], size * sizeof(In)); source[c] = in[c]; }
         }
-        for (int64_t at = 0, last = size < P ? 0 : size - P;; at = last) {
-            for (; at <= last; at += P) {
-                Vec<Out, P> planes[C];
-                unrolled<C>([&](auto c) INLINE_LAMBDA {
-                    planes[c.value] = constants.template converted_of<S, T, decltype(c)::value>(load<Vec<In, P>>(source[c] + at * sizeof(In)));
-                });
-                put_together<Out, C, P>(planes, pixels + at * pixel);
-            }
-            if (at >= size) break;
-        }
+        const int64_t lead = streamable && k.streams ? pixels_to_line<pixel>(target) : -1;
+        for_steps<P>(size, lead, false, [&](int64_t at, auto streams) INLINE_LAMBDA {
+            Vec<Out, P> planes[C];
+            unrolled<C>([&](auto c) INLINE_LAMBDA {
+                planes[c.value] = constants.template converted_of<S, T, decltype(c)::value>(load<Vec<In, P>>(source[c] + at * sizeof(In)));
+            });
+            put_together<Out, C, P, streamable && decltype(streams)::value>(planes, pixels + at * pixel);
+        }, [&](int64_t) INLINE_LAMBDA {});
         if (size < P) copy_bytes(target, out, size * pixel);
     }
 }
@@ -178,23 +216,20 @@ template <class T, int C, int... order> void pixels_to_pixels(const Block& block
         const char* source = k.source + row * source_pitch;
         char *target = k.target + row * k.target_pitch, *pixels = size < P ? out : target;
         const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
-        for (int64_t at = 0, last = size - P - copies;;) {
-            for (; at <= last; at += P) {
-                Vec<T, P> pieces[C], zeros[C + 1] = {};
-                take_apart<T, C, P>(source + at * pixel, pieces);
-                for (int i = 0; i < C; i++) zeros[i] = pieces[i];
-                store_pieces<T, D, P>(pixels + at * to, [&](auto k) INLINE_LAMBDA {
-                    return gathered<[](int i) {
-                        int place = decltype(k)::value * each + i % each, from = place_of<order...>(place % D);
-                        int at = place / D * C + from;
-                        return from < 0 ? C * P : at / each * P + i / each * each + at % each;
-                    }, C + 1, T, P>(zeros);
-                });
-            }
-            if (at >= size) break;
-            at = last = size < P ? 0 : size - P;
+        for_steps<P>(size, k.streams ? pixels_to_line<to>(target) : -1, copies, [&](int64_t at, auto streams) INLINE_LAMBDA {
+            Vec<T, P> pieces[C], zeros[C + 1] = {};
+            take_apart<T, C, P>(source + at * pixel, pieces);
+            for (int i = 0; i < C; i++) zeros[i] = pieces[i];
+            store_pieces<T, D, P, decltype(streams)::value>(pixels + at * to, [&](auto k) INLINE_LAMBDA {
+                return gathered<[](int i) {
+                    int place = decltype(k)::value * each + i % each, from = place_of<order...>(place % D);
+                    int at = place / D * C + from;
+                    return from < 0 ? C * P : at / each * P + i / each * each + at % each;
+                }, C + 1, T, P>(zeros);
+            });
+        }, [&](int64_t at) INLINE_LAMBDA {
             if (copies) { copy_bytes(in, source + at * pixel, (size - at) * pixel - unread); source = in - at * pixel; }
-        }
+        });
         if (size < P) copy_bytes(target, out, size * to);
     }
 }

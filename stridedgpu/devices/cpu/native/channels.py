@@ -50,9 +50,12 @@ _SIZES: Final = (1, 2, 4, 8)
 _ORDERS: Final = ((3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)))
 """Pixels that templates make of pixels, of 1, 2 or 4 bytes an element: the source's elements and their order; -1 is 0."""
 
-_TO_PLANES: Final = {("uint8", "float32"): 4, ("uint8", "float16"): 5, ("uint8", "bfloat16"): 6}
-_TO_PIXELS: Final = {("float32", "uint8"): 4, ("float16", "uint8"): 6}
-"""Conversions that are done while pixels are taken apart, and put together: with arithmetic the next one."""
+_CONVERTED: Final = (
+    ("uint8", "float32"), ("uint8", "float16"), ("uint8", "bfloat16"), ("uint16", "float32"),
+    ("float16", "float32"), ("float32", "float16"), ("float32", "uint8"), ("float16", "uint8"),
+)  # fmt: skip
+"""Conversions that are done while pixels are taken apart or put together, in the order of the library's tables, which
+have each without arithmetic and with it."""
 
 
 class Side(NamedTuple):
@@ -136,13 +139,13 @@ def chain_of(call: KernelCall) -> Chain:
     if kernel.planar and not source.is_planar:
         before, source = [Step(copy_move(read), True, read)], source._replace(pixel=read)
     filler = 0 if planar else target.pixel // written - len(target.channels)
-    last = [Step(copy_move(written), planar, written)] if kernel.streaming else []
+    last = [Step(copy_move(written), planar, written)] if kernel.streaming and _order(source, target) is None else []
     shuffled = [Step(None, planar, written, filler), *last]
     if elements.itemsize:
         return Chain((*before, *shuffled))
     fused = _fused(kernel, source, target)
-    if fused is not None and not (planar and kernel.streaming):
-        return Chain((*before, Step(fused, planar, written), *last))
+    if fused is not None and not (planar and kernel.streaming and _pitch(target) % LINE_BYTES):
+        return Chain((*before, Step(fused, planar, written)))
     along = elements.constants == Constants.B
     # Constants along the pixels are those of planes, and zeros behind a pixel are not converted.
     can_begin = source.is_planar or (source.is_full and source.pixel > 0 and not along)
@@ -170,14 +173,14 @@ def _fused(kernel: Channels, source: Side, target: Side) -> Move | None:
     """The move that converts between its shuffles and its stores, if there is one."""
     elements, conversion, planar = kernel.elements, kernel.elements.conversion, not kernel.target_pixel
     pair, pixel = (conversion.source.name, conversion.target.name), source if planar else target
-    kind = (_TO_PLANES if planar else _TO_PIXELS).get(pair)
     arithmetic = conversion.has_arithmetic
     truncates = conversion.rounding == "truncate" and conversion.target.is_integer
-    if kind is None or truncates or elements.constants == Constants.B or not _has_template(source, target, _FUSED):
+    if pair not in _CONVERTED or truncates or elements.constants == Constants.B or not _has_template(source, target, _FUSED):
         return None
     if arithmetic and (conversion.arithmetic != "multiply" or not elements.finite):
         return None
-    place = (kind + (arithmetic and not planar)) * len(_TEMPLATES) + pixel.pixel // pixel.itemsize - _TEMPLATES.start
+    kind = len(_SIZES) + 2 * _CONVERTED.index(pair) + arithmetic
+    place = kind * len(_TEMPLATES) + pixel.pixel // pixel.itemsize - _TEMPLATES.start
     return Move("to planes" if planar else "to pixels", place, target.itemsize)
 
 
@@ -247,6 +250,8 @@ class Stages:
     def ahead(self) -> tuple[int, int, int]:
         """What is prefetched: planes, bytes from one to the next, and of each one's pixels."""
         source = self._source
+        if source.itemsize >= self._target.itemsize:  # as many bytes would displace the tile
+            return 0, 0, 0
         if source.is_planar:
             return len(source.channels), _pitch(source) or 0, source.pixel
         return 1, 0, abs(source.pixel)
@@ -303,11 +308,12 @@ class Stages:
 
     def _pixels(self, move: Move, source: Side, target: Side, layout: object, address: int) -> None:
         """A move of pixels, with constants of each channel, or of all."""
-        values = self._arithmetic.values or (np.ones(1, np.float32), np.full(1, -0.0, np.float32), np.zeros(1))
+        values = self._arithmetic.values or NO_CONSTANTS
         self.kept.append(values)
         each = self._compute if self._constants == Constants.SMALL and self._arithmetic.values else 0
         steps = source.pixel, target.pixel
-        numbers = (0, 0, 1, 1, 0, 0, *steps, *steps, each, 0, 0, *(each.ctypes.data for each in values))
+        streams = int(target.place == _TARGET and self._call.kernel.streaming)
+        numbers = (0, 0, 1, 1, 0, 0, *steps, *steps, each, 0, streams, *(each.ctypes.data for each in values))
         self._of_pixels = True
         self._add(move, source, target, *numbers, layout=layout, address=address)
 
