@@ -143,15 +143,17 @@ def chain_of(call: KernelCall) -> Chain:
     shuffled = [Step(None, planar, written, filler), *last]
     if elements.itemsize:
         return Chain((*before, *shuffled))
-    fused = _fused(kernel, source, target)
+    # A step of a fused move has a line of the side that is shuffled, and one of rows a line of the wider elements.
+    size = call.inner[1].size
+    fused = None if size * (read if planar else written) < LINE_BYTES else _fused(kernel, source, target)
     if fused is not None and not (planar and kernel.streaming and _pitch(target) % LINE_BYTES):
         return Chain((*before, Step(fused, planar, written)))
     along = elements.constants == Constants.B
     # Constants along the pixels are those of planes, and zeros behind a pixel are not converted.
     can_begin = source.is_planar or (source.is_full and source.pixel > 0 and not along)
-    is_short = call.inner[1].size < LINE_BYTES // read  # for a step of the narrower elements
-    plain = along or written == read or is_short
-    begins = can_begin and (written < read or kernel.fills or (source.is_planar and plain))
+    is_short = size * max(read, written) < LINE_BYTES
+    first = written < read or kernel.fills or (source.is_planar and (along or written == read))
+    begins = can_begin and first and not (is_short and not along)
     is_apart = source.is_planar if begins else planar or along
     moves, by_products = conversion_moves(
         elements.conversion,
@@ -280,12 +282,12 @@ class Stages:
     def _shuffle(self, source: Side, target: Side) -> None:
         """Pixels to planes or to other pixels, or planes to pixels."""
         nbytes = source.itemsize
-        if _has_template(source, target) and nbytes in _SIZES:
+        if _has_template(source, target) and nbytes in _SIZES and self._call.inner[1].size * nbytes >= LINE_BYTES:
             pixels = source if target.is_planar else target
             place = _SIZES.index(nbytes) * len(_TEMPLATES) + pixels.pixel // nbytes - _TEMPLATES.start
             self._template(Move("to planes" if target.is_planar else "to pixels", place, nbytes), source, target)
             return
-        if (found := _order(source, target)) is not None:
+        if (found := _order(source, target)) is not None and self._call.inner[1].size * nbytes >= LINE_BYTES:
             self._template(Move("orders", found, nbytes), source, target)
             return
         size = min(self._call.inner[1].size, self.most)
