@@ -3,18 +3,30 @@
 namespace LEVEL {
 #include "channels.hpp"
 
-// [elements of a pixel, from 2 on]: by size, and with the common conversions, without arithmetic and with it.
-#define UP_TO_4(move, S, T, ...) move<S, T, 2, __VA_ARGS__>, move<S, T, 3, __VA_ARGS__>, move<S, T, 4, __VA_ARGS__>
-#define UP_TO_7(move, T) \
-    {UP_TO_4(move, T, T, Nothing, false), move<T, T, 5, Nothing, false>, move<T, T, 6, Nothing, false>, move<T, T, 7, Nothing, false>}
-#define BY_SIZE(move) UP_TO_7(move, uint8_t), UP_TO_7(move, uint16_t), UP_TO_7(move, uint32_t), UP_TO_7(move, uint64_t)
-#define CONVERTED(move, S, T) {UP_TO_4(move, S, T, Nothing, true)}, {UP_TO_4(move, S, T, MultiplyAdd, true)}
-#define COMMON(move) \
-    BY_SIZE(move), CONVERTED(move, uint8_t, float), CONVERTED(move, uint8_t, half), CONVERTED(move, uint8_t, Bfloat16), \
-    CONVERTED(move, uint16_t, float), CONVERTED(move, half, float), CONVERTED(move, float, half), CONVERTED(move, float, uint8_t), \
-    CONVERTED(move, half, uint8_t)
-constexpr Move to_planes[][6] = {COMMON(pixels_to_planes)};
-constexpr Move to_pixels[][6] = {COMMON(planes_to_pixels)};
+// [elements of a pixel]: by size from 2 on; and with the common conversions of 3 and 4 elements, without arithmetic and with
+// it. Those that are often large have steps past the caches.
+#define BY_SIZE(move, T) {move<T, T, 2, Nothing, false>, move<T, T, 3, Nothing, true>, move<T, T, 4, Nothing, true>, \
+    move<T, T, 5, Nothing, false>, move<T, T, 6, Nothing, false>, move<T, T, 7, Nothing, false>}
+#define OF_3_AND_4(move, ...) {nullptr, move<__VA_ARGS__, 3, Nothing, STREAMS>, move<__VA_ARGS__, 4, Nothing, STREAMS>}, \
+    {nullptr, move<__VA_ARGS__, 3, MultiplyAdd, STREAMS>, move<__VA_ARGS__, 4, MultiplyAdd, STREAMS>}
+constexpr Move to_planes[][6] = {
+    BY_SIZE(pixels_to_planes, uint8_t), BY_SIZE(pixels_to_planes, uint16_t), BY_SIZE(pixels_to_planes, uint32_t),
+#define STREAMS true
+    OF_3_AND_4(pixels_to_planes, uint8_t, float), OF_3_AND_4(pixels_to_planes, uint8_t, half), OF_3_AND_4(pixels_to_planes, uint8_t, Bfloat16),
+#undef STREAMS
+#define STREAMS false
+    OF_3_AND_4(pixels_to_planes, uint16_t, float), OF_3_AND_4(pixels_to_planes, half, float), OF_3_AND_4(pixels_to_planes, float, half),
+    OF_3_AND_4(pixels_to_planes, float, uint8_t),
+};
+constexpr Move to_pixels[][6] = {
+    BY_SIZE(planes_to_pixels, uint8_t), BY_SIZE(planes_to_pixels, uint16_t), BY_SIZE(planes_to_pixels, uint32_t),
+    OF_3_AND_4(planes_to_pixels, uint8_t, float), OF_3_AND_4(planes_to_pixels, uint8_t, half), OF_3_AND_4(planes_to_pixels, half, float),
+    OF_3_AND_4(planes_to_pixels, float, half),
+#undef STREAMS
+#define STREAMS true
+    OF_3_AND_4(planes_to_pixels, float, uint8_t), OF_3_AND_4(planes_to_pixels, half, uint8_t),
+};
+#undef STREAMS
 #define ORDERS(T) {pixels_to_pixels<T, 3, 2, 1, 0>, pixels_to_pixels<T, 4, 2, 1, 0, 3>, pixels_to_pixels<T, 4, 0, 1, 2>, \
     pixels_to_pixels<T, 4, 2, 1, 0>, pixels_to_pixels<T, 3, 0, 1, 2, -1>, pixels_to_pixels<T, 3, 2, 1, 0, -1>}
 constexpr Move orders[][6] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};

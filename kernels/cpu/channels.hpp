@@ -359,11 +359,11 @@ inline void channels(const char* source, char* target, const void* parameters, i
                 const int64_t constants = item.place * p.of_item + (item.a + row) * p.of_a;
                 for (int64_t i = 0; i < p.count; i++) {
                     const PixelStage& s = p.stages[i];
-                    // While later moves write, the source of the next tile comes into the caches.
+                    // While later moves write, the source of the next tile comes into the L2 cache.
                     if (i == 1) for (int64_t plane = 0; plane < p.ahead_planes; plane++) {
                         const char* next = places[SOURCE] + plane * p.ahead_pitch;
                         next += rows_of_tile > 1 ? rows * grid.a.source : pixels * grid.b.source;
-                        for (int64_t line = 0; line < rows * pixels * p.ahead_bytes; line += LINE) __builtin_prefetch(next + line);
+                        for (int64_t line = 0; line < rows * pixels * p.ahead_bytes; line += LINE) __builtin_prefetch(next + line, 0, 2);
                     }
                     const int64_t place = constants + (start + begin) * s.along;
                     PixelBlock k;

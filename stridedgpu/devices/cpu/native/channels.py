@@ -13,6 +13,7 @@ the pixels lie in a tile in the L1 cache. What is written past the caches is wri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -40,22 +41,29 @@ _REPEATED: Final = 1024
 _ABSENT: Final = -(1 << 63)
 """In place of the plane of an element that no plane has."""
 
-_TEMPLATES: Final = range(2, 8)
-_FUSED: Final = range(2, 5)
-"""Elements of pixels that templates take apart and put together by their size, and with a conversion."""
+_SIZES: Final = (1, 2, 4)
+"""Bytes of the elements of templates by size, in the order of the library's tables, before conversions."""
 
-_SIZES: Final = (1, 2, 4, 8)
-"""Bytes of their elements, in the order of the library's tables, before conversions."""
+_TEMPLATES: Final = range(2, 8)
+_LARGE: Final = range(3, 5)
+"""Elements of a pixel of templates by size, and of those with conversions and with stores past the caches."""
+
+_TO_PLANES: Final = (
+    ("uint8", "float32"), ("uint8", "float16"), ("uint8", "bfloat16"), ("uint16", "float32"), ("float16", "float32"),
+    ("float32", "float16"), ("float32", "uint8"),
+)  # fmt: skip
+_TO_PIXELS: Final = (
+    ("uint8", "float32"), ("uint8", "float16"), ("float16", "float32"), ("float32", "float16"), ("float32", "uint8"),
+    ("float16", "uint8"),
+)  # fmt: skip
+"""Conversions while pixels are taken apart, or put together, in the order of the tables: each without arithmetic and
+with it."""
+
+_STREAMED: Final = (*_TO_PLANES[:3], *_TO_PIXELS[-2:])
+"""Those with stores past the caches."""
 
 _ORDERS: Final = ((3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)))
-"""Pixels that templates make of pixels, of 1, 2 or 4 bytes an element: the source's elements and their order; -1 is 0."""
-
-_CONVERTED: Final = (
-    ("uint8", "float32"), ("uint8", "float16"), ("uint8", "bfloat16"), ("uint16", "float32"),
-    ("float16", "float32"), ("float32", "float16"), ("float32", "uint8"), ("float16", "uint8"),
-)  # fmt: skip
-"""Conversions that are done while pixels are taken apart or put together, in the order of the library's tables, which
-have each without arithmetic and with it."""
+"""Pixels that templates make of pixels: the elements of the source's, and the order of those taken; -1 is a zero."""
 
 
 class Side(NamedTuple):
@@ -138,15 +146,13 @@ def chain_of(call: KernelCall) -> Chain:
     before: list[Step] = []
     if kernel.planar and not source.is_planar:
         before, source = [Step(copy_move(read), True, read)], source._replace(pixel=read)
-    filler = 0 if planar else target.pixel // written - len(target.channels)
-    last = [Step(copy_move(written), planar, written)] if kernel.streaming and _order(source, target) is None else []
-    shuffled = [Step(None, planar, written, filler), *last]
+    # A step of a template has a line of the side that is shuffled, and one of rows a line of the wider elements.
+    size, filler = call.inner[1].size, 0 if planar else target.pixel // written - len(target.channels)
+    shuffled = Step(None, planar, written, filler)
     if elements.itemsize:
-        return Chain((*before, *shuffled))
-    # A step of a fused move has a line of the side that is shuffled, and one of rows a line of the wider elements.
-    size = call.inner[1].size
+        return Chain((*before, shuffled))
     fused = None if size * (read if planar else written) < LINE_BYTES else _fused(kernel, source, target)
-    if fused is not None and not (planar and kernel.streaming and _pitch(target) % LINE_BYTES):
+    if fused is not None and not (planar and kernel.streaming and not _streams(fused, source, target)):
         return Chain((*before, Step(fused, planar, written)))
     along = elements.constants == Constants.B
     # Constants along the pixels are those of planes, and zeros behind a pixel are not converted.
@@ -166,45 +172,62 @@ def chain_of(call: KernelCall) -> Chain:
     if in_order:
         return Chain(tuple(converted), by_products)
     if begins:
-        return Chain((*before, *converted, *shuffled), by_products)
-    behind = shuffled if is_apart != planar or kernel.fills else []
+        return Chain((*before, *converted, shuffled), by_products)
+    behind = [shuffled] if is_apart != planar or kernel.fills else []
     return Chain((*before, Step(None, is_apart, read), *converted, *behind), by_products)
 
 
 def _fused(kernel: Channels, source: Side, target: Side) -> Move | None:
     """The move that converts between its shuffles and its stores, if there is one."""
     elements, conversion, planar = kernel.elements, kernel.elements.conversion, not kernel.target_pixel
-    pair, pixel = (conversion.source.name, conversion.target.name), source if planar else target
-    arithmetic = conversion.has_arithmetic
+    pair, pixels = (conversion.source.name, conversion.target.name), source if planar else target
+    known, arithmetic = _TO_PLANES if planar else _TO_PIXELS, conversion.has_arithmetic
     truncates = conversion.rounding == "truncate" and conversion.target.is_integer
-    if pair not in _CONVERTED or truncates or elements.constants == Constants.B or not _has_template(source, target, _FUSED):
+    if pair not in known or truncates or elements.constants == Constants.B or not _is_split(source, target, _LARGE):
         return None
     if arithmetic and (conversion.arithmetic != "multiply" or not elements.finite):
         return None
-    kind = len(_SIZES) + 2 * _CONVERTED.index(pair) + arithmetic
-    place = kind * len(_TEMPLATES) + pixel.pixel // pixel.itemsize - _TEMPLATES.start
-    return Move("to planes" if planar else "to pixels", place, target.itemsize)
+    return _template(planar, len(_SIZES) + 2 * known.index(pair) + arithmetic, pixels, target.itemsize)
 
 
-def _has_template(source: Side, target: Side, counts: range = _TEMPLATES) -> bool:
-    """Whether a template takes pixels apart, or puts them together."""
+def _template(planar: bool, kind: int, pixels: Side, nbytes: int) -> Move:  # noqa: FBT001
+    """The move of a kind that takes pixels apart to planes, or puts them together, and writes elements of so many bytes."""
+    place = kind * len(_TEMPLATES) + pixels.pixel // pixels.itemsize - _TEMPLATES.start
+    return Move("to planes" if planar else "to pixels", place, nbytes)
+
+
+def _is_split(source: Side, target: Side, counts: range) -> bool:
+    """Whether one side is planes, and the other whole pixels of so many elements, which are read or written once."""
     if source.is_planar == target.is_planar:
         return False
     pixels = source if target.is_planar else target
-    count = pixels.pixel // pixels.itemsize
-    fits = count in counts and len({*pixels.channels}) == len(pixels.channels)
+    fits = pixels.pixel // pixels.itemsize in counts and len({*pixels.channels}) == len(pixels.channels)
     return fits and (target.is_planar or pixels.is_full)
 
 
-def _order(source: Side, target: Side) -> int | None:
-    """The place of a template that makes pixels of pixels; None if there is none."""
-    if source.is_planar or target.is_planar or source.itemsize not in _SIZES[:3]:
+def _shuffle_of(source: Side, target: Side) -> Move | None:
+    """The template that shuffles elements by their size; None where it is a permutation by tables."""
+    nbytes = source.itemsize
+    if nbytes not in _SIZES:
         return None
-    filler = target.pixel // target.itemsize - len(target.channels)
-    wanted = source.pixel // source.itemsize, (*source.positions, *[-1] * filler)
-    if wanted not in _ORDERS:
+    kind = _SIZES.index(nbytes)
+    if _is_split(source, target, _TEMPLATES):
+        return _template(target.is_planar, kind, source if target.is_planar else target, nbytes)
+    if source.is_planar or target.is_planar:
         return None
-    return _SIZES.index(source.itemsize) * len(_ORDERS) + _ORDERS.index(wanted)
+    filler = target.pixel // nbytes - len(target.channels)
+    order = source.pixel // nbytes, (*source.positions, *[-1] * filler)
+    return Move("orders", kind * len(_ORDERS) + _ORDERS.index(order), nbytes) if order in _ORDERS else None
+
+
+def _streams(move: Move | None, source: Side, target: Side) -> bool:
+    """Whether a move of pixels has stores past the caches, which planes have where they begin a line together."""
+    if move is None or (target.is_planar and (_pitch(target) or 0) % LINE_BYTES):
+        return False
+    kind = move.place // len(_TEMPLATES) - len(_SIZES)
+    if move.family == "orders" or kind < 0:
+        return move.family == "orders" or _is_split(source, target, _LARGE)
+    return (_TO_PLANES if target.is_planar else _TO_PIXELS)[kind // 2] in _STREAMED
 
 
 class Stages:
@@ -222,6 +245,9 @@ class Stages:
         """The moves, and the pixels that they need."""
         filled = 0 if self._target.is_planar else self._target.pixel // self._target.itemsize
         channels, widest = len(self._source.channels), max((step.itemsize for step in chain.steps[:-1]), default=1)
+        streaming = call.kernel.streaming
+        if streaming:
+            widest = max(widest, self._target.itemsize)
         most = TILE_BYTES // max(filled, channels) // LINE_BYTES * LINE_BYTES // widest
         if self._constants == Constants.SMALL and any(step.move and not step.planar for step in chain.steps):
             most = min(most, _REPEATED // channels)
@@ -230,12 +256,17 @@ class Stages:
         now = self._source
         for number, step in enumerate(chain.steps, 1):
             wanted = self._target if number == len(chain.steps) else self._tile(now, step)
-            if step.move is None:
-                self._shuffle(now, wanted)
-            elif step.move.family in {"to planes", "to pixels"}:
-                self._template(step.move, now, wanted)
-            else:
+            if step.move is not None and step.move.family not in {"to planes", "to pixels"}:
                 self._rows(step.move, now, wanted)
+            else:
+                move, layout = self._move_of_pixels(step, now, wanted)
+                if streaming and wanted is self._target and not _streams(move, now, wanted):
+                    tile = self._tile(now, step)
+                    move, layout = self._move_of_pixels(step, now, tile)
+                    self._pixels(move, now, tile, layout)
+                    self._rows(copy_move(tile.itemsize), tile, wanted)
+                else:
+                    self._pixels(move, now, wanted, layout)
             now = wanted
 
     @property
@@ -252,7 +283,8 @@ class Stages:
     def ahead(self) -> tuple[int, int, int]:
         """What is prefetched: planes, bytes from one to the next, and of each one's pixels."""
         source = self._source
-        if source.itemsize >= self._target.itemsize:  # as many bytes would displace the tile
+        # Where the target is read, too, before it is written, all that helps is fewer bytes on the way.
+        if source.itemsize >= self._target.itemsize or not self._call.kernel.streaming:
             return 0, 0, 0
         if source.is_planar:
             return len(source.channels), _pitch(source) or 0, source.pixel
@@ -273,43 +305,34 @@ class Stages:
         positions = source.positions if converts and not source.is_planar else range(count)
         return Side(place, (count + step.filler) * nbytes, tuple(nbytes * number for number in positions), nbytes)
 
-    def _add(self, move: Move, source: Side, target: Side, *numbers: int, layout: object = None, address: int = 0) -> None:
+    def _add(self, move: Move, source: Side, target: Side, *numbers: int, layout: Sequence[NDArray[Any]] = ()) -> None:
         """Add a move; `numbers` are the fields behind the places."""
         self.count += 1
         self.kept.append(layout)
+        address = layout[-1].ctypes.data if layout else 0
         self.fields += [function(self._level, move.family, move.place), address, source.place, target.place, *numbers]
 
-    def _shuffle(self, source: Side, target: Side) -> None:
-        """Pixels to planes or to other pixels, or planes to pixels."""
-        nbytes = source.itemsize
-        if _has_template(source, target) and nbytes in _SIZES and self._call.inner[1].size * nbytes >= LINE_BYTES:
-            pixels = source if target.is_planar else target
-            place = _SIZES.index(nbytes) * len(_TEMPLATES) + pixels.pixel // nbytes - _TEMPLATES.start
-            self._template(Move("to planes" if target.is_planar else "to pixels", place, nbytes), source, target)
-            return
-        if (found := _order(source, target)) is not None and self._call.inner[1].size * nbytes >= LINE_BYTES:
-            self._template(Move("orders", found, nbytes), source, target)
-            return
-        size = min(self._call.inner[1].size, self.most)
-        word = LINE_BYTES if shuffled_bytes(1) == LINE_BYTES and size * nbytes >= LINE_BYTES else LANE_BYTES
-        layout = permutation(source, target, word)
-        self.least = max(self.least, word // nbytes)
-        move = Move("permute", int(word == LINE_BYTES), nbytes)
-        self._pixels(move, source, target, layout, layout[-1].ctypes.data)
-
-    def _template(self, move: Move, source: Side, target: Side) -> None:
-        """Pixels to planes or back by a template."""
+    def _move_of_pixels(self, step: Step, source: Side, target: Side) -> tuple[Move, list[NDArray[Any]]]:
+        """A move of pixels to planes or to other pixels, or of planes to pixels, and its layout, the last array."""
+        nbytes, size = source.itemsize, self._call.inner[1].size
+        move = step.move or _shuffle_of(source, target)
+        if move is None or (step.move is None and size * nbytes < LINE_BYTES):
+            size = min(size, self.most)
+            is_wide = shuffled_bytes(1) == LINE_BYTES and size * nbytes >= LINE_BYTES
+            word = LINE_BYTES if is_wide else LANE_BYTES
+            self.least = max(self.least, word // nbytes)
+            return Move("permute", int(is_wide), nbytes), permutation(source, target, word)
         pixels, planes = (source, target) if target.is_planar else (target, source)
         layout = np.array([[_ABSENT] * _TEMPLATES[-1], [0] * _TEMPLATES[-1]], np.int64)
         if planes.is_planar:
             for number, (position, plane) in enumerate(zip(pixels.positions, planes.channels, strict=True)):
                 layout[:, position] = plane, number
-        wanted = LINE_BYTES // (source if target.is_planar else target).itemsize
-        self.least = max(self.least, min(wanted, self._call.inner[1].size, self.most))
-        self._pixels(move, source, target, layout, layout.ctypes.data)
+        wanted = LINE_BYTES // (source if not source.is_planar else target).itemsize
+        self.least = max(self.least, min(wanted, size, self.most))
+        return move, [layout]
 
-    def _pixels(self, move: Move, source: Side, target: Side, layout: object, address: int) -> None:
-        """A move of pixels, with constants of each channel, or of all."""
+    def _pixels(self, move: Move, source: Side, target: Side, layout: list[NDArray[Any]]) -> None:
+        """Add a move of pixels, with constants of each channel, or of all."""
         values = self._arithmetic.values or NO_CONSTANTS
         self.kept.append(values)
         each = self._compute if self._constants == Constants.SMALL and self._arithmetic.values else 0
@@ -317,7 +340,7 @@ class Stages:
         streams = int(target.place == _TARGET and self._call.kernel.streaming)
         numbers = (0, 0, 1, 1, 0, 0, *steps, *steps, each, 0, streams, *(each.ctypes.data for each in values))
         self._of_pixels = True
-        self._add(move, source, target, *numbers, layout=layout, address=address)
+        self._add(move, source, target, *numbers, layout=layout)
 
     def _rows(self, move: Move, source: Side, target: Side) -> None:
         """A move of the rows of planes, or of one row of all pixels."""
