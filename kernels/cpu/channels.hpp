@@ -115,7 +115,7 @@ template <class F, int C, int P, class Arithmetic> struct Constants {
 template <int P, class Step, class Ends> INLINE void for_steps(int64_t size, int64_t lead, bool copies, Step step, Ends ends) {
     int64_t at = 0, last = size - P - copies;
     bool streams = lead >= 0 && size >= 4 * P;
-    if (streams && lead) last = 0;
+    if (streams) last = lead ? 0 : -1;
     for (bool is_second = lead > 0;;) {
         for (; at <= last; at += P) step(at, Count<0>());
         if (at >= size) break;
@@ -127,11 +127,6 @@ template <int P, class Step, class Ends> INLINE void for_steps(int64_t size, int
         } else { at = last = size < P ? 0 : size - P; ends(at); }
     }
 }
-template <bool streams, class V> INLINE void put(char* p, V v) {
-    if constexpr (streams && sizeof v % LINE == 0) stream(p, v);
-    else store(p, v);
-}
-
 // `streamable`: whether there are steps past the caches.
 template <class S, class T, int C, class Arithmetic, bool streamable> void pixels_to_planes(const Block& block) {
     typedef Stored<S> In; typedef Stored<T> Out; typedef Compute<S, T> F;
@@ -151,17 +146,26 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void pixel
             target[c] = layout.plane[c] == ABSENT ? nullptr : size < P ? out[c] : k.target + row * k.target_pitch + layout.plane[c];
             if (target[c]) { apart |= any ? any ^ uintptr_t(target[c]) : 0; any = uintptr_t(target[c]); }
         }
-        const int64_t lead = streamable && k.streams && !((apart | any % sizeof(Out)) % LINE) ? (-any & (LINE - 1)) / sizeof(Out) : -1;
+        bool has_all = target[0] && target[C - 1], has_most = target[0] && !target[C - 1];  // of the channels, all but the last
+        for (int c = 1; c < C - 1; c++) if (!target[c]) has_all = has_most = false;
+        const bool may_stream = streamable && k.streams && (has_all || has_most) && !((apart | any % sizeof(Out)) % LINE);
+        const int64_t lead = may_stream ? (-any & (LINE - 1)) / sizeof(Out) : -1;
         // Memory may end behind the last element that is read, unless another row follows: the last step reads a copy.
         const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
         for_steps<P>(size, lead, copies, [&](int64_t at, auto streams) INLINE_LAMBDA {
             Vec<In, P> pieces[C];
             take_apart<In, C, P>(source + at * pixel, pieces);
-            unrolled<C>([&](auto c) INLINE_LAMBDA {
-                if (!target[c]) return;
-                auto plane = channel_of<In, C, P, decltype(c)::value>(pieces);
-                put<streamable && decltype(streams)::value>(target[c] + at * sizeof(Out), constants.template converted_of<S, T, decltype(c)::value>(plane));
-            });
+            auto plane_of = [&](auto c) INLINE_LAMBDA {
+                return constants.template converted_of<S, T, decltype(c)::value>(channel_of<In, C, P, decltype(c)::value>(pieces));
+            };
+            if constexpr (streamable && decltype(streams)::value) {
+                auto stream_all = [&](auto count) INLINE_LAMBDA {  // all planes before the first store, whose lines are whole sooner
+                    Vec<Out, P> planes[decltype(count)::value];
+                    unrolled<decltype(count)::value>([&](auto c) INLINE_LAMBDA { planes[c.value] = plane_of(c); });
+                    unrolled<decltype(count)::value>([&](auto c) INLINE_LAMBDA { stream(target[c] + at * sizeof(Out), planes[c.value]); });
+                };
+                if (has_all) stream_all(Count<C>()); else stream_all(Count<C - 1>());
+            } else unrolled<C>([&](auto c) INLINE_LAMBDA { if (target[c]) store(target[c] + at * sizeof(Out), plane_of(c)); });
         }, [&](int64_t at) INLINE_LAMBDA {
             if (copies) { copy_bytes(in, source + at * pixel, (size - at) * pixel - unread); source = in - at * pixel; }
         });

@@ -152,7 +152,7 @@ def chain_of(call: KernelCall) -> Chain:
     if elements.itemsize:
         return Chain((*before, shuffled))
     fused = None if size * (read if planar else written) < LINE_BYTES else _fused(kernel, source, target)
-    if fused is not None and not (planar and kernel.streaming and not _streams(fused, source, target)):
+    if fused is not None:
         return Chain((*before, Step(fused, planar, written)))
     along = elements.constants == Constants.B
     # Constants along the pixels are those of planes, and zeros behind a pixel are not converted.
@@ -260,7 +260,8 @@ class Stages:
                 self._rows(step.move, now, wanted)
             else:
                 move, layout = self._move_of_pixels(step, now, wanted)
-                if streaming and wanted is self._target and not _streams(move, now, wanted):
+                direct = not streaming or wanted is not self._target or _streams(move, now, wanted)
+                if not direct and not (wanted.is_planar and step.move):
                     tile = self._tile(now, step)
                     move, layout = self._move_of_pixels(step, now, tile)
                     self._pixels(move, now, tile, layout)
