@@ -27,9 +27,12 @@ constexpr Move to_pixels[][6] = {
     OF_3_AND_4(planes_to_pixels, float, uint8_t), OF_3_AND_4(planes_to_pixels, half, uint8_t),
 };
 #undef STREAMS
-#define ORDERS(T) {pixels_to_pixels<T, 3, 2, 1, 0>, pixels_to_pixels<T, 4, 2, 1, 0, 3>, pixels_to_pixels<T, 4, 0, 1, 2>, \
-    pixels_to_pixels<T, 4, 2, 1, 0>, pixels_to_pixels<T, 3, 0, 1, 2, -1>, pixels_to_pixels<T, 3, 2, 1, 0, -1>}
-constexpr Move orders[][6] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
+// [element size][order of a pixel's elements]: the last ones are mirrored rows.
+#define ORDERS(T) { \
+    pixels_to_pixels<T, 3, false, 2, 1, 0>, pixels_to_pixels<T, 4, false, 2, 1, 0, 3>, pixels_to_pixels<T, 4, false, 0, 1, 2>, \
+    pixels_to_pixels<T, 4, false, 2, 1, 0>, pixels_to_pixels<T, 3, false, 0, 1, 2, -1>, pixels_to_pixels<T, 3, false, 2, 1, 0, -1>, \
+    pixels_to_pixels<T, 3, true, 0, 1, 2>, pixels_to_pixels<T, 4, true, 0, 1, 2, 3>}
+constexpr Move orders[][8] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
 constexpr Move permutations[] = {
     permute<16>,
 #if defined(__AVX512VBMI__)

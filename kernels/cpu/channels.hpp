@@ -49,11 +49,11 @@ template <auto map, int K, class T, int N> INLINE Vec<T, N> gathered(const Vec<T
 template <class T> constexpr int pixels_of_step = LINE / sizeof(T);
 template <class T> constexpr int parts_of = LINE / (sizeof(T) < 4 && VECTOR < LINE ? 16 : VECTOR);
 
-template <class T, int C, int P> INLINE void take_apart(const char* pixels, Vec<T, P> (&pieces)[C]) {
+template <class T, int C, int P, bool mirrors = false> INLINE void take_apart(const char* pixels, Vec<T, P> (&pieces)[C]) {
     constexpr int parts = parts_of<T>, each = P / parts, bytes = each * sizeof(T);
     unrolled<C>([&](auto k) INLINE_LAMBDA {
         unrolled<parts>([&](auto part) INLINE_LAMBDA {
-            store((char*)&pieces[k.value] + part * bytes, load<Vec<T, each>>(pixels + (part * C + k) * bytes));
+            store((char*)&pieces[k.value] + part * bytes, load<Vec<T, each>>(pixels + ((mirrors ? parts - 1 - part : part) * C + k) * bytes));
         });
     });
 }
@@ -207,9 +207,9 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void plane
     }
 }
 
-// Pixels of C elements to pixels of others of them, or of zeros (-1), in this order.
+// Pixels of C elements to pixels of others of them, or of zeros (-1), in this order; `mirrors`: from the last pixel on.
 template <int... order> constexpr int place_of(int i) { const int places[] = {order...}; return places[i]; }
-template <class T, int C, int... order> void pixels_to_pixels(const Block& block) {
+template <class T, int C, bool mirrors, int... order> void pixels_to_pixels(const Block& block) {
     const PixelBlock& k = static_cast<const PixelBlock&>(block);
     constexpr int P = pixels_of_step<T>, each = P / parts_of<T>, D = sizeof...(order), pixel = C * sizeof(T), to = D * sizeof(T);
     constexpr int read = [] { int most = 0; for (int i = 0; i < D; i++) if (place_of<order...>(i) > most) most = place_of<order...>(i); return most + 1; }();
@@ -220,19 +220,24 @@ template <class T, int C, int... order> void pixels_to_pixels(const Block& block
         const char* source = k.source + row * source_pitch;
         char *target = k.target + row * k.target_pitch, *pixels = size < P ? out : target;
         const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
+        // The lowest address of a step, and of the pixels from a place on.
+        auto lowest = [&](int64_t at, int64_t count) INLINE_LAMBDA { return source + (mirrors ? 1 - at - count : at) * pixel; };
         for_steps<P>(size, k.streams ? pixels_to_line<to>(target) : -1, copies, [&](int64_t at, auto streams) INLINE_LAMBDA {
             Vec<T, P> pieces[C], zeros[C + 1] = {};
-            take_apart<T, C, P>(source + at * pixel, pieces);
+            take_apart<T, C, P, mirrors>(lowest(at, P), pieces);
             for (int i = 0; i < C; i++) zeros[i] = pieces[i];
             store_pieces<T, D, P, decltype(streams)::value>(pixels + at * to, [&](auto k) INLINE_LAMBDA {
                 return gathered<[](int i) {
                     int place = decltype(k)::value * each + i % each, from = place_of<order...>(place % D);
-                    int at = place / D * C + from;
+                    int at = (mirrors ? each - 1 - place / D : place / D) * C + from;
                     return from < 0 ? C * P : at / each * P + i / each * each + at % each;
                 }, C + 1, T, P>(zeros);
             });
         }, [&](int64_t at) INLINE_LAMBDA {
-            if (copies) { copy_bytes(in, source + at * pixel, (size - at) * pixel - unread); source = in - at * pixel; }
+            if (!copies) return;
+            const int64_t count = size - at;
+            copy_bytes(in + (mirrors ? (P - count) * pixel : 0), lowest(at, count), count * pixel - unread);
+            source = mirrors ? in + (P - 1 + at) * pixel : in - at * pixel;
         });
         if (size < P) copy_bytes(target, out, size * to);
     }

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _SOURCE, _TARGET, _FIRST_TILE = range(3)
 """Where moves read and write, in the order of kernels/cpu/channels.hpp."""
 
-_REPEATED: Final = 1024
+_REPEATED: Final = 2048
 """Elements of pixels in a row of a tile, for each of which constants are repeated."""
 
 _ABSENT: Final = -(1 << 63)
@@ -62,8 +62,12 @@ with it."""
 _STREAMED: Final = (*_TO_PLANES[:3], *_TO_PIXELS[-2:])
 """Those with stores past the caches."""
 
-_ORDERS: Final = ((3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)))
-"""Pixels that templates make of pixels: the elements of the source's, and the order of those taken; -1 is a zero."""
+_ORDERS: Final = (
+    (3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)),
+    (-3, (0, 1, 2)), (-4, (0, 1, 2, 3)),
+)  # fmt: skip
+"""Pixels that templates make of pixels: the elements from one of the source's to the next, and the order of those that
+are taken; -1 is a zero."""
 
 
 class Side(NamedTuple):
@@ -88,7 +92,6 @@ class Side(NamedTuple):
     def is_full(self) -> bool:
         """Whether pixels are contiguous, and of the channels alone, in any order."""
         return sorted(self.positions) == [*range(self.pixel // self.itemsize)]
-
 
     @property
     def is_ordered(self) -> bool:
@@ -145,7 +148,11 @@ def chain_of(call: KernelCall) -> Chain:
     read, written, planar = source.itemsize, target.itemsize, not kernel.target_pixel
     before: list[Step] = []
     if kernel.planar and not source.is_planar:
-        before, source = [Step(copy_move(read), True, read)], source._replace(pixel=read)
+        before, source = [Step(copy_move(read), planar=True, itemsize=read)], source._replace(pixel=read)
+    elif source.pixel < 0 and not (elements.itemsize and not planar):
+        turned = source._replace(place=_FIRST_TILE, pixel=-source.pixel)
+        if _shuffle_of(source, turned) is not None:  # rows of pixels that are mirrored first
+            before, source = [Step(None, planar=False, itemsize=read)], turned
     # A step of a template has a line of the side that is shuffled, and one of rows a line of the wider elements.
     size, filler = call.inner[1].size, 0 if planar else target.pixel // written - len(target.channels)
     shuffled = Step(None, planar, written, filler)
@@ -170,7 +177,7 @@ def chain_of(call: KernelCall) -> Chain:
     converted = [Step(move, is_apart, move.bytes) for move in moves]
     in_order = not (source.is_planar or planar or kernel.fills or along) and source.is_ordered
     if in_order:
-        return Chain(tuple(converted), by_products)
+        return Chain((*before, *converted), by_products)
     if begins:
         return Chain((*before, *converted, shuffled), by_products)
     behind = [shuffled] if is_apart != planar or kernel.fills else []
@@ -190,8 +197,8 @@ def _fused(kernel: Channels, source: Side, target: Side) -> Move | None:
     return _template(planar, len(_SIZES) + 2 * known.index(pair) + arithmetic, pixels, target.itemsize)
 
 
-def _template(planar: bool, kind: int, pixels: Side, nbytes: int) -> Move:  # noqa: FBT001
-    """The move of a kind that takes pixels apart to planes, or puts them together, and writes elements of so many bytes."""
+def _template(planar: bool, kind: int, pixels: Side, nbytes: int) -> Move:
+    """The move of a kind that takes pixels apart, or puts them together, and writes elements of so many bytes."""
     place = kind * len(_TEMPLATES) + pixels.pixel // pixels.itemsize - _TEMPLATES.start
     return Move("to planes" if planar else "to pixels", place, nbytes)
 
@@ -299,7 +306,11 @@ class Stages:
     def _tile(self, source: Side, step: Step) -> Side:
         """A tile that a move from a side writes."""
         place = _FIRST_TILE + (source.place == _FIRST_TILE)
-        pitch, count, nbytes = -(-self.most * step.itemsize // LINE_BYTES) * LINE_BYTES, len(source.channels), step.itemsize
+        pitch, count, nbytes = (
+            -(-self.most * step.itemsize // LINE_BYTES) * LINE_BYTES,
+            len(source.channels),
+            step.itemsize,
+        )
         if step.planar:
             return Side(place, nbytes, tuple(pitch * number for number in range(count)), nbytes)
         converts = step.move is not None and step.move.family not in {"to planes", "to pixels"}
@@ -357,7 +368,7 @@ class Stages:
                 places = np.argsort(source.positions)
                 values = tuple(np.resize(each[places], elements * self.most) for each in values)
         # A step may read behind the last.
-        values = tuple(np.pad(each, (0, MOST_LANES)) for each in values)
+        values = tuple(_aligned(np.pad(each, (0, MOST_LANES))) for each in values)
         self.kept.append(values)
         pitch = self._compute if small and elements == 1 else 0
         along = self._compute if self._constants == Constants.B else 0
@@ -365,9 +376,21 @@ class Stages:
         for channel in channels:
             rows = count // len(channels)
             self._add(
-                move, source, target,
-                source.channels[channel] if elements == 1 else 0, target.channels[channel] if elements == 1 else 0,
-                rows, elements, pitches[0] or 0, pitches[1] or 0, *steps, source.pixel, target.pixel, pitch, along, streams,
+                move,
+                source,
+                target,
+                source.channels[channel] if elements == 1 else 0,
+                target.channels[channel] if elements == 1 else 0,
+                rows,
+                elements,
+                pitches[0] or 0,
+                pitches[1] or 0,
+                *steps,
+                source.pixel,
+                target.pixel,
+                pitch,
+                along,
+                streams,
                 *(each.ctypes.data + channel * pitch for each in values),
             )
 
@@ -376,6 +399,15 @@ def _pitch(side: Side) -> int | None:
     """Bytes from a channel's plane to the next; None if that is no one number."""
     first, *others = {after - before for before, after in pairwise(side.channels)} or {0}
     return None if others else first
+
+
+def _aligned(values: NDArray[Any]) -> NDArray[Any]:
+    """A copy that begins at a cache line: whole vectors of it are loaded."""
+    memory = np.empty(values.nbytes + LINE_BYTES, np.uint8)
+    first = -memory.ctypes.data % LINE_BYTES
+    copied: NDArray[Any] = memory[first : first + values.nbytes].view(values.dtype)
+    copied[:] = values
+    return copied
 
 
 def permutation(source: Side, target: Side, word: int) -> list[NDArray[Any]]:
@@ -397,13 +429,17 @@ def permutation(source: Side, target: Side, word: int) -> list[NDArray[Any]]:
     used = np.concatenate(wanted)
     used = used[used != _ABSENT]
     # What is contiguous: all pixels, or each plane.
-    extents = [(channel, channel + word) for channel in source.channels] if source.is_planar else [(used.min(), used.max() + 1)]
+    extents = (
+        [(channel, channel + word) for channel in source.channels]
+        if source.is_planar
+        else [(used.min(), used.max() + 1)]
+    )
     loads = [_loads(bytes_, extents, word) for bytes_ in wanted]
     most = max(map(len, loads))
     from_zero = word == LANE_BYTES or most < 2 or any((bytes_ == _ABSENT).any() for bytes_ in wanted)
     starts, places = [], []
-    for bytes_, begins in zip(wanted, loads, strict=True):
-        begins = begins + [extents[0][0]] * (most - len(begins))
+    for bytes_, needed in zip(wanted, loads, strict=True):
+        begins = needed + [extents[0][0]] * (most - len(needed))
         starts += begins
         done = bytes_ == _ABSENT
         for number, begin in enumerate(begins):
@@ -416,12 +452,9 @@ def permutation(source: Side, target: Side, word: int) -> list[NDArray[Any]]:
             else:
                 kept = before if number == 1 and not from_zero else in_word
                 places.append(np.where(here, word + bytes_ - begin, kept))
-    tables = np.zeros(len(places) * word + LINE_BYTES, np.uint8)
-    first = -tables.ctypes.data % LINE_BYTES
-    tables[first : first + len(places) * word] = np.concatenate(places)
-    put, load = np.array(puts, np.int64), np.array(starts, np.int64)
-    addresses = put.ctypes.data, load.ctypes.data, tables.ctypes.data + first
-    return [tables, put, load, np.array([pixels, len(puts), most, from_zero, *addresses], np.int64)]
+    arrays = [_aligned(np.concatenate(places).astype(np.uint8)), np.array(puts, np.int64), np.array(starts, np.int64)]
+    tables, put, load = (each.ctypes.data for each in arrays)
+    return [*arrays, np.array([pixels, len(puts), most, from_zero, put, load, tables], np.int64)]
 
 
 def _loads(wanted: NDArray[Any], extents: list[tuple[int, int]], word: int) -> list[int]:
