@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Final, NamedTuple, Protocol
@@ -10,6 +10,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
@@ -93,13 +94,14 @@ class KernelCall:
     @property
     def is_native(self) -> bool:
         """Whether the native library has the loop."""
-        return self.kernel.family == "rows" and policy().native_level is not None and has_rows(self)
+        native = _NATIVE.get(self.kernel.family)
+        return native is not None and policy().native_level is not None and native[0](self)
 
     def loop(self, owner: object = None) -> LoopCall:
         """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
         level = policy().native_level
         if self.is_native and level is not None:
-            return rows_loop(self, level, owner)
+            return _NATIVE[self.kernel.family][1](self, level, owner)
         count, turn = self.constants_of
         scale, bias = (
             None if values is None else constants(values, self.conversion.compute)
@@ -168,6 +170,13 @@ def kernel_call(
     (a, _), (b, _) = inner
     items = prod(loop.size for loop in outer) * -(-a.size // blocks[0]) * -(-b.size // blocks[1])
     return KernelCall(kernel, items, *offsets, conversion, constants_of, (a, b), (blocks[0], blocks[1]), outer, small)
+
+
+_NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
+    "rows": (has_rows, rows_loop),
+    "channels": (has_channels, channels_loop),
+}
+"""Families of kernels that the native library has: whether it has a call's loop, and that loop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,10 @@ _FIRST_BY_PRODUCTS: Final = {None: 0, "divide": 1, "multiply in float64": 1, "mu
 """The first step of another library's arithmetic, in the order of the library's tables."""
 
 _MOST_STAGES: Final = 6
-_MOST_LOOPS: Final = 64
-_TILE_BYTES: Final = 8192
-_NO_CONSTANTS: Final = (np.zeros(1),) * 3
-_MOST_LANES: Final = 128
+MOST_LOOPS: Final = 64
+TILE_BYTES: Final = 8192
+NO_CONSTANTS: Final = (np.zeros(1),) * 3
+MOST_LANES: Final = 128
 """Elements of the longest step along a row, behind which constants are read."""
 
 
@@ -73,25 +73,25 @@ def has_rows(call: KernelCall) -> bool:
     """Whether the library has the moves of a call of a kernel of rows."""
     elements = call.kernel.elements
     known = elements.itemsize or {elements.conversion.source.name, elements.conversion.target.name} <= {*TYPES}
-    return bool(known) and len(call.outer) <= _MOST_LOOPS
+    return bool(known) and len(call.outer) <= MOST_LOOPS
 
 
 def chain_of(kernel: Rows) -> Chain:
     """The moves of a kernel."""
     elements = kernel.elements
     if elements.itemsize:
-        return Chain((_copy(elements.itemsize),))
+        return Chain((copy_move(elements.itemsize),))
     repeats, turns = _repeats(kernel), _turns(kernel)
     along = elements.constants == (Constants.A if repeats else Constants.B)
-    moves, by_products = _conversion(
+    moves, by_products = conversion_moves(
         elements.conversion, finite=elements.finite, products=elements.by_products, along=along
     )
     # Rows shorter than a step are converted many at once between two copies.
     is_short = kernel.lanes * max(elements.source_bytes, elements.target_bytes) < LINE_BYTES
     reads = (kernel.source_step == "forward" or turns) and not is_short
     writes = kernel.target_step == "forward" and not (repeats or turns or is_short)
-    before = () if reads else (_copy(elements.source_bytes),)
-    behind = () if writes else (_copy(elements.target_bytes),)
+    before = () if reads else (copy_move(elements.source_bytes),)
+    behind = () if writes else (copy_move(elements.target_bytes),)
     return Chain((*before, *moves, *behind), by_products)
 
 
@@ -108,11 +108,12 @@ def _repeats(kernel: Rows) -> bool:
     return kernel.source_step == "repeated" and not elements.itemsize and elements.constants != Constants.B
 
 
-def _copy(itemsize: int) -> Move:
+def copy_move(itemsize: int) -> Move:
+    """A copy of elements of so many bytes."""
     return Move("copy", itemsize.bit_length() - 1, itemsize)
 
 
-def _conversion(conversion: Conversion, *, finite: bool, products: bool, along: bool) -> tuple[list[Move], bool]:
+def conversion_moves(conversion: Conversion, *, finite: bool, products: bool, along: bool) -> tuple[list[Move], bool]:
     """The moves of a conversion between contiguous elements, and whether divisions are products."""
     source, target = conversion.source, conversion.target
     truncates = conversion.rounding == "truncate" and target.is_integer
@@ -153,28 +154,48 @@ def _truncate(element: ElementType) -> Move:
     return Move("truncate", _FLOATS.index(element.name), element.itemsize)
 
 
+class Arithmetic(NamedTuple):
+    """The constants of a call: of a first step in two parts, and the scales, biases and lower factors in order."""
+
+    unit: float = 0.0
+    unit_low: float = 0.0
+    values: tuple[NDArray[Any], ...] = ()
+
+    @classmethod
+    def of(cls, call: KernelCall, *, by_products: bool) -> Arithmetic:
+        """Those of a call: numbers of the type that is computed in, none without arithmetic."""
+        conversion, (count, turn) = call.conversion, call.constants_of
+        if not conversion.has_arithmetic:
+            return cls()
+        compute = conversion.compute
+        scale = constants(conversion.scale or (1.0,), compute)
+        bias = constants(conversion.bias or (-0.0,), compute)
+        scale, low = divisor_factors(scale) if by_products else (scale, np.zeros_like(scale))
+        # A reversed loop reads them from the other end.
+        values = tuple(np.resize(given, count)[::turn] for given in (scale, bias, low))
+        if conversion.unit is None:
+            return cls(values=values)
+        first = next(operation for operation, name in conversion.steps if name == "unit")
+        if by_products and first in REPLACED:
+            return cls(*unit_factors(conversion, first), values)
+        return cls(conversion.unit, 0.0, values)
+
+    @property
+    def unit_words(self) -> tuple[int, ...]:
+        """The bits of the first step's numbers."""
+        return unpack("=2q", pack("=2d", self.unit, self.unit_low))
+
+
 def rows_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     """The loop of a call of a kernel of rows, on a level of the library; it keeps an `owner` of more memory alive."""
     kernel: Rows = call.kernel  # type: ignore[assignment]
-    chain, elements, conversion = chain_of(kernel), kernel.elements, call.conversion
-    count, turn = call.constants_of
-    compute = conversion.compute
-    kept: list[NDArray[Any]] = []
-    if conversion.has_arithmetic:
-        scale = constants(conversion.scale or (1.0,), compute)
-        bias = constants(conversion.bias or (-0.0,), compute)
-        scale, low = divisor_factors(scale) if chain.by_products else (scale, np.zeros_like(scale))
-        # A reversed loop reads them from the other end; a step may read behind the last.
-        kept = [np.pad(np.resize(values, count)[::turn], (0, _MOST_LANES)) for values in (scale, bias, low)]
-    unit = unit_low = 0.0
-    if conversion.unit is not None:
-        unit = conversion.unit
-        first = next(operation for operation, name in conversion.steps if name == "unit")
-        if chain.by_products and first in REPLACED:
-            unit, unit_low = unit_factors(conversion, first)
+    chain, elements, compute = chain_of(kernel), kernel.elements, call.conversion.compute
+    arithmetic = Arithmetic.of(call, by_products=chain.by_products)
+    # A step may read behind the last.
+    kept = [np.pad(values, (0, MOST_LANES)) for values in arithmetic.values]
     rows, _ = call.inner
     fields = [
-        *unpack("=2q", pack("=2d", unit, unit_low)),
+        *arithmetic.unit_words,
         compute.itemsize,
         *(int(elements.constants == place) for place in (Constants.ITEM, Constants.A, Constants.B)),
         int(_repeats(kernel)),
@@ -182,12 +203,12 @@ def rows_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         int(kernel.streaming),
         rows.source * policy().relayout.rows_ahead if kernel.reads_ahead else 0,
         elements.source_bytes,
-        _TILE_BYTES // max(elements.source_bytes, *(move.bytes for move in chain.moves)),
+        TILE_BYTES // max(elements.source_bytes, *(move.bytes for move in chain.moves)),
         len(chain.moves),
     ]
     for move in chain.moves:
         fields += [function(level, move.family, move.place), move.bytes]
-    fields += [0, 0] * (_MOST_STAGES - len(chain.moves)) + [values.ctypes.data for values in kept or _NO_CONSTANTS]
+    fields += [0, 0] * (_MOST_STAGES - len(chain.moves)) + [values.ctypes.data for values in kept or NO_CONSTANTS]
     inner, outer, tables = call.grid()
     fields += [*inner, len(call.outer), *outer]
     offsets = call.source_offset, call.target_offset

@@ -1,0 +1,50 @@
+// Channels: pixels taken apart and put together, with the common conversions; permutations by tables; the loop of chains.
+#include "table.hpp"
+namespace LEVEL {
+#include "channels.hpp"
+
+// [elements of a pixel]: by size from 2 on; and with the common conversions of 3 and 4 elements, without arithmetic and with
+// it. Those that are often large have steps past the caches.
+#define BY_SIZE(move, T) {move<T, T, 2, Nothing, false>, move<T, T, 3, Nothing, true>, move<T, T, 4, Nothing, true>, \
+    move<T, T, 5, Nothing, false>, move<T, T, 6, Nothing, false>, move<T, T, 7, Nothing, false>}
+#define OF_3_AND_4(move, ...) {nullptr, move<__VA_ARGS__, 3, Nothing, STREAMS>, move<__VA_ARGS__, 4, Nothing, STREAMS>}, \
+    {nullptr, move<__VA_ARGS__, 3, MultiplyAdd, STREAMS>, move<__VA_ARGS__, 4, MultiplyAdd, STREAMS>}
+constexpr Move to_planes[][6] = {
+    BY_SIZE(pixels_to_planes, uint8_t), BY_SIZE(pixels_to_planes, uint16_t), BY_SIZE(pixels_to_planes, uint32_t),
+#define STREAMS true
+    OF_3_AND_4(pixels_to_planes, uint8_t, float), OF_3_AND_4(pixels_to_planes, uint8_t, half), OF_3_AND_4(pixels_to_planes, uint8_t, Bfloat16),
+#undef STREAMS
+#define STREAMS false
+    OF_3_AND_4(pixels_to_planes, uint16_t, float), OF_3_AND_4(pixels_to_planes, half, float), OF_3_AND_4(pixels_to_planes, float, half),
+    OF_3_AND_4(pixels_to_planes, float, uint8_t),
+};
+constexpr Move to_pixels[][6] = {
+    BY_SIZE(planes_to_pixels, uint8_t), BY_SIZE(planes_to_pixels, uint16_t), BY_SIZE(planes_to_pixels, uint32_t),
+    OF_3_AND_4(planes_to_pixels, uint8_t, float), OF_3_AND_4(planes_to_pixels, uint8_t, half), OF_3_AND_4(planes_to_pixels, half, float),
+    OF_3_AND_4(planes_to_pixels, float, half),
+#undef STREAMS
+#define STREAMS true
+    OF_3_AND_4(planes_to_pixels, float, uint8_t), OF_3_AND_4(planes_to_pixels, half, uint8_t),
+};
+#undef STREAMS
+// [element size][order of a pixel's elements]: the last ones are mirrored rows.
+#define ORDERS(T) { \
+    pixels_to_pixels<T, 3, false, 2, 1, 0>, pixels_to_pixels<T, 4, false, 2, 1, 0, 3>, pixels_to_pixels<T, 4, false, 0, 1, 2>, \
+    pixels_to_pixels<T, 4, false, 2, 1, 0>, pixels_to_pixels<T, 3, false, 0, 1, 2, -1>, pixels_to_pixels<T, 3, false, 2, 1, 0, -1>, \
+    pixels_to_pixels<T, 3, true, 0, 1, 2>, pixels_to_pixels<T, 4, true, 0, 1, 2, 3>}
+constexpr Move orders[][8] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
+constexpr Move permutations[] = {
+    permute<16>,
+#if defined(__AVX512VBMI__)
+    permute<64>,
+#endif
+};
+constexpr Loop channel_loops[] = {channels};
+
+const Family families[] = {
+    FAMILY("channels", channel_loops), FAMILY("to planes", to_planes), FAMILY("to pixels", to_pixels),
+    FAMILY("orders", orders), FAMILY("permute", permutations),
+};
+}  // namespace LEVEL
+
+UNIT(channels)
