@@ -11,8 +11,8 @@
 #pragma once
 #include "copy.hpp"
 
-constexpr int CHUNK = 256, CHUNK_OF_ELEMENTS = 1024;  // indices that are resolved together
-constexpr int64_t INDICES_AHEAD = 4096;  // bytes: chunk by chunk is too uneven for the hardware's prefetcher
+constexpr int CHUNK = 256, CHUNK_OF_ELEMENTS = 2048;  // indices that are resolved together
+constexpr int64_t INDICES_AHEAD = 4096;  // bytes of one number each: chunk by chunk is too uneven for the hardware's prefetcher
 
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -47,24 +47,21 @@ template <class I, Mode mode, bool small> void resolve(const Indices& k) {
     const int64_t count = k.count, size = k.size, stride = small ? k.stride & 0xFFFFFFFF : k.stride;
     const int64_t* bases = k.bases;
     int64_t *offsets = k.offsets, at = 0;
-    const bool is_packed = k.step == sizeof(I);
-    if (!is_packed) {
-        int64_t i = 0;
-        // Every second index of two vectors that end with the last one.
-        if (k.step == 2 * sizeof(I)) for (constexpr int N = LINE / sizeof(I); i + N <= count; i += N) {
-            const char* from = indices + i * k.step;
-            __builtin_prefetch(from + INDICES_AHEAD); __builtin_prefetch(from + INDICES_AHEAD + LINE);
-            auto first = load<Vec<I, N>>(from), second = load<Vec<I, N>>(from + (N - 1) * sizeof(I));
-            store(packed + i, shuffle<N, [](int lane) { return lane < N / 2 ? 2 * lane : 2 * lane + 1; }>(first, second));
-        }
-        for (; i < count; i++) { packed[i] = load<I>(indices + i * k.step); __builtin_prefetch(indices + i * k.step + INDICES_AHEAD); }
+    const bool is_packed = k.step == sizeof(I), in_pairs = k.step == 2 * sizeof(I);
+    const int64_t ahead = INDICES_AHEAD / sizeof(I) * k.step;
+    if (!is_packed && !in_pairs) {
+        for (int64_t i = 0; i < count; i++) { packed[i] = load<I>(indices + i * k.step); __builtin_prefetch(indices + i * k.step + ahead); }
         indices = (const char*)packed;
     }
     auto step = [&](auto lanes) INLINE_LAMBDA {
         constexpr int N = decltype(lanes)::value;
-        const char* from = indices + at * sizeof(I);
-        if constexpr (N > 1) if (is_packed) for (size_t line = 0; line < N * sizeof(I); line += LINE) __builtin_prefetch(from + INDICES_AHEAD + line);
-        auto place = __builtin_convertvector((positions_of<I, mode, small, N>(load<Vec<I, N>>(from), size)), Vec<int64_t, N>);
+        const char* from = indices + at * (in_pairs ? 2 : 1) * sizeof(I);
+        if constexpr (N > 1) for (size_t line = 0; line < N * size_t(k.step) && (is_packed || in_pairs); line += LINE) __builtin_prefetch(from + ahead + line);
+        auto v = load<Vec<I, N>>(from);
+        // Every second index: of two vectors that end with the last one.
+        if constexpr (N > 1) if (in_pairs)
+            v = shuffle<N, [](int lane) { return lane < N / 2 ? 2 * lane : 2 * lane + 1; }>(v, load<Vec<I, N>>(from + (N - 1) * sizeof(I)));
+        auto place = __builtin_convertvector((positions_of<I, mode, small, N>(v, size)), Vec<int64_t, N>);
         if constexpr (small) place &= 0xFFFFFFFF;
         store(offsets + at, load<Vec<int64_t, N>>(bases + at) + place * stride);
         at += N;
@@ -98,9 +95,22 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
         } else if constexpr (length == FOUR) {
             V one = load<V>(from), two = load<V>(from + W), three = load<V>(from + run - 2 * W), four = load<V>(from + run - W);
             store(to, one); store(to + W, two); store(to + run - 2 * W, three); store(to + run - W, four);
-        } else write_row(to, run, false, [&](int64_t at, auto v) INLINE_LAMBDA { return load<decltype(v)>(from + at); });
+        } else for (int64_t step = 0; step < run; step += 4 * W) {
+            const int64_t at = smaller(step, run - 4 * W);
+            V v[4];
+            unrolled<4>([&](auto n) INLINE_LAMBDA { v[n] = load<V>(from + at + n * W); });
+            unrolled<4>([&](auto n) INLINE_LAMBDA { store(to + at + n * W, v[n]); });
+        }
     };
     const int64_t m = k.m, m_dense = k.m_dense, m_indexed = k.m_indexed, row_dense = k.row_dense, row_indexed = k.row_indexed;
+    if constexpr (length == EXACT && W <= 16 && !scatters) if (count <= 4 && m == 1) {  // few columns of many rows
+        for (int64_t i = 0; i < count; i++) {
+            char *here = dense + i * dense_step, *there = indexed + offsets[i];
+#pragma clang loop unroll_count(4)
+            for (int64_t row = 0; row < k.rows; row++) copy_run(here + row * row_dense, there + row * row_indexed);
+        }
+        return;
+    }
     for (int64_t row = k.rows; row > 0; row--, dense += row_dense, indexed += row_indexed) {
         if (m == 1) {
 #pragma clang loop unroll_count(length == EXACT ? 8 : 1)

@@ -13,6 +13,7 @@
 #if defined(__AVX512VBMI__)
 
 constexpr int MOST_POSITIONS = 1024;  // that are resolved together
+constexpr int ROWS_AHEAD = 2048;      // bytes: chunk by chunk is too uneven for the hardware's prefetcher
 
 // Indices as positions: * parts + places. Positions of bytes have an upper byte each, if there are `upper` ones.
 struct Positions { const char* indices; int64_t count, size, parts; const char* places; char *positions, *upper; };
@@ -86,6 +87,7 @@ template <class T, int pairs, bool has_upper> void look_up(const Lookup& k) {
     }
     for (int64_t group = k.groups; group > 0; group--, indexed += indexed_step, dense += dense_step, positions += positions_step) {
         R table[registers];
+        __builtin_prefetch(indexed + ROWS_AHEAD);
         unrolled<registers>([&](auto n) INLINE_LAMBDA {
             const char* from = indexed + n * LINE;
             if constexpr (n < registers - 2) table[n] = load<R>(from);
