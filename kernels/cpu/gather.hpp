@@ -84,7 +84,7 @@ enum Length { EXACT, TWO, FOUR, LONG };
 template <Length length, int W, bool scatters> void transfer(const Runs& k) {
     char *dense = k.dense, *indexed = k.indexed;
     const int64_t *offsets = k.offsets, count = k.count, dense_step = k.step, run = k.run;
-    auto copy_run = [&](char* here, char* there) INLINE_LAMBDA {
+    auto copy_run = [&](char* here, char* there, [[maybe_unused]] char* next) INLINE_LAMBDA {
         const char* from = scatters ? here : there;
         char* to = scatters ? there : here;
         typedef Vec<uint8_t, W> V;
@@ -98,7 +98,7 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
         } else for (int64_t step = 0; step < run; step += 4 * W) {
             const int64_t at = smaller(step, run - 4 * W);
             V v[4];
-            unrolled<4>([&](auto n) INLINE_LAMBDA { v[n] = load<V>(from + at + n * W); });
+            unrolled<4>([&](auto n) INLINE_LAMBDA { v[n] = load<V>(from + at + n * W); __builtin_prefetch(next + at + n * W); });
             unrolled<4>([&](auto n) INLINE_LAMBDA { store(to + at + n * W, v[n]); });
         }
     };
@@ -107,16 +107,16 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
         for (int64_t i = 0; i < count; i++) {
             char *here = dense + i * dense_step, *there = indexed + offsets[i];
 #pragma clang loop unroll_count(4)
-            for (int64_t row = 0; row < k.rows; row++) copy_run(here + row * row_dense, there + row * row_indexed);
+            for (int64_t row = 0; row < k.rows; row++) copy_run(here + row * row_dense, there + row * row_indexed, nullptr);
         }
         return;
     }
     for (int64_t row = k.rows; row > 0; row--, dense += row_dense, indexed += row_indexed) {
         if (m == 1) {
 #pragma clang loop unroll_count(length == EXACT ? 8 : 1)
-            for (int64_t i = 0; i < count; i++) copy_run(dense + i * dense_step, indexed + offsets[i]);
+            for (int64_t i = 0; i < count; i++) copy_run(dense + i * dense_step, indexed + offsets[i], indexed + offsets[i + 1 < count ? i + 1 : i]);
         } else for (int64_t i = 0; i < count; i++)
-            for (int64_t j = 0; j < m; j++) copy_run(dense + i * dense_step + j * m_dense, indexed + offsets[i] + j * m_indexed);
+            for (int64_t j = 0; j < m; j++) copy_run(dense + i * dense_step + j * m_dense, indexed + offsets[i] + j * m_indexed, indexed + offsets[i] + (j + 1) * m_indexed);
     }
 }
 

@@ -87,7 +87,7 @@ template <class T, int pairs, bool has_upper> void look_up(const Lookup& k) {
     }
     for (int64_t group = k.groups; group > 0; group--, indexed += indexed_step, dense += dense_step, positions += positions_step) {
         R table[registers];
-        __builtin_prefetch(indexed + ROWS_AHEAD);
+        unrolled<(registers < 2 ? 1 : 2)>([&](auto n) INLINE_LAMBDA { __builtin_prefetch(indexed + ROWS_AHEAD + n * LINE); });
         unrolled<registers>([&](auto n) INLINE_LAMBDA {
             const char* from = indexed + n * LINE;
             if constexpr (n < registers - 2) table[n] = load<R>(from);

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, each_class, needs_compiler, needs_library, ordinary_policy, policy_with
+from harness.compiled_loops import CLASSES, ENGINES, each_class, needs_compiler, ordinary_policy, policy_with
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
 from harness.index_oracle import INDEX_TYPES, MODES, limits
@@ -34,9 +34,12 @@ from stridedgpu.values.dtypes import element_type
 pytestmark = needs_compiler
 
 
-@pytest.fixture(scope="module", autouse=True, params=[pytest.param(True, marks=needs_library), False], ids=["native", "LLVM"])
+@pytest.fixture(scope="module", autouse=True, params=ENGINES)
 def measured_thresholds(request):
-    """Loops of all instruction sets of this processor, whose thresholds depend neither on its caches nor its cores."""
+    """Loops of all instruction sets of this processor, whose thresholds depend neither on its caches nor its cores.
+
+    They are the library's, and then compiled ones in their place.
+    """
     with ordinary_policy(), using(policy()._replace(native=request.param)):
         yield
 
