@@ -1,10 +1,11 @@
 """Gathers, scatters and checks of indices on the native library: a compiled kernel's parameters as the library's.
 
-Two functions of the library stand for what is compiled for each kernel: one resolves a chunk of indices of a type and a
-mode, the other moves runs of some length, or looks elements up in registers:
+One or two functions of the library stand for what is compiled for each kernel: one resolves a chunk of indices of a type
+and a mode, the other moves runs of some length.
 
-    take_along_axis of float32 by int64    "resolve" of int64, checked    "runs" of 4 bytes
-    rows of 100 bytes by int32, clipped    "resolve" of int32, clipped    "runs" of two times 64 bytes that overlap
+    rows of 100 bytes by int32, clipped    "resolve" int32, clipped        "runs" of two times 64 bytes that overlap
+    elements of float32 by int64           "elements" of 4 bytes by int64, checked
+    the same of rows of 100                "positions" of 4 bytes          "lookup" of 4 bytes in 4 pairs of registers
 """
 
 from __future__ import annotations
@@ -57,15 +58,16 @@ def gather_loop(call: GatherCall, level: str) -> tuple[CompiledFunction, tuple[i
         width, row, follows, components = fields[9], 0, int(kernel.follows), kernel.components
         axes = fields[len(fields) - 3 * components :]
         resolve = _resolve(kernel.index, level, axes)
-        transfer = function(level, "runs", _length(fields[1]) + 15 * kernel.scatters)
+        transfer = _transfer(level, fields[1], scatters=kernel.scatters)
     elif isinstance(kernel, GatherElements):
         total, width, along, row, size, stride, block, blocks, *outer = fields
         follows, components, axes = 1, 1, (size, stride, 0)
         dense = total, kernel.run, along, kernel.index.nbytes, block, blocks
         fields = (kernel.run, kernel.run, 1, *_ONCE, *dense, *_ONCE, *outer, *axes)
         resolve = transfer = 0
-        if kernel.index.mode == "wrap":
-            resolve, transfer = _resolve(kernel.index, level, axes), function(level, "runs", _length(kernel.run))
+        if kernel.index.mode == "wrap" or (kernel.scatters and kernel.index.mode == "clip"):
+            resolve = _resolve(kernel.index, level, axes)
+            transfer = _transfer(level, kernel.run, scatters=kernel.scatters)
     else:
         return _in_registers(call, kernel, level)
     elements = 0 if resolve or isinstance(kernel, Gather) else _elements(kernel, level)
@@ -81,9 +83,17 @@ def _elements(kernel: GatherElements, level: str) -> int:
     return function(level, "elements", 24 + 2 * size + kind if kernel.scatters else 6 * size + kind)
 
 
-def _length(run: int) -> int:
-    """The place of the function that moves runs of so many bytes."""
-    if run in _EXACT:
+def _transfer(level: str, run: int, *, scatters: bool = False) -> int:
+    """The function that moves runs of so many bytes."""
+    return function(level, "runs", _length(run, halves=scatters) + 15 * scatters)
+
+
+def _length(run: int, *, halves: bool) -> int:
+    """The place of the function that moves runs of so many bytes.
+
+    With `halves` a line is two: scattered in the last-level cache, lines of AVX-512 took 2.4 times as long as halves.
+    """
+    if run in _EXACT and not (halves and run == LINE_BYTES):
         return _EXACT.index(run)
     if run <= 2 * LINE_BYTES:
         return 7 + (run - 1).bit_length() - 2
