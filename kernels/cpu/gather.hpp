@@ -15,6 +15,8 @@ constexpr int CHUNK = 256, CHUNK_OF_ELEMENTS = 2048;  // indices that are resolv
 constexpr int64_t INDICES_AHEAD = 4096;  // bytes of one number each: chunk by chunk is too uneven for the hardware's prefetcher
 
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+// Moves a last step back to end with the row: by a branch, since a conditional move takes time of every step.
+INLINE void end_with(int64_t& at, int64_t step, int64_t count) { if (at + step > count) [[unlikely]] { at = count - step; __asm__(""); } }
 
 enum Mode { CHECKED, CLIPPED, WRAPPED };
 
@@ -144,7 +146,7 @@ template <class I, Mode mode, int W, bool scatters> void elements(const Elements
     constexpr int N = VECTOR == 64 ? 64 : 16;
     // The last step is moved back to end with the row: all of its elements are moved again, in the same order.
     for (int64_t at = 0; at < count && count >= N; at += N) {
-        if (at + N > count) [[unlikely]] { at = count - N; __asm__(""); }
+        end_with(at, N, count);
         for (size_t line = 0; line < N * sizeof(I); line += LINE) __builtin_prefetch(indices + at * sizeof(I) + INDICES_AHEAD + line);
         auto of_step = offsets(Count<N>(), at);
         if (bases) of_step += load<Vec<int32_t, N>>(bases + at);

@@ -29,8 +29,8 @@ template <class I, class P, bool clips, bool has_upper> void position(const Posi
         // Checked indices are narrowed first, clipped ones last.
         typedef either<clips, I, Signed<sizeof(P)>> Narrow;
         typedef Vec<Narrow, N> V;
-        for (int64_t step = 0; step < count; step += N) {
-            const int64_t at = smaller(step, count - N);
+        for (int64_t at = 0; at < count; at += N) {
+            end_with(at, N, count);
             for (size_t line = 0; line < N * sizeof(I); line += LINE) __builtin_prefetch(indices + at * sizeof(I) + INDICES_AHEAD + line);
             V v = in_parts<Narrow, W, I, N>(load<Vec<I, N>>(indices + at * sizeof(I)), [](auto part) INLINE_LAMBDA { return __builtin_convertvector(part, Vec<Narrow, W>); });
             Vec<P, N> place;
@@ -93,8 +93,8 @@ template <class T, int pairs, bool has_upper> void look_up(const Lookup& k) {
             if constexpr (n < registers - 2) table[n] = load<R>(from);
             else table[n] = bits<R>(__builtin_ia32_loaddquqi512_mask((const Vec<char, 64>*)from, Vec<char, 64>{}, masks[n - registers + 2]));
         });
-        for (int64_t step = 0; step < count; step += lanes) {
-            const int64_t at = smaller(step, count - lanes);
+        for (int64_t at = 0; at < count; at += lanes) {
+            end_with(at, lanes, count);
             auto position = load<R>(positions + at * sizeof(T));
             if constexpr (!pairs) { store(dense + at * sizeof(T), in_one<T>(table[0], position)); continue; }
             else {
