@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, each_class, needs_compiler, ordinary_policy, policy_with
+from harness.compiled_loops import CLASSES, ENGINES, each_class, needs_compiler, ordinary_policy, policy_with
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
 from harness.index_oracle import INDEX_TYPES, MODES, limits
@@ -18,13 +18,14 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled import gather as compiled_gather_module, jit as machine_code
+from stridedgpu.devices.cpu.compiled import gather as compiled_gather_module
 from stridedgpu.devices.cpu.compiled.gather import plan_gather
 from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements
 from stridedgpu.devices.cpu.compiled.gather_registers import RowsInRegisters
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.native import pool
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
+from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.problems.index_rule import IndexRule
@@ -33,10 +34,13 @@ from stridedgpu.values.dtypes import element_type
 pytestmark = needs_compiler
 
 
-@pytest.fixture(scope="module", autouse=True)
-def measured_thresholds():
-    """Loops of all instruction sets of this processor, whose thresholds depend neither on its caches nor its cores."""
-    with ordinary_policy():
+@pytest.fixture(scope="module", autouse=True, params=ENGINES)
+def measured_thresholds(request):
+    """Loops of all instruction sets of this processor, whose thresholds depend neither on its caches nor its cores.
+
+    They are the library's, and then compiled ones in their place.
+    """
+    with ordinary_policy(), using(policy()._replace(native=request.param)):
         yield
 
 
@@ -54,8 +58,8 @@ def run_items(problem, mode, dense, indexed, index, order):
     """Run a problem's kernel one item after another, forwards or, where the walk allows it, backwards."""
     walk = plan_gather(problem, mode)
     order = 1 if walk.in_order else order
-    loop = machine_code.compiled(walk.kernel.text)
-    parameters = (ctypes.c_int64 * (1 + len(walk.parameters)))(index.address + walk.index_offset, *walk.parameters)
+    loop, fields = walk.loop()
+    parameters = (ctypes.c_int64 * (1 + len(fields)))(index.address + walk.index_offset, *fields)
     ours, theirs = dense.address + walk.dense_offset, indexed.address + walk.indexed_offset
     reads, writes = (ours, theirs) if problem.scatters else (theirs, ours)
     for item in range(walk.items)[::order]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import ENGINES, needs_compiler, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.guarded_memory import seeds
@@ -20,13 +20,22 @@ import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu import gather as cpu_gather, thread_count
-from stridedgpu.devices.cpu.compiled import index_check, jit as machine_code
+from stridedgpu.devices.cpu.compiled import index_check
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check, plan_index_check
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
+from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.promotion import promoted_at_once
 from stridedgpu.operations.index_arguments import index_rule
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
+
+
+@pytest.fixture(scope="module", autouse=True, params=ENGINES)
+def engine(request):
+    """The library's loops, and compiled ones in their place."""
+    with using(policy()._replace(native=request.param)):
+        yield
+
 
 index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
@@ -189,9 +198,9 @@ def test_whatever_indices_hold_no_memory_but_the_marks_is_touched(choice, at_end
         return
     indices, memory = Fenced(numbers.nbytes, rng, at_end=at_end), Fenced(call.memory_bytes, rng, at_end=at_end)
     memory.bytes[:] = 0
-    parameters = (ctypes.c_int64 * len(call.parameters))(*call.parameters)
-    run = machine_code.compiled(call.kernel.text).alone
-    run(indices.address + call.offset, memory.address, ctypes.addressof(parameters), 0, call.items)
+    loop, fields = call.loop()
+    parameters = (ctypes.c_int64 * len(fields))(*fields)
+    loop.alone(indices.address + call.offset, memory.address, ctypes.addressof(parameters), 0, call.items)
     assert set(memory.bytes.tolist()) <= {0, 1}
     assert call.kernel.marks or not memory.bytes[8:].any()
 

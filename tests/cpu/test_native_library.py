@@ -91,8 +91,16 @@ def machine_code():
 
 
 def addresses_of(level):
-    moves = range(3 * len(TYPES) ** 2)
-    return [*(library.function(level, "convert", place) for place in moves), library.function(level, "rows")]
+    counts = {
+        "convert": 3 * len(TYPES) ** 2,
+        "rows": 1,
+        "gather": 1,
+        "resolve": 24,
+        "runs": 30,
+        "elements": 32,
+        "index check": 4,
+    }
+    return [library.function(level, family, place) for family, count in counts.items() for place in range(count)]
 
 
 @needs_library

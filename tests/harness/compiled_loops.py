@@ -31,6 +31,8 @@ needs_library = pytest.mark.skipif(
     policy().native_level is None, reason=f"no native library: {library.why_unavailable() or Target.here().words}"
 )
 
+ENGINES = (pytest.param(True, marks=needs_library, id="native"), pytest.param(False, id="LLVM"))
+"""Whether the native library's loops are used, or compiled ones in their place: `native` of the CPU's policy."""
 
 CLASSES: Mapping[str, Target] = MappingProxyType(
     {

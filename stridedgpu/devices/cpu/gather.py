@@ -12,6 +12,7 @@ from stridedgpu.problems.index_rule import IndexRule
 
 from .numpy_loops.gather import NumpyGather, check_indices
 from .plan import CpuPlan
+from .policy import policy
 from .promotion import Promotion, compiled_from
 
 
@@ -45,7 +46,8 @@ def _quick_check(rule: IndexRule, *_settings: Hashable) -> Promotion:
         return compiled_index_check(rule)
 
     nbytes = rule.index.layout.element_count * rule.index.element.itemsize
-    return Promotion(compiled_from(nbytes) if nbytes else None, lambda: _no_check, compiled)
+    at = 1 if policy().native_level is not None else compiled_from(nbytes)
+    return Promotion(at if nbytes else None, lambda: _no_check, compiled)
 
 
 def _no_check(indices: int) -> bool:  # noqa: ARG001 - as the compiled check is called

@@ -131,6 +131,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             prepares=True,
             by_address=True,
             tells_why=False,
+            has_native=True,
         ),
         "CropProblem": CpuOperation(
             "numpy_loops.crops.numpy_crops_kernel",

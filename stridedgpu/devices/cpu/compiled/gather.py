@@ -8,7 +8,8 @@ from math import prod
 from operator import add
 from typing import Final
 
-from stridedgpu.devices.cpu.native.calls import moving_function, runs_alone
+from stridedgpu.devices.cpu.native.calls import CompiledFunction, moving_function, runs_alone
+from stridedgpu.devices.cpu.native.gather import gather_loop, has_gather
 from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -76,6 +77,19 @@ class GatherCall:
     index_offset: int
     parameters: tuple[int, ...]
 
+    @property
+    def is_native(self) -> bool:
+        """Whether the native library has the loop."""
+        level = policy().native_level
+        return level is not None and has_gather(self, level)
+
+    def loop(self) -> tuple[CompiledFunction, tuple[int, ...]]:
+        """The loop, and its parameters behind the address of the indices."""
+        level = policy().native_level
+        if level is not None and has_gather(self, level):
+            return gather_loop(self, level)
+        return loop_of(self.kernel), self.parameters
+
 
 def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     """The compiled loops of a problem; None if there is nothing to move."""
@@ -100,6 +114,7 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
         items=call.items,
         shared_bytes=None if call.in_order else policy().gather.shared_bytes,
         calls=(call,),
+        is_native=call.is_native,
     )
 
 
@@ -109,7 +124,7 @@ def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
     if chosen is None:
         return None
     call: GatherCall = chosen.calls[0]
-    loop = loop_of(call.kernel)
+    loop, fields = call.loop()
     items, nbytes, gathers = call.items, plan.bytes_moved, not problem.scatters
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1 and SHARED.several
     brief = nbytes < policy().sharing.brief_bytes
@@ -117,7 +132,7 @@ def compiled_gather(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
 
     def with_parameters() -> tuple[ctypes.Array[ctypes.c_int64], DirectLaunch]:
         """Parameters that no other call uses at a time, the indices' address first, and the loop with them."""
-        parameters = (ctypes.c_int64 * (1 + len(call.parameters)))(0, *call.parameters)
+        parameters = (ctypes.c_int64 * (1 + len(fields)))(0, *fields)
         place = ctypes.addressof(parameters)
         alone = moving_function(loop, place, items, offsets, owner=parameters, keeps_lock=brief, target_first=gathers)
         return parameters, alone

@@ -20,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stridedgpu.devices.buffer import address_of
+from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.gather import check_loop, has_check
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.index_rule import IndexRule
@@ -114,6 +116,13 @@ class IndexCheckCall:
         """Bytes of the status and of the marks, in whole cache lines."""
         return LINE_BYTES + round_up(self.marks, LINE_BYTES)
 
+    def loop(self) -> tuple[CompiledFunction, tuple[int, ...]]:
+        """The loop and its parameters."""
+        level = policy().native_level
+        if level is not None and has_check(self):
+            return check_loop(self, level)
+        return loop_of(self.kernel), self.parameters
+
 
 class _Loop(NamedTuple):
     """A loop over indices: its stride in bytes, and the pitch of the ids that its positions have; 0 if they share."""
@@ -184,8 +193,7 @@ def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
     call = plan_index_check(rule)
     if call is None:
         return None
-    loop = LoopCall.of(loop_of(call.kernel), call.parameters, call.items, (call.offset, 0))
-    run = loop.launch(call.nbytes, policy().index_check.shared_bytes)
+    run = LoopCall.of(*call.loop(), call.items, (call.offset, 0)).launch(call.nbytes, policy().index_check.shared_bytes)
     unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
 
     def within(indices: int) -> bool:

@@ -1,0 +1,242 @@
+// Gathers and scatters: runs of bytes that indices select, of one element or of thousands.
+//
+//     indices   7  0  3  3 ...         a chunk of some hundred, resolved in vectors to offsets on the stack
+//               |  |  |  |
+//     indexed   [=====]  [=====] ...   a run at each offset
+//     dense     [=====][=====][=====]
+//
+// `b` is the innermost loop with indices of its own, `a` the loop around it. Each index selects the loop `m` over runs. An
+// offset is never outside the axis, whatever the index is. In what type an index is and how it is resolved, and how long
+// a run is, are two functions of the planner's choice: one a chunk each.
+#pragma once
+#include "copy.hpp"
+
+constexpr int CHUNK = 256, CHUNK_OF_ELEMENTS = 2048;  // indices that are resolved together
+constexpr int64_t INDICES_AHEAD = 4096;  // bytes of one number each: chunk by chunk is too uneven for the hardware's prefetcher
+
+INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+// Moves a last step back to end with the row: by a branch, since a conditional move takes time of every step.
+INLINE void end_with(int64_t& at, int64_t step, int64_t count) { if (at + step > count) [[unlikely]] { at = count - step; __asm__(""); } }
+
+enum Mode { CHECKED, CLIPPED, WRAPPED };
+
+// offsets = bases + position * stride. `step`: bytes from an index to the next.
+struct Indices { const char* indices; int64_t step, count, size, stride; const int64_t* bases; int64_t* offsets; };
+typedef void (*Resolve)(const Indices&);
+
+// Positions from 0 to size - 1. Checked indices are valid, unless they have changed since: those are clamped. `small`:
+// sizes up to 2^31, for which 32 bits of a checked index are enough.
+template <class I, Mode mode, bool small, int N> INLINE auto positions_of(Vec<I, N> v, int64_t size) {
+    typedef either<small && (sizeof(I) == 4 || mode == CHECKED), uint32_t, uint64_t> W;
+    auto zero = Vec<W, N>{}, extent = all<W, N>(W(size)), last = all<W, N>(W(size - 1));
+    if constexpr (mode == CLIPPED && is_signed<I>) v = __builtin_elementwise_max(v, Vec<I, N>{});
+    auto place = cast<W, I, N>(v);
+    if constexpr (mode != CLIPPED && is_signed<I>) place += pick(bits<Vec<Signed<sizeof(W)>, N>>(place) < 0, extent, zero);
+    if constexpr (mode != WRAPPED) return __builtin_elementwise_min(place, last);
+    else {
+        if (any_lane(place > last)) for (int lane = 0; lane < N; lane++) {
+            if constexpr (is_signed<I>) { int64_t rest = int64_t(v[lane]) % size; place[lane] = W(rest < 0 ? rest + size : rest); }
+            else place[lane] = W(uint64_t(v[lane]) % uint64_t(size));
+        }
+        return place;
+    }
+}
+
+// `small` strides are of 32 bits without a sign, too: one multiplication has the product.
+template <class I, Mode mode, bool small> void resolve(const Indices& k) {
+    I packed[CHUNK];
+    const char* indices = k.indices;
+    const int64_t count = k.count, size = k.size, stride = small ? k.stride & 0xFFFFFFFF : k.stride;
+    const int64_t* bases = k.bases;
+    int64_t *offsets = k.offsets, at = 0;
+    const bool is_packed = k.step == sizeof(I), in_pairs = k.step == 2 * sizeof(I);
+    const int64_t ahead = INDICES_AHEAD / sizeof(I) * k.step;
+    if (!is_packed && !in_pairs) {
+        for (int64_t i = 0; i < count; i++) { packed[i] = load<I>(indices + i * k.step); __builtin_prefetch(indices + i * k.step + ahead); }
+        indices = (const char*)packed;
+    }
+    auto step = [&](auto lanes) INLINE_LAMBDA {
+        constexpr int N = decltype(lanes)::value;
+        const char* from = indices + at * (in_pairs ? 2 : 1) * sizeof(I);
+        if constexpr (N > 1) for (size_t line = 0; line < N * size_t(k.step) && (is_packed || in_pairs); line += LINE) __builtin_prefetch(from + ahead + line);
+        auto v = load<Vec<I, N>>(from);
+        // Every second index: of two vectors that end with the last one.
+        if constexpr (N > 1) if (in_pairs)
+            v = shuffle<N, [](int lane) { return lane < N / 2 ? 2 * lane : 2 * lane + 1; }>(v, load<Vec<I, N>>(from + (N - 1) * sizeof(I)));
+        auto place = __builtin_convertvector((positions_of<I, mode, small, N>(v, size)), Vec<int64_t, N>);
+        if constexpr (small) place &= 0xFFFFFFFF;
+        store(offsets + at, load<Vec<int64_t, N>>(bases + at) + place * stride);
+        at += N;
+    };
+    while (at + 16 <= count) step(Count<16>());
+    while (at < count) step(Count<1>());
+}
+
+// Runs between the dense side, `step` bytes from one to the next, and the indexed side at its offsets.
+struct Runs {
+    char *dense, *indexed;
+    const int64_t* offsets;
+    int64_t count, step, run, m, m_dense, m_indexed;
+    int64_t rows, row_dense, row_indexed;  // that have the same indices
+};
+typedef void (*Transfer)(const Runs&);
+
+// Of W bytes, of up to twice as many by two that overlap, of up to 256, and longer ones.
+enum Length { EXACT, TWO, FOUR, LONG };
+template <Length length, int W, bool scatters> void transfer(const Runs& k) {
+    char *dense = k.dense, *indexed = k.indexed;
+    const int64_t *offsets = k.offsets, count = k.count, dense_step = k.step, run = k.run;
+    auto copy_run = [&](char* here, char* there, [[maybe_unused]] char* next) INLINE_LAMBDA {
+        const char* from = scatters ? here : there;
+        char* to = scatters ? there : here;
+        typedef Vec<uint8_t, W> V;
+        if constexpr (length == EXACT) store(to, load<V>(from));
+        else if constexpr (length == TWO) {
+            V begin = load<V>(from), end = load<V>(from + run - W);
+            store(to, begin); store(to + run - W, end);
+        } else if constexpr (length == FOUR) {
+            V one = load<V>(from), two = load<V>(from + W), three = load<V>(from + run - 2 * W), four = load<V>(from + run - W);
+            store(to, one); store(to + W, two); store(to + run - 2 * W, three); store(to + run - W, four);
+        } else for (int64_t step = 0; step < run; step += 4 * W) {
+            const int64_t at = smaller(step, run - 4 * W);
+            V v[4];
+            unrolled<4>([&](auto n) INLINE_LAMBDA { v[n] = load<V>(from + at + n * W); __builtin_prefetch(next + at + n * W); });
+            unrolled<4>([&](auto n) INLINE_LAMBDA { store(to + at + n * W, v[n]); });
+        }
+    };
+    const int64_t m = k.m, m_dense = k.m_dense, m_indexed = k.m_indexed, row_dense = k.row_dense, row_indexed = k.row_indexed;
+    if constexpr (length == EXACT && W <= 16 && !scatters) if (count <= 4 && m == 1) {  // few columns of many rows
+        for (int64_t i = 0; i < count; i++) {
+            char *here = dense + i * dense_step, *there = indexed + offsets[i];
+#pragma clang loop unroll_count(4)
+            for (int64_t row = 0; row < k.rows; row++) copy_run(here + row * row_dense, there + row * row_indexed, nullptr);
+        }
+        return;
+    }
+    for (int64_t row = k.rows; row > 0; row--, dense += row_dense, indexed += row_indexed) {
+        if (m == 1) {
+#pragma clang loop unroll_count(length == EXACT ? 8 : 1)
+            for (int64_t i = 0; i < count; i++) copy_run(dense + i * dense_step, indexed + offsets[i], indexed + offsets[i + 1 < count ? i + 1 : i]);
+        } else for (int64_t i = 0; i < count; i++)
+            for (int64_t j = 0; j < m; j++) copy_run(dense + i * dense_step + j * m_dense, indexed + offsets[i] + j * m_indexed, indexed + offsets[i] + (j + 1) * m_indexed);
+    }
+}
+
+// Single elements at offsets of 32 bits, which go from vectors of indices straight to registers: two by a word.
+struct Elements { char *dense, *indexed; const char* indices; const int32_t* bases; int64_t count, size, stride; };
+typedef void (*MoveElements)(const Elements&);
+template <class I, Mode mode, int W, bool scatters> void elements(const Elements& k) {
+    typedef Signed<W> E;
+    char *dense = k.dense, *indexed = k.indexed;
+    const char* indices = k.indices;
+    const int32_t* bases = k.bases;
+    const int64_t count = k.count, size = k.size;
+    const int32_t stride = int32_t(k.stride);
+    auto move = [&](int64_t at, int64_t offset) INLINE_LAMBDA {
+        if constexpr (scatters) store(indexed + offset, load<E>(dense + at * W));
+        else store(dense + at * W, load<E>(indexed + offset));
+    };
+    auto offsets = [&](auto lanes, int64_t at) INLINE_LAMBDA {
+        constexpr int N = decltype(lanes)::value;
+        auto place = positions_of<I, mode, true, N>(load<Vec<I, N>>(indices + at * sizeof(I)), size);
+        return __builtin_convertvector(place, Vec<int32_t, N>) * stride;
+    };
+    // Many indices are loaded before the first store, and no zeros between: in some 64 stores to anywhere there is one that
+    // the processor takes for a store to the vector that it loads.
+    constexpr int N = VECTOR == 64 ? 64 : 16;
+    // The last step is moved back to end with the row: all of its elements are moved again, in the same order.
+    for (int64_t at = 0; at < count && count >= N; at += N) {
+        end_with(at, N, count);
+        for (size_t line = 0; line < N * sizeof(I); line += LINE) __builtin_prefetch(indices + at * sizeof(I) + INDICES_AHEAD + line);
+        auto of_step = offsets(Count<N>(), at);
+        if (bases) of_step += load<Vec<int32_t, N>>(bases + at);
+        auto words = bits<Vec<int64_t, N / 2>>(of_step);
+        constexpr int L = 16 / W;
+        Vec<E, L> loaded;
+        unrolled<N / 2>([&](auto n) INLINE_LAMBDA {
+            int64_t word = words[n.value];
+            __asm__("" : "+r"(word));  // one extraction, of which the compiler makes two
+            if constexpr (scatters || W == 8) { move(at + 2 * n, int32_t(word)); move(at + 2 * n + 1, word >> 32); }
+            else {
+                constexpr int lane = 2 * decltype(n)::value % L;
+                loaded[lane] = load<E>(indexed + int32_t(word)); loaded[lane + 1] = load<E>(indexed + (word >> 32));
+                if constexpr (lane + 2 == L) store(dense + (at + 2 * n + 2 - L) * W, loaded);
+            }
+        });
+    }
+    if (count < N) for (int64_t at = 0; at < count; at++) move(at, offsets(Count<1>(), at)[0] + (bases ? bases[at] : 0));
+}
+
+// body(at) for every item: its places in some loops, of which the first turns fastest.
+template <class Size, class Body> INLINE void for_places(int64_t loops, Size size, int64_t first, int64_t last, Body body) {
+    int64_t at[MOST_LOOPS], rest = first;
+    for (int64_t k = 0; k < loops; k++) { at[k] = rest % size(k); rest /= size(k); }
+    for (int64_t number = first; number < last; number++) {
+        body(at);
+        for (int64_t k = 0; k < loops && ++at[k] == size(k); k++) at[k] = 0;
+    }
+}
+
+// Strides of a loop on the dense side, on the indexed side and in the indices, and its blocks.
+struct Around { int64_t size, dense, indexed, index; };
+struct Within { int64_t size, dense, indexed, index, block, blocks; };
+struct Sides {
+    char *dense, *indexed; const char* indices;
+    template <class L> INLINE Sides along(const L& loop, int64_t steps) const {
+        return {dense + steps * loop.dense, indexed + steps * loop.indexed, indices + steps * loop.index};
+    }
+};
+
+struct Gather {
+    const char* indices;
+    Resolve resolve; Transfer transfer; MoveElements elements;  // the last or the two before
+    int64_t width, row;              // `b` runs through rows of so many indices, so many bytes apart on the indexed side
+    int64_t follows;                 // whether the indices depend on `a`
+    int64_t scatters, components, rank;
+    int64_t run, run_block, run_blocks;
+    Within m, b, a;
+    int64_t more[];                  // the outer loops, the innermost first; then each axis: size, stride, bytes into a tuple
+};
+
+inline void gather(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
+    const Gather& p = *(const Gather*)parameters;
+    const Around* outer = (const Around*)p.more;
+    const int64_t* axes = p.more + 4 * p.rank;
+    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2], offsets[CHUNK];
+    const int64_t most = p.elements ? CHUNK_OF_ELEMENTS : CHUNK, chunk = p.width < most ? most / p.width * p.width : most;
+    for (int64_t i = 0, column = 0, at = 0; i < smaller(chunk, p.b.block); i++) {
+        int64_t base = at + column * p.b.indexed;
+        if (p.elements) ((int32_t*)bases)[i] = int32_t(base); else bases[i] = base;
+        if (++column == p.width) { column = 0; at += p.row; }
+    }
+    auto size = [&](int64_t k) INLINE_LAMBDA { return k == 0 ? p.run_blocks : k == 1 ? p.m.blocks : k == 2 ? p.b.blocks : k == 3 ? p.a.blocks : outer[k - 4].size; };
+    for_places(4 + p.rank, size, first, last, [&](const int64_t* at) INLINE_LAMBDA {
+        Sides item = {p.scatters ? (char*)source : target, p.scatters ? target : (char*)source, p.indices};
+        for (int64_t k = 0; k < p.rank; k++) item = item.along(outer[k], at[4 + k]);
+        // The last block of a long run overlaps the one before it.
+        const int64_t part = smaller(at[0] * p.run_block, p.run - p.run_block);
+        item.dense += part; item.indexed += part;
+        const int64_t m = at[1] * p.m.block, start = at[2] * p.b.block, a = at[3] * p.a.block;
+        const int64_t end = smaller(start + p.b.block, p.b.size), rows = smaller(p.a.block, p.a.size - a);
+        item = item.along(p.m, m).along(p.a, a);
+        for (int64_t turn = 0; turn < (p.follows ? rows : 1); turn++) {
+            const Sides row = item.along(p.a, turn);
+            for (int64_t b = start, count; b < end; b += count) {
+                const int64_t rows_before = b / p.width, column = b - rows_before * p.width;
+                count = smaller(end - b, column || p.width > chunk ? smaller(chunk, p.width - column) : chunk);
+                if (p.elements) {
+                    p.elements({row.dense + b * p.b.dense, row.indexed + rows_before * p.row + column * p.b.indexed,
+                                row.indices + b * p.b.index, p.width >= chunk && !p.b.indexed ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
+                    continue;
+                }
+                for (int64_t k = 0; k < p.components; k++) {
+                    const int64_t* axis = axes + 3 * k;
+                    p.resolve({row.indices + b * p.b.index + axis[2], p.b.index, count, axis[0], axis[1], k ? offsets : bases, offsets});
+                }
+                p.transfer({row.dense + b * p.b.dense, row.indexed + rows_before * p.row + column * p.b.indexed, p.components ? offsets : bases,
+                            count, p.b.dense, p.run_block, smaller(p.m.block, p.m.size - m), p.m.dense, p.m.indexed,
+                            p.follows ? 1 : rows, p.a.dense, p.a.indexed});
+            }
+        }
+    });
+}

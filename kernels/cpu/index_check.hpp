@@ -1,0 +1,106 @@
+// Indices checked before anything is written: all inside their axes and, with marks, each of another element.
+#pragma once
+#include "gather.hpp"
+
+struct Numbered { int64_t size, stride, pitch; };  // a loop over indices: its stride in bytes, and in the elements' numbers
+struct NumberedBlocks { int64_t size, stride, pitch, block, blocks; };
+struct Checks {
+    int64_t marks;
+    Resolve resolve; MoveElements mark;  // the numbers of marks by one of them: the latter by contiguous single indices
+    int64_t components, rank;
+    NumberedBlocks a, b;
+    int64_t more[];  // each axis: size, pitch of its numbers, bytes into a tuple; then the outer loops
+};
+
+// What is scattered to the marks.
+struct Ones { char ones[CHUNK_OF_ELEMENTS]; };
+constexpr Ones all_ones = [] { Ones all = {}; for (char& one : all.ones) one = 1; return all; }();
+
+template <class I> constexpr int LANES = 2 * LINE / sizeof(I);
+constexpr int MOST_TOGETHER = 8;  // numbers of a tuple that follow one another
+
+// The least and the largest index of an axis.
+template <class I> struct Range {
+    I low, high;
+    static INLINE Range of(int64_t size) {
+        const I high = uint64_t(size - 1) < uint64_t(most<I>) ? I(size - 1) : most<I>;
+        return {!is_signed<I> ? I(0) : high == most<I> && sizeof(I) < 8 ? least<I> : I(-high - 1), high};
+    }
+};
+
+// Whether any number of contiguous tuples is outside its axis: from any of `components` numbers on, the ranges repeat.
+template <class I> INLINE bool is_any_outside(const char* indices, int64_t count, int64_t components, const I* lows, const I* highs) {
+    constexpr int N = LANES<I>;
+    typedef Vec<I, N> V;
+    Vec<Signed<sizeof(I)>, N> wrong = {};
+    auto look = [&](int64_t at, V low, V high) INLINE_LAMBDA {
+        V v = load<V>(indices + at * sizeof(I));
+        wrong |= v > high;
+        if constexpr (is_signed<I>) wrong |= v < low;
+    };
+    if (count < N) {
+        for (int64_t at = 0, place = 0; at < count; at++) {
+            I v = load<I>(indices + at * sizeof(I));
+            wrong[0] |= -(v < lows[place] || v > highs[place]);
+            if (++place == components) place = 0;
+        }
+    } else if (N % components == 0) {
+        const V low = load<V>(lows), high = load<V>(highs);
+        for (int64_t at = 0; at + N <= count; at += N) look(at, low, high);
+    } else for (int64_t at = 0, place = 0; at + N <= count; at += N, place = (place + N) % components)
+        look(at, load<V>(lows + place), load<V>(highs + place));
+    if (count >= N) { const int64_t place = (count - N) % components; look(count - N, load<V>(lows + place), load<V>(highs + place)); }
+    return any_lane(wrong);
+}
+
+template <class I> void check(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
+    const Checks& p = *(const Checks*)parameters;
+    const int64_t *axes = p.more, components = p.components;
+    const Numbered* outer = (const Numbered*)(p.more + 3 * components);
+    char* marks = target + LINE;
+    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2], offsets[CHUNK];
+    I lows[LANES<I> + MOST_TOGETHER], highs[LANES<I> + MOST_TOGETHER];
+    bool is_packed = components >= 1 && components <= MOST_TOGETHER && p.b.stride == components * int64_t(sizeof(I)), is_empty = false;
+    for (int64_t k = 0; k < components; k++) {
+        is_packed &= axes[3 * k + 2] == k * int64_t(sizeof(I));
+        is_empty |= axes[3 * k] <= 0;
+    }
+    if (is_packed) for (int64_t i = 0, k = 0; i < LANES<I> + MOST_TOGETHER; i++, k = k + 1 < components ? k + 1 : 0) {
+        const Range<I> range = Range<I>::of(axes[3 * k]);
+        lows[i] = range.low; highs[i] = range.high;
+    }
+    const int64_t chunk = p.mark ? CHUNK_OF_ELEMENTS : CHUNK;
+    if (p.mark) for (int64_t i = 0; p.b.pitch && i < smaller(chunk, p.b.block); i++) ((int32_t*)bases)[i] = int32_t(i * p.b.pitch);
+    else for (int64_t i = 0; i < smaller(chunk, p.b.block); i++) bases[i] = i * p.b.pitch;
+    auto size = [&](int64_t k) INLINE_LAMBDA { return k == 0 ? p.b.blocks : k == 1 ? p.a.blocks : outer[k - 2].size; };
+    for_places(2 + p.rank, size, first, last, [&](const int64_t* at) INLINE_LAMBDA {
+        const int64_t b = at[0] * p.b.block, a = at[1] * p.a.block;
+        const int64_t count = smaller(p.b.block, p.b.size - b), rows = smaller(p.a.block, p.a.size - a);
+        const char* indices = source + a * p.a.stride + b * p.b.stride;
+        int64_t number = a * p.a.pitch + b * p.b.pitch;
+        for (int64_t k = 0; k < p.rank; k++) { indices += at[2 + k] * outer[k].stride; number += at[2 + k] * outer[k].pitch; }
+        bool wrong = is_empty && rows && count;
+        for (int64_t row = 0; row < rows; row++, indices += p.a.stride, number += p.a.pitch) {
+            if (is_packed) wrong |= is_any_outside<I>(indices, count * components, components, lows, highs);
+            else for (int64_t k = 0; k < components; k++) {
+                const Range<I> range = Range<I>::of(axes[3 * k]);
+                const char* from = indices + axes[3 * k + 2];
+                for (int64_t i = 0; i < count; i++) { I v = load<I>(from + i * p.b.stride); wrong |= v < range.low || v > range.high; }
+            }
+            if (p.marks) for (int64_t begin = 0; begin < count; begin += chunk) {
+                const int64_t part = smaller(chunk, count - begin);
+                char* of_part = marks + number + begin * p.b.pitch;
+                if (p.mark) {
+                    p.mark({(char*)all_ones.ones, of_part, indices + begin * p.b.stride + axes[2], p.b.pitch ? (int32_t*)bases : nullptr, part, axes[0], axes[1]});
+                    continue;
+                }
+                for (int64_t k = 0; k < components; k++) {
+                    const int64_t* axis = axes + 3 * k;
+                    p.resolve({indices + begin * p.b.stride + axis[2], p.b.stride, part, axis[0], axis[1], k ? offsets : bases, offsets});
+                }
+                for (int64_t i = 0; i < part; i++) of_part[offsets[i]] = 1;
+            }
+        }
+        if (wrong) store(target, int64_t(1));
+    });
+}
