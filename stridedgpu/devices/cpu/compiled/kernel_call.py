@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
+from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -93,13 +95,15 @@ class KernelCall:
     @property
     def is_native(self) -> bool:
         """Whether the native library has the loop."""
-        return self.kernel.family == "rows" and policy().native_level is not None and has_rows(self)
+        has, _ = _NATIVE.get(self.kernel.family, (None, None))
+        return has is not None and policy().native_level is not None and has(self)
 
     def loop(self, owner: object = None) -> LoopCall:
         """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
         level = policy().native_level
         if self.is_native and level is not None:
-            return rows_loop(self, level, owner)
+            _, make = _NATIVE[self.kernel.family]
+            return make(self, level, owner)
         count, turn = self.constants_of
         scale, bias = (
             None if values is None else constants(values, self.conversion.compute)
@@ -146,6 +150,12 @@ class KernelCall:
         steps = zip(self.inner, self.facts.step, strict=True)
         walked = {loop.axis: 1 for loop in self.outer} | {loop.axis: step for loop, step in steps if loop.axis >= 0}
         return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
+
+
+_NATIVE: Final[Mapping[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = (
+    MappingProxyType({"rows": (has_rows, rows_loop), "transpose": (has_transpose, transpose_loop)})
+)
+"""The families of kernels of the native library: whether it has the loop of a call, and that loop on a level of it."""
 
 
 def kernel_call(

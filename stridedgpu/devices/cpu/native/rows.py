@@ -30,7 +30,7 @@ from .pool import LoopCall
 if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
     from stridedgpu.devices.cpu.compiled.rows import Rows
-    from stridedgpu.values.conversion import Conversion
+    from stridedgpu.devices.cpu.compiled.work_grid import Elements
 
 TYPES: Final = (
     "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
@@ -48,7 +48,7 @@ _FIRST_BY_PRODUCTS: Final = {None: 0, "divide": 1, "multiply in float64": 1, "mu
 
 _MOST_STAGES: Final = 6
 _MOST_LOOPS: Final = 64
-_TILE_BYTES: Final = 8192
+TILE_BYTES: Final = 8192
 _NO_CONSTANTS: Final = (np.zeros(1),) * 3
 _MOST_LANES: Final = 128
 """Elements of the longest step along a row, behind which constants are read."""
@@ -83,9 +83,7 @@ def chain_of(kernel: Rows) -> Chain:
         return Chain((_copy(elements.itemsize),))
     repeats, turns = _repeats(kernel), _turns(kernel)
     along = elements.constants == (Constants.A if repeats else Constants.B)
-    moves, by_products = _conversion(
-        elements.conversion, finite=elements.finite, products=elements.by_products, along=along
-    )
+    moves, by_products = conversion_of(elements, along=along)
     # Rows shorter than a step are converted many at once between two copies.
     is_short = kernel.lanes * max(elements.source_bytes, elements.target_bytes) < LINE_BYTES
     reads = (kernel.source_step == "forward" or turns) and not is_short
@@ -112,8 +110,12 @@ def _copy(itemsize: int) -> Move:
     return Move("copy", itemsize.bit_length() - 1, itemsize)
 
 
-def _conversion(conversion: Conversion, *, finite: bool, products: bool, along: bool) -> tuple[list[Move], bool]:
-    """The moves of a conversion between contiguous elements, and whether divisions are products."""
+def conversion_of(elements: Elements, *, along: bool) -> tuple[list[Move], bool]:
+    """The moves of a conversion between contiguous elements, and whether divisions are products.
+
+    `along`: constants follow the elements.
+    """
+    conversion, finite = elements.conversion, elements.finite
     source, target = conversion.source, conversion.target
     truncates = conversion.rounding == "truncate" and target.is_integer
     constant = 2 if along else 1
@@ -131,7 +133,7 @@ def _conversion(conversion: Conversion, *, finite: bool, products: bool, along: 
             return [_cast(source, compute), _cast(compute, target, constant)], False
         return [_cast(source, target, constant)], False
     first = next((operation for operation, name in conversion.steps if name == "unit"), None)
-    if products and finite and not truncates and target.name in _OF_BYTES:
+    if elements.by_products and finite and not truncates and target.name in _OF_BYTES:
         place = (_OF_BYTES.index(target.name) * 3 + _FIRST_BY_PRODUCTS[first]) * 2 + along
         return [Move("normalize bytes", place, target.itemsize)], True
     place = (_FLOATS.index(compute.name) * 4 + _FIRST[first]) * 2 + along
@@ -156,7 +158,27 @@ def _truncate(element: ElementType) -> Move:
 def rows_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     """The loop of a call of a kernel of rows, on a level of the library; it keeps an `owner` of more memory alive."""
     kernel: Rows = call.kernel  # type: ignore[assignment]
-    chain, elements, conversion = chain_of(kernel), kernel.elements, call.conversion
+    chain, (rows, _) = chain_of(kernel), call.inner
+    ahead = rows.source * policy().relayout.rows_ahead if kernel.reads_ahead else 0
+    fields, kept = chain_fields(
+        call, chain, level, kernel.elements.constants, repeats=_repeats(kernel), turns=_turns(kernel), ahead=ahead
+    )
+    offsets = call.source_offset, call.target_offset
+    return LoopCall.of(CompiledFunction(function(level, "rows")), fields, call.items, offsets, (kept, owner))
+
+
+def chain_fields(
+    call: KernelCall,
+    chain: Chain,
+    level: str,
+    place: Constants,
+    *,
+    repeats: bool = False,
+    turns: bool = False,
+    ahead: int = 0,
+) -> tuple[list[int], object]:
+    """The fields of a chain, `Rows` in kernels/cpu/copy.hpp, with constants at a `place`; and what they point to."""
+    elements, conversion = call.kernel.elements, call.conversion
     count, turn = call.constants_of
     compute = conversion.compute
     kept: list[NDArray[Any]] = []
@@ -172,24 +194,20 @@ def rows_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         first = next(operation for operation, name in conversion.steps if name == "unit")
         if chain.by_products and first in REPLACED:
             unit, unit_low = unit_factors(conversion, first)
-    rows, _ = call.inner
     fields = [
         *unpack("=2q", pack("=2d", unit, unit_low)),
         compute.itemsize,
-        *(int(elements.constants == place) for place in (Constants.ITEM, Constants.A, Constants.B)),
-        int(_repeats(kernel)),
-        int(_turns(kernel)),
-        int(kernel.streaming),
-        rows.source * policy().relayout.rows_ahead if kernel.reads_ahead else 0,
+        *(int(place == each) for each in (Constants.ITEM, Constants.A, Constants.B)),
+        int(repeats),
+        int(turns),
+        int(call.kernel.streaming),
+        ahead,
         elements.source_bytes,
-        _TILE_BYTES // max(elements.source_bytes, *(move.bytes for move in chain.moves)),
+        TILE_BYTES // max(elements.source_bytes, *(move.bytes for move in chain.moves)),
         len(chain.moves),
     ]
     for move in chain.moves:
         fields += [function(level, move.family, move.place), move.bytes]
     fields += [0, 0] * (_MOST_STAGES - len(chain.moves)) + [values.ctypes.data for values in kept or _NO_CONSTANTS]
     inner, outer, tables = call.grid()
-    fields += [*inner, len(call.outer), *outer]
-    offsets = call.source_offset, call.target_offset
-    loop = CompiledFunction(function(level, "rows"))
-    return LoopCall.of(loop, fields, call.items, offsets, (kept, tables, owner))
+    return [*fields, *inner, len(call.outer), *outer], (kept, tables)
