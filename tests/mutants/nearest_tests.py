@@ -47,6 +47,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # devices
     ("devices/cpu/*", ("cpu/test_{module}.py", "cpu/test_compiled_{module}.py")),
     ("devices/cpu/native/pool.py", ("cpu/test_worker_pool.py", "cpu/test_interrupts.py")),
+    ("devices/cpu/native/short_runs.py", ("cpu/test_compiled_relayout.py", "cpu/test_relayout_choices.py")),
     ("devices/cpu/native/transpose.py", ("cpu/test_compiled_relayout.py", "operations/test_relayout.py")),
     ("devices/cpu/native/*", ("cpu/test_native_library.py", "cpu/test_native_calls.py")),
     ("devices/cpu/compiled/compiler*", ("cpu/test_compiler.py", "cpu/test_jit.py")),

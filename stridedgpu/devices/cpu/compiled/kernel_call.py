@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
+from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
 from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
@@ -153,7 +154,13 @@ class KernelCall:
 
 
 _NATIVE: Final[Mapping[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = (
-    MappingProxyType({"rows": (has_rows, rows_loop), "transpose": (has_transpose, transpose_loop)})
+    MappingProxyType(
+        {
+            "rows": (has_rows, rows_loop),
+            "transpose": (has_transpose, transpose_loop),
+            "blocks": (has_short_runs, short_runs_loop),
+        }
+    )
 )
 """The families of kernels of the native library: whether it has the loop of a call, and that loop on a level of it."""
 
