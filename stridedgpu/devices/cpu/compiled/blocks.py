@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import prod
+from math import inf, prod
 from operator import mul
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
+from stridedgpu.devices.cpu.native.short_runs import LEVELS, permutation_cost, permutation_factor
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
@@ -28,6 +29,9 @@ from stridedgpu.values.strides import power_of_two
 from .ir import LINE_BYTES, Code, Value, gathered, shuffled_bytes, vector_type
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .work_grid import Elements, Grid
+
+_TRIED: Final = 3
+"""The blocks of least estimated cost of which the native library's shuffles are counted."""
 
 
 class Digit(NamedTuple):
@@ -38,18 +42,19 @@ class Digit(NamedTuple):
     target: int
 
 
-class _Vector(NamedTuple):
+class Vector(NamedTuple):
     """A vector in a register, and the number of the word in each lane; undefined lanes follow."""
 
     value: Value
     words: list[int]
 
 
-class _Access(NamedTuple):
-    """Consecutive words of a run, and the distance of the first from the block's first word in bytes."""
+class Access(NamedTuple):
+    """Consecutive words of a run: the place of the run in each digit, and the number of its words before them."""
 
     words: list[int]
-    offset: Value
+    run: tuple[int, ...]
+    begin: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,53 +95,67 @@ class Blocks:
         whole = code.take(2 * len(self.digits) - 4)
         reads = [grid.a.source, grid.b.source, *whole[::2]]
         writes = [grid.a.target, grid.b.target, *whole[1::2]]
-        loads = self._accesses(code, [digit.source for digit in self.digits], reads)
-        stores = self._accesses(code, [digit.target for digit in self.digits], writes)
+        loads, stores = self.accesses()
         a_step, b_step = self.digits[0].size, self.digits[1].size
         with grid.items(a_step, b_step) as item, code.steps(*item.a, a_step) as a:
             row = grid.addresses(grid.a, a, item.source, item.target)
             with code.steps(*item.b, b_step) as b:
                 source, target = grid.addresses(grid.b, b, *row)
-                vectors = [self._loaded(source + load.offset, load.words) for load in loads]
-                wanted = [store.words for store in stores]
-                sorted_vectors = self._gathered(self._merged(vectors, wanted), wanted)
-                for vector, store in zip(sorted_vectors, stores, strict=True):
+                vectors = [self._loaded(source + self._offset(code, load, reads), load.words) for load in loads]
+                offsets = [self._offset(code, store, writes) for store in stores]
+                for vector, store, offset in zip(self.permuted(vectors, stores), stores, offsets, strict=True):
                     value = vector.value
                     if len(store.words) < self.lanes:
                         opaque = value.opaque() if value.nbytes == LINE_BYTES else value
                         value = opaque.shuffle(range(len(store.words)))
-                    code.store(value, target + store.offset)
+                    code.store(value, target + offset)
         return code.text(name)
+
+    def permuted(self, vectors: list[Vector], stores: Sequence[Access]) -> list[Vector]:
+        """The vectors of the stores, by shuffles of those of the loads."""
+        wanted = [store.words for store in stores]
+        return self._gathered(self._merged(vectors, wanted), wanted)
+
+    def _offset(self, code: Code, access: Access, strides: Sequence[Value]) -> Value:
+        """The distance of an access from the block's first word in bytes, by the strides between the runs of a side."""
+        start = code.constant(0)
+        for place, stride in zip(access.run, strides, strict=True):
+            if place:
+                start = start + stride * place
+        return start + access.begin * self.elements.source_bytes
 
     def _places(self) -> list[tuple[int, ...]]:
         """The place of each word in each of the block's loops."""
         return list(product(*(range(digit.size) for digit in self.digits)))
 
-    def _accesses(self, code: Code, steps: Sequence[int], strides: Sequence[Value]) -> list[_Access]:
-        """The vectors of each run of a side, given each digit's step along the run, and its stride if it leaves it."""
+    def accesses(self) -> tuple[list[Access], list[Access]]:
+        """The loads and the stores of a block."""
+        return self._accesses([digit.source for digit in self.digits]), self._accesses([d.target for d in self.digits])
+
+    def runs(self, steps: Sequence[int]) -> dict[tuple[int, ...], list[int]]:
+        """The words of each run of a side, by its place in each digit; a digit that leaves a run has step 0."""
         runs: dict[tuple[int, ...], dict[int, int]] = {}
         for word, places in enumerate(self._places()):
             run = tuple(0 if step else place for place, step in zip(places, steps, strict=True))
             runs.setdefault(run, {})[sum(map(mul, places, steps))] = word
-        accesses = []
-        for first, run_words in runs.items():
-            start = code.constant(0)
-            for place, stride in zip(first, strides, strict=True):
-                if place:
-                    start = start + stride * place
-            for begin, count in pieces_of(len(run_words), self.lanes):
-                words = [run_words[begin + number] for number in range(count)]
-                accesses.append(_Access(words, start + begin * self.elements.source_bytes))
-        return accesses
+        return {run: [words[number] for number in range(len(words))] for run, words in runs.items()}
 
-    def _loaded(self, address: Value, words: list[int]) -> _Vector:
+    def _accesses(self, steps: Sequence[int]) -> list[Access]:
+        """The vectors of each run of a side."""
+        return [
+            Access(words[begin : begin + count], run, begin)
+            for run, words in self.runs(steps).items()
+            for begin, count in pieces_of(len(words), self.lanes)
+        ]
+
+    def _loaded(self, address: Value, words: list[int]) -> Vector:
         """Load consecutive words into the first lanes of a vector."""
         value = address.load(vector_type(len(words), self.elements.source_type))
         if len(words) < self.lanes:
             value = value.shuffle([*range(len(words)), *[-1] * (self.lanes - len(words))])
-        return _Vector(value, words)
+        return Vector(value, words)
 
-    def _merged(self, vectors: list[_Vector], wanted: list[list[int]]) -> list[_Vector]:
+    def _merged(self, vectors: list[Vector], wanted: list[list[int]]) -> list[Vector]:
         """Merge vectors until each wanted one has words of one group.
 
         First along the loops that the target's runs have and the source's do not, the innermost first; then along the
@@ -145,7 +164,7 @@ class Blocks:
         digits, places = self.digits, self._places()
         along = [number for number, digit in enumerate(digits) if digit.size > 1 and not digit.source]
         along.sort(key=lambda number: digits[number].target)
-        groups: dict[tuple[int, ...], list[_Vector]] = {}
+        groups: dict[tuple[int, ...], list[Vector]] = {}
         for vector in vectors:
             key = tuple(places[vector.words[0]][number] for number in reversed(along))
             groups.setdefault(key, []).append(vector)
@@ -169,7 +188,7 @@ class Blocks:
                 size = -(-size // 2)
         return [vector for part in parts for vector in part]
 
-    def _pair(self, parts: list[list[_Vector]], order: Sequence[tuple[list[int], int]]) -> list[_Vector]:
+    def _pair(self, parts: list[list[Vector]], order: Sequence[tuple[list[int], int]]) -> list[Vector]:
         """The words of two groups of vectors, sorted; one group as it is."""
         vectors = [vector for part in parts for vector in part]
         if len(parts) == 1:
@@ -179,7 +198,7 @@ class Blocks:
             vectors, [words[first : first + self.lanes] for first in range(0, len(words), self.lanes)]
         )
 
-    def _gathered(self, vectors: list[_Vector], wanted: list[list[int]]) -> list[_Vector]:
+    def _gathered(self, vectors: list[Vector], wanted: list[list[int]]) -> list[Vector]:
         """Gather each of the wanted vectors' words from some vectors."""
         where = {
             word: number * self.lanes + lane
@@ -188,12 +207,12 @@ class Blocks:
         }
         values = [vector.value for vector in vectors]
         return [
-            _Vector(gathered(values, [where[word] for word in words] + [-1] * (self.lanes - len(words))), words)
+            Vector(gathered(values, [where[word] for word in words] + [-1] * (self.lanes - len(words))), words)
             for words in wanted
         ]
 
 
-def _sources(parts: list[list[_Vector]], wanted: list[list[int]]) -> int:
+def _sources(parts: list[list[Vector]], wanted: list[list[int]]) -> int:
     """The most groups of vectors that a wanted one has words of."""
     place = {word: number for number, part in enumerate(parts) for vector in part for word in vector.words}
     return max(len({place[word] for word in words}) for words in wanted)
@@ -230,12 +249,24 @@ def match_blocks(match: LoopMatch) -> KernelCall | None:
         _run_of([loop.source for loop in loops], loops, word),
         _run_of([loop.target for loop in loops], loops, word),
     ]
+    if not all(runs):
+        return None
+    if policy().native_level in LEVELS:
+        # Nothing is compiled for a block, and its size is free.
+        lengths = [lanes * times // 4 for times in (1, 2, 4, 8, 12, 16, 24, 32) if lanes * times >= 8]
+        blocks = {
+            _block(loops, runs, wanted, whole=whole) for wanted in product(lengths, lengths) for whole in (False, True)
+        }
+        costs = {block: _native_cost(loops, block, lanes) for block in blocks}
+        best = sorted((cost, block) for block, cost in costs.items() if cost < inf)[:_TRIED]
+        calls = [(cost, _call(match, block, lanes)) for cost, block in best]
+        return min(calls, key=lambda found: found[0] * permutation_factor(found[1]), default=(inf, None))[1]
     lengths = [length for length in (lanes, lanes // 2, lanes // 4) if length > 1]
     blocks = {_block(loops, runs, wanted) for wanted in product(lengths, lengths)}
     # With their copies between two merges, vectors of a block take half of the registers.
     most = policy().target.vector_registers // 4 * vector_bytes
     fitting = [block for block in blocks if prod(block.sizes) * word <= most]
-    if not fitting or not all(runs):
+    if not fitting:
         return None
     return _call(match, min(fitting, key=lambda block: (_cost(loops, block, lanes), block)), lanes)
 
@@ -278,8 +309,13 @@ def _run_of(strides: Sequence[int], loops: Sequence[LoopAxis], word: int) -> tup
         reach *= loops[number].size
 
 
-def _block(loops: Sequence[LoopAxis], runs: Sequence[tuple[int, ...]], wanted: tuple[int, int]) -> _Block:
-    """The block whose runs have as many words as wanted, or all."""
+def _block(
+    loops: Sequence[LoopAxis], runs: Sequence[tuple[int, ...]], wanted: tuple[int, int], *, whole: bool | None = None
+) -> _Block:
+    """The block whose runs have as many words as wanted, or all; no more than those if `whole` vectors are written.
+
+    Without `whole`, a longer loop has parts of a power of two.
+    """
     block_runs: list[tuple[int, ...]] = []
     sizes = [1] * len(loops)
     for run, words in zip(runs, wanted, strict=True):
@@ -287,18 +323,30 @@ def _block(loops: Sequence[LoopAxis], runs: Sequence[tuple[int, ...]], wanted: t
         for number in run:
             if length >= words:
                 break
+            part, size = words // length if whole else -(-words // length), loops[number].size
             taken.append(number)
-            part, size = -(-words // length), loops[number].size
-            if part >= size:
+            if whole is not None:
+                part = min(part, size)
+            elif part >= size:
                 # A kernel for every size of a short loop, but not of a longer one.
                 part = size if size <= policy().relayout.short_side else power_of_two(size)
             sizes[number] = max(sizes[number], part)
             length *= part
+            if whole and part < size:
+                break
         block_runs.append(tuple(taken))
     for block_run in block_runs:
         for number in block_run[:-1]:
             sizes[number] = loops[number].size
     return _Block(tuple(sizes), block_runs[0], block_runs[1])
+
+
+def _native_cost(loops: Sequence[LoopAxis], block: _Block, lanes: int) -> float:
+    """The time of a word on the native library."""
+    sizes, words = block.sizes, prod(block.sizes)
+    lengths = [prod(sizes[number] for number in run) for run in (block.source_run, block.target_run)]
+    repeated = prod(-(-loop.size // size) * size / loop.size for loop, size in zip(loops, sizes, strict=True))
+    return permutation_cost(words, lengths[0], lengths[1], lanes) / words * repeated
 
 
 def _cost(loops: Sequence[LoopAxis], block: _Block, lanes: int) -> float:

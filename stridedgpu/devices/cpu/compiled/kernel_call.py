@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
+from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
+from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -175,6 +177,8 @@ def kernel_call(
 _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
     "rows": (has_rows, rows_loop),
     "channels": (has_channels, channels_loop),
+    "transpose": (has_transpose, transpose_loop),
+    "blocks": (has_short_runs, short_runs_loop),
 }
 """Families of kernels that the native library has: whether it has a call's loop, and that loop."""
 

@@ -117,7 +117,9 @@ def match_transpose(match: LoopMatch) -> KernelCall | None:
     aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
     streaming = aligned and rows * nbytes == LINE_BYTES and moved >= limits.streamed_bytes
     kernel = Transpose(match.elements(source_loop, target_loop), len(outer), rows, columns, streaming)
-    # An item is some strips along whole source lines.
-    wanted = max(rows, limits.bytes_of_item(moved) // (2 * nbytes))
-    along = min(source_loop.size, wanted // rows)
+    # An item is some strips along whole source lines. The native library converts two cache lines of the narrower side.
+    narrow = min(match.source_bytes, nbytes)
+    strip = rows if match.problem.conversion.is_bitwise_copy else max(rows, 2 * LINE_BYTES // narrow)
+    wanted = max(strip, limits.bytes_of_item(moved) // (2 * nbytes))
+    along = min(source_loop.size, wanted // strip)
     return match.call(kernel, outer, (source_loop, columns), (target_loop, rows), extents=(along, wanted // along))

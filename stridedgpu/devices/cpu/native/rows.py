@@ -189,19 +189,38 @@ class Arithmetic(NamedTuple):
 def rows_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     """The loop of a call of a kernel of rows, on a level of the library; it keeps an `owner` of more memory alive."""
     kernel: Rows = call.kernel  # type: ignore[assignment]
-    chain, elements, compute = chain_of(kernel), kernel.elements, call.conversion.compute
+    chain, (rows, _) = chain_of(kernel), call.inner
+    ahead = rows.source * policy().relayout.rows_ahead if kernel.reads_ahead else 0
+    fields, kept = chain_fields(
+        call, chain, level, kernel.elements.constants, repeats=_repeats(kernel), turns=_turns(kernel), ahead=ahead
+    )
+    offsets = call.source_offset, call.target_offset
+    return LoopCall.of(CompiledFunction(function(level, "rows")), fields, call.items, offsets, (kept, owner))
+
+
+def chain_fields(
+    call: KernelCall,
+    chain: Chain,
+    level: str,
+    place: Constants,
+    *,
+    repeats: bool = False,
+    turns: bool = False,
+    ahead: int = 0,
+) -> tuple[list[int], object]:
+    """The fields of a chain, `Rows` in kernels/cpu/copy.hpp, with constants at a `place`; and what they point to."""
+    elements, compute = call.kernel.elements, call.conversion.compute
     arithmetic = Arithmetic.of(call, by_products=chain.by_products)
     # A step may read behind the last.
     kept = [np.pad(values, (0, MOST_LANES)) for values in arithmetic.values]
-    rows, _ = call.inner
     fields = [
         *arithmetic.unit_words,
         compute.itemsize,
-        *(int(elements.constants == place) for place in (Constants.ITEM, Constants.A, Constants.B)),
-        int(_repeats(kernel)),
-        int(_turns(kernel)),
-        int(kernel.streaming),
-        rows.source * policy().relayout.rows_ahead if kernel.reads_ahead else 0,
+        *(int(place == each) for each in (Constants.ITEM, Constants.A, Constants.B)),
+        int(repeats),
+        int(turns),
+        int(call.kernel.streaming),
+        ahead,
         elements.source_bytes,
         TILE_BYTES // max(elements.source_bytes, *(move.bytes for move in chain.moves)),
         len(chain.moves),
@@ -210,7 +229,4 @@ def rows_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         fields += [function(level, move.family, move.place), move.bytes]
     fields += [0, 0] * (_MOST_STAGES - len(chain.moves)) + [values.ctypes.data for values in kept or NO_CONSTANTS]
     inner, outer, tables = call.grid()
-    fields += [*inner, len(call.outer), *outer]
-    offsets = call.source_offset, call.target_offset
-    loop = CompiledFunction(function(level, "rows"))
-    return LoopCall.of(loop, fields, call.items, offsets, (kept, tables, owner))
+    return [*fields, *inner, len(call.outer), *outer], (kept, tables)
