@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
 from stridedgpu.devices.cpu.native.pool import LoopCall
+from stridedgpu.devices.cpu.native.resize import Bands, resize_fields, resize_loop
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.problems.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.problems.resize_problem import Place, ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
 from stridedgpu.values.interpolation import Finish, ResizeSums
@@ -26,12 +27,13 @@ from .channel_matrix import mixing_call, mixing_kernel
 from .compiler import LoopError
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
+from .ir import LINE_BYTES
 from .jit import loop_of
 from .relayout import plan_relayout
-from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, ROWS, ResizeKernel
+from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, NATIVE_FIELDS, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WORD_BYTES, HalfRows, TapRows
-from .resize_tables import FilterAxes, filter_axes, scratch_fields, window_tables
+from .resize_tables import FilterAxes, filter_axes, has_tables, scratch_fields, window_tables
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
 _ROW_STRIDE, _SOURCES = GEOMETRY.index("row_stride"), GEOMETRY.index("sources")
@@ -141,10 +143,15 @@ def adds_products() -> bool:
 
 
 def _kernel(
-    problem: ResizeProblem, taps: FilterAxes | WindowTaps, shape: RowShape, *, converts_rows: bool
+    problem: ResizeProblem,
+    taps: FilterAxes | WindowTaps,
+    shape: RowShape,
+    *,
+    converts_rows: bool = False,
+    native: bool = False,
 ) -> ResizeKernel:
     """The kernel of a window; that of filters over bytes serves all geometries."""
-    pairs = adds_products()
+    pairs = native or adds_products()
     element, columns_first = problem.conversion.source, taps.columns_first
     if isinstance(taps, FilterAxes):
         narrow = problem.rule.interpolation.has_narrow_weights
@@ -201,20 +208,99 @@ def _share_few_rows(rows: AxisTaps) -> bool:
     return stop - first >= policy().resize.joined_rows * rows.count
 
 
+# The native library
+
+
+def is_native(problem: ResizeProblem) -> bool:
+    """Whether the native library resizes a problem's windows, or those of usual images where calls state them."""
+    if policy().native_level is None:
+        return False
+    if problem.window is None:
+        _, _, height, width = problem.target.layout.sizes
+        shape = RowShape(problem.channels, problem.channels, 1, 0, ROWS, mirrored=False)
+        return has_tables(problem) and not problem.reads_frames and _bands(problem, shape, height, width) is not None
+    choice = _choice(problem, problem.window)
+    if isinstance(choice, str) or not isinstance(choice[1], FilterAxes):
+        return False
+    _, _, height, width = problem.visible(problem.window)
+    return _native_bands(problem, *choice, height, width) is not None
+
+
+def _native_bands(
+    problem: ResizeProblem, shape: RowShape, taps: FilterAxes | WindowTaps, height: int, width: int
+) -> Bands | None:
+    """The bands of a window that the native library resizes; None if it does not."""
+    if policy().native_level is None or not isinstance(taps, FilterAxes) or ROWS // shape.step < 2:
+        return None
+    if not taps.columns_first and shape.planes > 1:
+        shape = replace(shape, planes=policy().resize.most_channels + 1)  # one at a time
+    return _bands(problem, shape, height, width)
+
+
+def _bands(problem: ResizeProblem, shape: RowShape, height: int, width: int) -> Bands | None:
+    """The bands of rows of a shape that native loops move to the target; None if there are none."""
+    most, chosen = policy().resize.most_channels, problem.conversion.channels
+    _, across, _, right = problem.target.layout.strides
+    together = shape.channels if shape.planes == 1 else shape.planes
+    if together > most:
+        bands = Bands((0,), planar=right == 1)
+    elif chosen is not None and len(set(chosen)) == len(chosen):
+        bands = Bands(chosen, right == 1, chosen=True)
+    else:
+        bands = Bands(tuple(range(together)), right == 1)
+    if not bands.planar and (across != 1 and problem.channels > 1):
+        return None
+    strides = band_strides(bands, width, LINE_BYTES * width)
+    rows = [rows for rows in (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS) if rows]
+    moves = (plan_relayout(_native_band(problem, count, width, strides, bands)) for count in rows)
+    return bands if all(call is not None and call.is_native for call in moves) else None
+
+
+def band_strides(bands: Bands, width: int, pitch: int) -> tuple[int, int, int]:
+    """The strides of finished rows along C, H, W; one channel alone is one of planes without a gap between."""
+    if len(bands.channels) == 1:
+        return width, pitch, 1
+    return (bands.segment(width), pitch, 1) if bands.planar else (1, pitch, len(bands.channels))
+
+
+def _native_band(
+    problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int], bands: Bands
+) -> RelayoutProblem:
+    """The conversion of finished rows; that of pixels with constants of their own is one of rows with as many."""
+    conversion, channels = problem.conversion, problem.channels
+    if bands.chosen:
+        conversion, channels = replace(conversion, channels=None), len(bands.channels)
+    written = _placed(problem, rows, width)
+    if strides[0] == 1 and channels > 1 and conversion.channels is None and written.strides[2] == channels:
+        sizes = rows, width * channels
+        read, into = Layout(sizes, strides[1::-1]), Layout(sizes, (written.strides[1], 1))
+        repeated = (
+            None if values is None else (values * width if len(values) > 1 else values)
+            for values in (conversion.scale, conversion.bias)
+        )
+        scale, bias = repeated
+        conversion = replace(conversion, scale=scale, bias=bias)
+        source, target = TensorSpec(read, conversion.source, 1), TensorSpec(into, conversion.target, 1)
+        return relayout_problem(source, target, conversion, 1)
+    source = TensorSpec(Layout((channels, rows, width), strides), conversion.source, 1)
+    target = TensorSpec(written.shifted(-written.first_offset), conversion.target, 1)
+    return relayout_problem(source, target, conversion, 0)
+
+
 # Bands
 
 
 def _band_fields(
-    problem: ResizeProblem, height: int, width: int, step: int, pitch: int
+    problem: ResizeProblem, height: int, width: int, strides: tuple[int, int, int], bands: Bands | None
 ) -> tuple[dict[str, int], list[LoopCall]]:
     """The moves of a whole band of finished rows and of the remaining rows of `height`, with what they refer to.
 
-    Pixels of rows are `step` elements apart, or rows are planes if that is 0.
+    Rows have these strides along C, H, W; they are native `bands`, or compiled ones.
     """
     fields, calls = dict.fromkeys(BAND_MOVES, 0), []
     for kind, rows in (("whole", BAND_ROWS if height >= BAND_ROWS else 0), ("rest", height % BAND_ROWS)):
         if rows:
-            call = _band_call(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
+            call = _band_call(problem, rows, width, strides, bands)
             calls.append(call)
             source, target = call.offsets
             first = _placed(problem, rows, width).first_offset * problem.conversion.target.itemsize
@@ -223,9 +309,14 @@ def _band_fields(
     return fields, calls
 
 
-def _band_call(problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int]) -> LoopCall:
+def _band_call(
+    problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int], bands: Bands | None
+) -> LoopCall:
     """What moves finished rows with these strides along C, H, W to the target's lowest element."""
-    band = _band_problem(problem, rows, width, strides)
+    if bands is None:
+        band = _band_problem(problem, rows, width, strides)
+    else:
+        band = _native_band(problem, rows, width, strides, bands)
     if isinstance(band, ChannelMatrixProblem):
         kernel = mixing_kernel(band)
         assert not isinstance(kernel, str), "bands that no compiled loop mixes are left to NumPy"
@@ -306,15 +397,27 @@ class Recipes:
         problem, place, surface = self._problem, self._problem.visible(window), window.surface
         columns = _columns(shape, taps, window)
         rows = None if surface is None else row_loop(surface, columns)
-        kernel = _kernel(problem, taps, shape, converts_rows=rows is not None)
+        bands, native = _native_bands(problem, shape, taps, *place[2:]), dict.fromkeys(NATIVE_FIELDS, 0)
+        kernel = _kernel(problem, taps, shape, converts_rows=rows is not None, native=bands is not None)
         tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=shape.mirrored)
-        loop, itemsize = loop_of(kernel), problem.conversion.source.itemsize
-        height, width = place[2:]
+        itemsize, (height, width) = problem.conversion.source.itemsize, place[2:]
         elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
         planes = 1 if kernel.joins_planes else shape.planes
+        strides = (width, 1) if planes > 1 else (1, kernel.out_step)
+        level = policy().native_level
+        if bands is None or level is None:
+            loop = loop_of(kernel)
+        else:
+            kernel = replace(kernel, channels=len(bands.channels))
+            parts = 1 if problem.rule.interpolation.has_narrow_weights else 2
+            loop = resize_loop(level, kernel)
+            native = resize_fields(level, kernel, bands, parts, width, columns[1] - columns[0], shape.plane_stride)
+            unit = bands.unit(width) if len(bands.channels) > 1 else width
+            strides = band_strides(bands, width, 0)[::2]
         scratch = scratch_fields(kernel, elements, unit, planes, tables.ring_rows, pitch)
-        moves, moved = self._band_fields(height, width, 0 if planes > 1 else kernel.out_step, scratch["band_pitch"])
+        across, right = strides
+        moves, moved = self._band_fields(height, width, (across, scratch["band_pitch"], right), bands)
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
@@ -331,6 +434,7 @@ class Recipes:
             **scratch,
             **tables.fields,
             **moves,
+            **native,
         }
         packed = (ctypes.c_int64 * len(GEOMETRY))(*_IN_ORDER(fields))
         start = (1 - columns[1] if shape.mirrored else columns[0]) * shape.step

@@ -1,0 +1,411 @@
+// Resizes of bytes by filters: both passes over bands of rows, in scratch memory of each thread.
+//
+//     source rows     16 at a time, each at any address, turned to
+//     columns         pairs of neighbouring pixels of 16 rows, each channel's one behind the other:
+//                     one multiplication for both, and one pair of weights for all rows
+//     first pass      along x; columns are turned back to rows of a
+//     ring            whose rows have pixels or planes, as the target has
+//     second pass     along y, for pairs of rows
+//     band            up to 16 finished rows, which another loop converts and writes to the target
+//
+// Where rows come first, the pass along y reads the source and leaves 16 rows, which go along x into the band.
+// Pillow's weights have 22 fractional bits and a sign. They are w = high * 2^11 + low, two parts of 16 bits, and the whole
+// sum is exact in 32 bits. torch's weights are one part. Both sums are rounded half up, shifted, and clamped.
+#pragma once
+#include "simd.hpp"
+#include "loops.hpp"
+
+constexpr int ROWS = 16;            // of a band, and of a step along x
+constexpr int PAIR = 2 * ROWS;      // bytes of a pair of pixels of 16 rows
+constexpr int BITS = 22, LOW = 11;  // fractional bits of weights, and of their lower part
+constexpr int64_t ENDS = PAIR * ROWS;
+
+// What is computed at once: a register's 32-bit sums.
+constexpr int LANES = VECTOR / 4;
+template <int N> using Sums = Vec<int32_t, N>;
+
+// The sums of pairs of 16-bit products.
+template <int N> INLINE Sums<N> pair_products(Vec<int16_t, 2 * N> pixels, int32_t weights) {
+    auto w = bits<Vec<int16_t, 2 * N>>(all<int32_t, N>(weights));
+#if defined(__AVX512BW__)
+    if constexpr (N == 16) return bits<Sums<N>>(__builtin_ia32_pmaddwd512(pixels, w));
+#endif
+#if defined(__AVX2__)
+    if constexpr (N == 8) return bits<Sums<N>>(__builtin_ia32_pmaddwd256(pixels, w));
+    if constexpr (N == 4) return bits<Sums<N>>(__builtin_ia32_pmaddwd128(pixels, w));
+#endif
+    auto a = shuffle<N, [](int i) { return 2 * i; }>(pixels, pixels), b = shuffle<N, [](int i) { return 2 * i + 1; }>(pixels, pixels);
+    return cast<int32_t, int16_t, N>(a) * int32_t(int16_t(weights)) + cast<int32_t, int16_t, N>(b) * (weights >> 16);
+}
+
+// Elements of two vectors side by side within each 16 bytes: the lower halves, or the upper ones.
+template <int upper, class T, int N> INLINE Vec<T, N> interleaved(Vec<T, N> a, Vec<T, N> b) {
+    constexpr int L = 16 / sizeof(T);
+    return shuffle<N, [](int i) { return i / L * L + i % L / 2 + upper * (L / 2) + N * (i % 2); }>(a, b);
+}
+
+// Transpose the elements within each 16 bytes of L vectors: log2(L) rounds of interleaving those half the height apart.
+template <int L, class T, int N, int round = 1> INLINE void transpose_lanes(Vec<T, N> (&lines)[L]) {
+    if constexpr (round < L) {
+        Vec<T, N> turned[L];
+        unrolled<L>([&](auto r) INLINE_LAMBDA { turned[r] = interleaved<decltype(r)::value % 2, T, N>(lines[r / 2], lines[r / 2 + L / 2]); });
+        unrolled<L>([&](auto r) INLINE_LAMBDA { lines[r] = turned[r]; });
+        transpose_lanes<L, T, N, 2 * round>(lines);
+    }
+}
+
+// Four vectors of sums clamped to bytes: four bytes of each in turn within 16 bytes.
+template <int N> INLINE Vec<uint8_t, 4 * N> packed(Sums<N> a, Sums<N> b, Sums<N> c, Sums<N> d) {
+    typedef Vec<uint8_t, 4 * N> Bytes;
+#if defined(__AVX512BW__)
+    if constexpr (N == 16) return bits<Bytes>(__builtin_ia32_packuswb512(__builtin_ia32_packssdw512(a, b), __builtin_ia32_packssdw512(c, d)));
+#endif
+#if defined(__AVX2__)
+    if constexpr (N == 8) return bits<Bytes>(__builtin_ia32_packuswb256(__builtin_ia32_packssdw256(a, b), __builtin_ia32_packssdw256(c, d)));
+    if constexpr (N == 4) return bits<Bytes>(__builtin_ia32_packuswb128(__builtin_ia32_packssdw128(a, b), __builtin_ia32_packssdw128(c, d)));
+#endif
+    auto clamped = [](Sums<N> x) INLINE_LAMBDA {
+        x = pick(x > 0, x, Sums<N>{});
+        return cast<uint8_t, int32_t, N>(pick(x < 255, x, all<int32_t, N>(255)));
+    };
+    Vec<uint8_t, N> parts[4] = {clamped(a), clamped(b), clamped(c), clamped(d)};
+    auto joined = load<Bytes>(parts);
+    return shuffle<4 * N, [](int i) { return i / 4 % 4 * N + i / 16 * 4 + i % 4; }>(joined, joined);
+}
+
+// The bytes of each 16 that `places` names there; 0 for a negative place.
+template <int N> INLINE Vec<uint8_t, N> placed(Vec<uint8_t, N> v, Vec<uint8_t, N> places) {
+#if defined(__AVX512BW__)
+    if constexpr (N == 64) return bits<Vec<uint8_t, N>>(__builtin_ia32_pshufb512(v, places));
+#endif
+#if defined(__AVX2__)
+    if constexpr (N == 32) return bits<Vec<uint8_t, N>>(__builtin_ia32_pshufb256(v, places));
+#endif
+    Vec<uint8_t, N> r;
+    for (int i = 0; i < N; i++) r[i] = places[i] < 16 ? v[i / 16 * 16 + places[i]] : 0;
+    return r;
+}
+
+struct Geometry;
+typedef void (*Along)(const Geometry&, const char* const* rows, char* const* into, char* columns, const char* const* ahead);
+typedef void (*Down)(const Geometry&, const char* rows, int64_t pitch, int64_t row, char* into, int64_t nbytes);
+
+// The fields of a geometry are those of GEOMETRY in stridedgpu/devices/cpu/compiled/resize_kernel.py.
+struct Taps { int64_t groups; const int64_t *counts, *indices; const int32_t* weights; int64_t unused; };
+struct BandMove { Loop loop; const void* parameters; int64_t items, source, target; };
+struct Geometry {
+    char* (*allocate)(int64_t); void (*release)(char*); int64_t scratch_bytes;
+    const int64_t* sources; int64_t row_stride, planes, plane_stride, elements, columns;
+    Taps column, row; const int64_t *row_firsts, *row_ends;
+    int64_t ring_mask, ring_pitch, unit, outputs_at, ring_at, band_at, target_row;
+    BandMove whole, rest;
+    int64_t band_pitch, factor; Loop rows_kernel; int64_t rows_at, rows_pitch;
+    Along along; Down down;
+    int64_t pixel_out, channel_out;      // from a resized pixel to the next, and from a channel, among the outputs
+    int64_t step, pixels;                // from a pixel to the next, and how many a row has
+    uint8_t places[16];                  // of the pairs in 16 bytes of a row
+    int64_t block, pairs, pair_pitch;    // pixels of whole pairs in 16 bytes, their pairs, and from a pair to the next
+    int64_t joined, joined_strides[4];   // planes whose pairs lie side by side
+};
+struct Entry { int64_t source, target; const Geometry* geometry; int64_t first, last; };
+
+// Along x
+
+// The pairs in 16 bytes of 16 rows from an address on: a pair of all rows is 32 bytes. Where a register has two of the
+// four groups of rows, groups 1 and 2 change places here, and again in `elements_of`.
+constexpr bool swaps = VECTOR < 64;
+INLINE void turn(const char* const (&rows)[ROWS], int64_t at, const Geometry& g, char* to) {
+    typedef Vec<uint8_t, VECTOR> V;
+    constexpr int in = VECTOR / 16, parts = 4 / in;
+    const auto places = load<Vec<uint8_t, 16>>(g.places);
+    V wanted;
+    unrolled<in>([&](auto k) INLINE_LAMBDA { store((char*)&wanted + 16 * k, places); });
+    Vec<uint32_t, VECTOR / 4> pairs[4][parts];  // two pairs, of four neighbouring rows each, in 16 bytes
+    unrolled<parts>([&](auto part) INLINE_LAMBDA {
+        Vec<uint16_t, VECTOR / 2> four[4];
+        unrolled<4>([&](auto k) INLINE_LAMBDA {
+            V joined;
+            unrolled<in>([&](auto group) INLINE_LAMBDA { store((char*)&joined + 16 * group, load<Vec<uint8_t, 16>>(rows[4 * (part * in + group) + k] + at)); });
+            four[k] = bits<Vec<uint16_t, VECTOR / 2>>(placed<VECTOR>(joined, wanted));
+        });
+        unrolled<4>([&](auto number) INLINE_LAMBDA {
+            constexpr int upper = decltype(number)::value / 2, after = decltype(number)::value % 2;
+            auto a = bits<Vec<uint32_t, VECTOR / 4>>(interleaved<upper, uint16_t, VECTOR / 2>(four[0], four[1]));
+            auto b = bits<Vec<uint32_t, VECTOR / 4>>(interleaved<upper, uint16_t, VECTOR / 2>(four[2], four[3]));
+            pairs[number][part] = interleaved<after, uint32_t, VECTOR / 4>(a, b);
+        });
+    });
+    unrolled<4>([&](auto number) INLINE_LAMBDA {
+        if (2 * number >= g.pairs) return;
+        auto groups = load<Vec<uint64_t, 8>>(pairs[number]);
+        auto first = shuffle<4, [](int i) { return swaps ? i / 2 * 2 + i % 2 * 4 : 2 * i; }>(groups, groups);
+        auto second = shuffle<4, [](int i) { return (swaps ? i / 2 * 2 + i % 2 * 4 : 2 * i) + 1; }>(groups, groups);
+        store(to + 2 * number * g.pair_pitch, first);
+        store(to + (2 * number + 1) * g.pair_pitch, second);
+    });
+}
+
+// The pairs of whole rows. No byte behind a row is read: its last 16 are copied, and the last pairs are those of copies.
+template <int C> INLINE void pair_columns(const Geometry& g, const char* const (&rows)[ROWS], char* columns) {
+    const int64_t last = g.elements - 16, whole = last / g.step + 1;
+    int64_t pixel = 0;
+    for (; pixel < whole; pixel += g.block) turn(rows, pixel * g.step, g, columns + pixel * (C * PAIR / 2));
+    if (pixel >= g.pixels) return;
+    const char* copies[ROWS];
+    for (int k = 0; k < ROWS; k++) {
+        char* copy = columns + g.outputs_at - ENDS + k * PAIR;
+        store(copy, load<Vec<uint8_t, 16>>(rows[k] + last));
+        copies[k] = copy - last;
+    }
+    for (; pixel < g.pixels; pixel += g.block) turn(copies, pixel * g.step, g, columns + pixel * (C * PAIR / 2));
+}
+
+// 16 rows of a sum for each channel, as bytes: those of a channel one behind the other.
+template <int C> INLINE Vec<uint8_t, 64> elements_of(Sums<LANES> (&sums)[16 / LANES][C]) {
+    Vec<uint8_t, 64> line;
+    unrolled<16 / LANES>([&](auto k) INLINE_LAMBDA {
+        auto of = [&](int c) INLINE_LAMBDA { return sums[k][c < C ? c : C - 1]; };
+        store((char*)&line + k * VECTOR, packed<LANES>(of(0), of(1), of(2), of(3)));
+    });
+    auto groups = bits<Vec<uint32_t, 16>>(line);
+    constexpr auto place = [](int i) { int group = i % 4; return 4 * (swaps ? group / 2 + group % 2 * 2 : group) + i / 4; };
+    return bits<Vec<uint8_t, 64>>(shuffle<16, place>(groups, groups));
+}
+
+template <int C, int PARTS> void along_pairs(const Geometry& g, const char* const* from, char* const* to, char* columns, const char* const* ahead) {
+    const char* rows[ROWS]; char* into[ROWS];
+    for (int k = 0; k < ROWS; k++) { rows[k] = from[k]; into[k] = to[k]; }
+    if (g.joined == 1) pair_columns<C>(g, rows, columns);
+    else for (int64_t plane = 0; plane < g.joined; plane++) {
+        for (int k = 0; k < ROWS; k++) rows[k] = from[k] + g.joined_strides[plane];
+        pair_columns<C>(g, rows, columns + plane * PAIR);
+    }
+    // Where rows shrink, the 16 rows behind these are prefetched, a part of a row with each column.
+    const int64_t read = g.elements * ROWS / g.columns, part = (read | (LINE - 1)) + 1;
+    if (read <= LINE) ahead = nullptr;
+    const int64_t shift = PARTS == 1 ? BITS - g.column.unused : BITS, half = int64_t(1) << shift >> 1;
+    char* const outputs = columns + g.outputs_at;
+    const int64_t pixel_out = g.pixel_out, channel_out = g.channel_out, groups = g.column.groups;
+    const int64_t *counts = g.column.counts, *indices = g.column.indices;
+    const int32_t* all_weights = g.column.weights;
+    for (int64_t x = 0, count = g.columns; x < count; x++) {
+        if (ahead) for (int64_t plane = 0; plane < g.joined; plane++) {
+            const char* row = ahead[x % ROWS] + g.joined_strides[plane] + x / ROWS * part;
+            for (int64_t line = 0; line < part; line += LINE) __builtin_prefetch(row + line);
+        }
+        const char* const pixel = columns + (indices[x * groups * 2] & -2) * (C * PAIR / 2);
+        Sums<LANES> sums[16 / LANES][C];
+        unrolled<16 / LANES>([&](auto k) INLINE_LAMBDA {
+            Sums<LANES> high[C] = {}, low[C];
+            unrolled<C>([&](auto c) INLINE_LAMBDA { low[c] = all<int32_t, LANES>(int32_t(half)); });
+            const char* at = pixel + k * 2 * LANES;
+            const int32_t* weights = all_weights + x * groups * PARTS;
+            for (int64_t pair = counts[x]; pair > 0; pair--, at += C * PAIR, weights += PARTS) unrolled<C>([&](auto c) INLINE_LAMBDA {
+                auto words = cast<int16_t, uint8_t, 2 * LANES>(load<Vec<uint8_t, 2 * LANES>>(at + c * PAIR));
+                if constexpr (PARTS == 2) high[c] += pair_products<LANES>(words, weights[0]);
+                low[c] += pair_products<LANES>(words, weights[PARTS - 1]);
+            });
+            unrolled<C>([&](auto c) INLINE_LAMBDA { sums[k][c] = ((high[c] << LOW) + low[c]) >> int32_t(shift); });
+        });
+        auto elements = elements_of<C>(sums);
+        char* out = outputs + x * pixel_out;
+        unrolled<C>([&](auto c) INLINE_LAMBDA { store(out + c * channel_out, load<Vec<uint8_t, 16>>((char*)&elements + 16 * c)); });
+    }
+    // Back to rows, a register of each at a time: what lies behind a row is written again, or never read.
+    for (int64_t begin = 0; begin < g.unit; begin += VECTOR) {
+        Vec<uint8_t, VECTOR> block[ROWS];
+        unrolled<ROWS>([&](auto k) INLINE_LAMBDA {
+            unrolled<VECTOR / 16>([&](auto part) INLINE_LAMBDA { store((char*)&block[k] + 16 * part, load<Vec<uint8_t, 16>>(outputs + (begin + 16 * part + k) * ROWS)); });
+        });
+        transpose_lanes<ROWS, uint8_t, VECTOR>(block);
+        unrolled<ROWS>([&](auto k) INLINE_LAMBDA { store(into[k] + begin, block[k]); });
+    }
+}
+
+// Along y: a register of neighbouring bytes at a time. The last one of a row of the source is moved back to end with it.
+template <int V, int PARTS> INLINE Vec<uint8_t, V> down_step(const char* rows, int64_t pitch, const int64_t* indices, const int32_t* weights, int64_t count, int32_t half, int32_t shift) {
+    typedef Vec<uint8_t, V> Bytes;
+    Sums<V / 4> high[4] = {}, low[4];
+    unrolled<4>([&](auto k) INLINE_LAMBDA { low[k] = all<int32_t, V / 4>(half); });
+    for (int64_t pair = 0; pair < count; pair++) {
+        Bytes a = load<Bytes>(rows + indices[2 * pair] * pitch), b = load<Bytes>(rows + indices[2 * pair + 1] * pitch);
+        Bytes halves[2] = {interleaved<0, uint8_t, V>(a, b), interleaved<1, uint8_t, V>(a, b)};
+        unrolled<4>([&](auto k) INLINE_LAMBDA {
+            auto words = bits<Vec<int16_t, V / 2>>(interleaved<decltype(k)::value % 2, uint8_t, V>(halves[k / 2], Bytes{}));
+            if constexpr (PARTS == 2) high[k] += pair_products<V / 4>(words, weights[2 * pair]);
+            low[k] += pair_products<V / 4>(words, weights[PARTS * pair + PARTS - 1]);
+        });
+    }
+    auto whole = [&](int k) INLINE_LAMBDA { return ((high[k] << LOW) + low[k]) >> shift; };
+    return packed<V / 4>(whole(0), whole(1), whole(2), whole(3));
+}
+template <int PARTS> void down_pairs(const Geometry& g, const char* rows, int64_t pitch, int64_t row, char* into, int64_t nbytes) {
+    const int64_t* indices = g.row.indices + row * g.row.groups * 2;
+    const int32_t* weights = g.row.weights + row * g.row.groups * PARTS;
+    const int64_t count = g.row.counts[row];
+    const int32_t shift = int32_t(PARTS == 1 ? BITS - g.row.unused : BITS), half = 1 << shift >> 1;
+    auto steps = [&](auto width) INLINE_LAMBDA {
+        constexpr int V = decltype(width)::value;
+        auto step = [&](int64_t x) INLINE_LAMBDA { store(into + x, down_step<V, PARTS>(rows + x, pitch, indices, weights, count, half, shift)); };
+        int64_t x = 0;
+        for (; x + V <= nbytes; x += V) step(x);
+        if (x < nbytes) step(nbytes - V);
+    };
+    if (nbytes >= VECTOR) steps(Count<VECTOR>()); else steps(Count<16>());
+}
+
+// Entries, each with scratch memory of its own. The word before them becomes 1 where there is none.
+INLINE void finish_band(const Geometry& g, const char* band, char* target, int64_t begin, int64_t rows) {
+    const BandMove& move = rows == ROWS ? g.whole : g.rest;
+    move.loop(band + move.source, target + begin * g.target_row + move.target, move.parameters, 0, move.items);
+}
+
+template <class Body> INLINE void for_entries(const char* source, char* target, const void* parameters, int64_t first, int64_t last, Body body) {
+    for (int64_t number = first; number < last; number++) {
+        const Entry& entry = ((const Entry*)parameters)[number];
+        const Geometry& g = *entry.geometry;
+        char* scratch = g.allocate(g.scratch_bytes);
+        if (!scratch) { ((int64_t*)parameters)[-1] = 1; continue; }
+        body(entry, g, source + entry.source, target + entry.target, (char*)((uintptr_t(scratch) + (LINE - 1)) & -LINE));
+        g.release(scratch);
+    }
+}
+
+inline void columns_first(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
+    for_entries(source, target, parameters, first, last, [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
+        char *ring = columns + g.ring_at, *band = columns + g.band_at;
+        const int64_t nbytes = (g.unit * g.planes + VECTOR - 1) / VECTOR * VECTOR;
+        int64_t next = g.row_firsts[e.first];
+        for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
+            const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
+            for (int64_t row = begin; row < end; row++) {
+                for (; next < g.row_ends[row]; next += ROWS) for (int64_t plane = 0; plane < g.planes; plane++) {
+                    const char *rows[ROWS], *ahead[ROWS]; char* into[ROWS];
+                    for (int k = 0; k < ROWS; k++) {
+                        rows[k] = read + g.sources[next + k] * g.row_stride + plane * g.plane_stride;
+                        ahead[k] = read + g.sources[next + ROWS + k] * g.row_stride + plane * g.plane_stride;
+                        into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit;
+                    }
+                    g.along(g, rows, into, columns, ahead);
+                }
+                g.down(g, ring, g.ring_pitch, row, band + (row - begin) * g.band_pitch, nbytes);
+            }
+            finish_band(g, band, written, begin, end - begin);
+        }
+    });
+}
+
+inline void rows_first(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
+    for_entries(source, target, parameters, first, last, [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
+        char *ring = columns + g.ring_at, *band = columns + g.band_at;
+        for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
+            const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
+            for (int64_t plane = 0; plane < g.planes; plane++) {
+                const char* rows[ROWS]; char* into[ROWS];
+                for (int k = 0; k < ROWS; k++) {
+                    const int64_t row = begin + k < end ? begin + k : end - 1;  // the last one may repeat
+                    g.down(g, read + plane * g.plane_stride, g.row_stride, row, ring + k * g.ring_pitch, g.elements);
+                    rows[k] = ring + k * g.ring_pitch;
+                    into[k] = band + k * g.band_pitch + plane * g.unit;
+                }
+                g.along(g, rows, into, columns, nullptr);
+            }
+            finish_band(g, band, written, begin, end - begin);
+        }
+    });
+}
+
+// The tables of an axis, by the operations of stridedgpu/problems/resize_taps.py in their order, none of them fused:
+// for each pixel its filter's values and their sum, then their shares of it as integers, two by two.
+enum Filter { BOX, TRIANGLE, HAMMING, CUBIC, SINC3 };
+typedef double (*Function)(double);
+struct FilterAxis {
+    double low, scale, support, narrowing;
+    int64_t source, target, first, next, count, step, origin, mask, parity, groups, filter, narrow, unused;
+    Function sine, cosine;
+    int64_t *counts, *firsts, *ends, *indices; int32_t* weights; double* values;
+};
+constexpr double PI = 3.141592653589793;
+
+INLINE double sinc(double x, Function sine) { if (x == 0) return 1; double angle = x * PI; return sine(angle) / angle; }
+INLINE double weight_at(const FilterAxis& a, double x) {
+    double distance = __builtin_fabs(x);
+    switch (a.filter) {
+    case BOX: return x > -0.5 && x <= 0.5 ? 1 : 0;
+    case TRIANGLE: { double near = distance * -1.0 + 1.0; return near > 0 ? near : 0; }
+    case HAMMING:
+        if (!(distance < 1)) return 0;
+        return distance == 0 ? 1 : sinc(distance, a.sine) * (a.cosine(distance * PI) * 0.46000000834465027 + 0.5400000214576721);
+    case CUBIC:
+        if (distance < 1) return (distance * 1.5 + -2.5) * distance * distance + 1.0;
+        return distance < 2 ? (((distance - 5.0) * distance + 8.0) * distance + -4.0) * -0.5 : 0;
+    default: return x >= -3 && x < 3 ? sinc(x, a.sine) * sinc(x / 3.0, a.sine) : 0;
+    }
+}
+
+inline void filter_table(const char*, char*, const void* parameters, int64_t, int64_t) {
+    FilterAxis& a = *(FilterAxis*)parameters;
+    struct Span { double center; int64_t start, count; };
+    auto span = [&](int64_t pixel) INLINE_LAMBDA {
+        double center = a.low + (double(pixel) + 0.5) * a.scale;
+        int64_t begin = int64_t(center - a.support + 0.5), end = int64_t(center + a.support + 0.5);
+        if (begin < 0) begin = 0;
+        return Span{center, begin, (end < a.source ? end : a.source) - begin};
+    };
+    // The values of a pixel's taps are a row, whose last word is their sum. Narrow weights need the largest share of the
+    // whole axis, and a row for each of its pixels; others have one row for all.
+    const int64_t sum_place = a.groups * 2 + 2;
+    auto row_of = [&](int64_t pixel) INLINE_LAMBDA { return a.values + (a.narrow ? pixel * (sum_place + 1) : 0); };
+    auto filter = [&](int64_t pixel) INLINE_LAMBDA {
+        double *row = row_of(pixel), total = 0, most = 0;
+        Span s = span(pixel);
+        for (int64_t tap = 0; tap < s.count; tap++) {
+            double value = weight_at(a, (double(tap + s.start) - s.center + 0.5) * a.narrowing);
+            row[tap + 1] = value;
+            total += value;
+            if (value > most) most = value;
+        }
+        if (total == 0) total = 1;
+        row[0] = row[s.count + 1] = 0;
+        row[sum_place] = total;
+        return most / total;
+    };
+    double factor = 1 << BITS;
+    if (a.narrow) {
+        double most = 0;
+        for (int64_t pixel = 0; pixel < a.target; pixel++) { double share = filter(pixel); if (share > most) most = share; }
+        factor = 1; a.unused = BITS;
+        for (double scaled = most * 2; a.unused > 0 && scaled + 0.5 < double(1 << 15); scaled *= 2) { factor *= 2; a.unused--; }
+    }
+    for (int64_t place = 0; place < a.count; place++) {
+        const int64_t pixel = a.first + place * a.next;
+        if (!a.narrow) filter(pixel);
+        const double *row = row_of(pixel), total = row[sum_place];
+        const Span s = span(pixel);
+        const int64_t last = s.count - 1;
+        const bool mirrored = a.step * a.parity < 0;
+        const int64_t lowest = mirrored ? last : 0, ahead = mirrored ? -1 : 1;
+        const int64_t before = ((s.start + lowest) * a.step + a.origin) & a.parity, pairs = (s.count + before + 1) >> 1;
+        for (int64_t pair = 0; pair < pairs; pair++) {
+            const int64_t group = place * a.groups + pair;
+            int32_t weight[2];
+            for (int half = 0; half < 2; half++) {
+                int64_t tap = lowest + (pair * 2 + half - before) * ahead;
+                double scaled = row[tap + 1] / total * factor;
+                weight[half] = int32_t(scaled + __builtin_copysign(0.5, scaled));
+                tap = tap < 0 ? 0 : tap < last ? tap : last;
+                a.indices[group * 2 + half] = ((s.start + tap) * a.step + a.origin) & a.mask;
+            }
+            auto packed = [](int32_t left, int32_t right) INLINE_LAMBDA { return int32_t((left & 0xFFFF) | uint32_t(right) << 16); };
+            if (a.narrow) a.weights[group] = packed(weight[0], weight[1]);
+            else {
+                constexpr int32_t mask = (1 << LOW) - 1;
+                a.weights[2 * group] = packed(weight[0] >> LOW, weight[1] >> LOW);
+                a.weights[2 * group + 1] = packed(weight[0] & mask, weight[1] & mask);
+            }
+        }
+        a.counts[place] = pairs;
+        a.firsts[place] = s.start + a.origin;
+        a.ends[place] = s.start + a.origin + s.count;
+    }
+}
