@@ -24,6 +24,14 @@ constexpr int64_t ENDS = PAIR * ROWS;
 constexpr int LANES = VECTOR / 4;
 template <int N> using Sums = Vec<int32_t, N>;
 
+// Of many pairs, every other one has sums of its own: an instruction that multiplies and adds takes several cycles.
+constexpr int CHAINS =
+#if defined(__AVX512VNNI__)
+    2;
+#else
+    1;
+#endif
+
 // The sums of pairs of 16-bit products.
 template <int N> INLINE Sums<N> pair_products(Vec<int16_t, 2 * N> pixels, int32_t weights) {
     auto w = bits<Vec<int16_t, 2 * N>>(all<int32_t, N>(weights));
@@ -112,21 +120,19 @@ struct Entry { int64_t source, target; const Geometry* geometry; int64_t first, 
 // Along x
 
 // The pairs in 16 bytes of 16 rows from an address on: a pair of all rows is 32 bytes. Where a register has two of the
-// four groups of rows, groups 1 and 2 change places here, and again in `elements_of`.
+// four groups of rows, groups 1 and 2 change places here, and again in `store_elements`.
 constexpr bool swaps = VECTOR < 64;
-INLINE void turn(const char* const (&rows)[ROWS], int64_t at, const Geometry& g, char* to) {
+struct Turn { Vec<uint8_t, VECTOR> places; int64_t pairs, pair_pitch; };
+template <bool together> INLINE void turn(const char* const (&rows)[ROWS], int64_t at, const Turn& t, char* to) {
     typedef Vec<uint8_t, VECTOR> V;
     constexpr int in = VECTOR / 16, parts = 4 / in;
-    const auto places = load<Vec<uint8_t, 16>>(g.places);
-    V wanted;
-    unrolled<in>([&](auto k) INLINE_LAMBDA { store((char*)&wanted + 16 * k, places); });
     Vec<uint32_t, VECTOR / 4> pairs[4][parts];  // two pairs, of four neighbouring rows each, in 16 bytes
     unrolled<parts>([&](auto part) INLINE_LAMBDA {
         Vec<uint16_t, VECTOR / 2> four[4];
         unrolled<4>([&](auto k) INLINE_LAMBDA {
             V joined;
             unrolled<in>([&](auto group) INLINE_LAMBDA { store((char*)&joined + 16 * group, load<Vec<uint8_t, 16>>(rows[4 * (part * in + group) + k] + at)); });
-            four[k] = bits<Vec<uint16_t, VECTOR / 2>>(placed<VECTOR>(joined, wanted));
+            four[k] = bits<Vec<uint16_t, VECTOR / 2>>(placed<VECTOR>(joined, t.places));
         });
         unrolled<4>([&](auto number) INLINE_LAMBDA {
             constexpr int upper = decltype(number)::value / 2, after = decltype(number)::value % 2;
@@ -136,81 +142,110 @@ INLINE void turn(const char* const (&rows)[ROWS], int64_t at, const Geometry& g,
         });
     });
     unrolled<4>([&](auto number) INLINE_LAMBDA {
-        if (2 * number >= g.pairs) return;
+        if (2 * number >= t.pairs) return;
         auto groups = load<Vec<uint64_t, 8>>(pairs[number]);
-        auto first = shuffle<4, [](int i) { return swaps ? i / 2 * 2 + i % 2 * 4 : 2 * i; }>(groups, groups);
-        auto second = shuffle<4, [](int i) { return (swaps ? i / 2 * 2 + i % 2 * 4 : 2 * i) + 1; }>(groups, groups);
-        store(to + 2 * number * g.pair_pitch, first);
-        store(to + (2 * number + 1) * g.pair_pitch, second);
+        auto both = shuffle<8, [](int i) { return (swaps ? i % 4 / 2 * 2 + i % 2 * 4 : i % 4 * 2) + i / 4; }>(groups, groups);
+        const int64_t apart = together ? PAIR : t.pair_pitch;
+        char* into = to + 2 * number * apart;
+        if constexpr (together) store(into, both);
+        else {
+            store(into, load<Vec<uint64_t, 4>>(&both));
+            store(into + apart, load<Vec<uint64_t, 4>>((char*)&both + PAIR));
+        }
     });
 }
 
 // The pairs of whole rows. No byte behind a row is read: its last 16 are copied, and the last pairs are those of copies.
-template <int C> INLINE void pair_columns(const Geometry& g, const char* const (&rows)[ROWS], char* columns) {
-    const int64_t last = g.elements - 16, whole = last / g.step + 1;
+template <int C, bool together> INLINE void pair_columns(const Geometry& g, const char* const (&rows)[ROWS], char* columns) {
+    const int64_t step = g.step, block = g.block, last = g.elements - 16, whole = last / step + 1;
+    Turn t = {{}, g.pairs, g.pair_pitch};
+    for (int at = 0; at < VECTOR; at += 16) store((char*)&t.places + at, load<Vec<uint8_t, 16>>(g.places));
     int64_t pixel = 0;
-    for (; pixel < whole; pixel += g.block) turn(rows, pixel * g.step, g, columns + pixel * (C * PAIR / 2));
+    for (; pixel < whole; pixel += block) turn<together>(rows, pixel * step, t, columns + pixel * (C * PAIR / 2));
     if (pixel >= g.pixels) return;
+    char* ends = columns + g.outputs_at - ENDS;
     const char* copies[ROWS];
     for (int k = 0; k < ROWS; k++) {
-        char* copy = columns + g.outputs_at - ENDS + k * PAIR;
-        store(copy, load<Vec<uint8_t, 16>>(rows[k] + last));
-        copies[k] = copy - last;
+        copies[k] = ends + k * PAIR - last;
+        store(ends + k * PAIR, load<Vec<uint8_t, 16>>(rows[k] + last));
     }
-    for (; pixel < g.pixels; pixel += g.block) turn(copies, pixel * g.step, g, columns + pixel * (C * PAIR / 2));
+    for (; pixel < g.pixels; pixel += block) turn<together>(copies, pixel * step, t, columns + pixel * (C * PAIR / 2));
 }
 
 // 16 rows of a sum for each channel, as bytes: those of a channel one behind the other.
-template <int C> INLINE Vec<uint8_t, 64> elements_of(Sums<LANES> (&sums)[16 / LANES][C]) {
-    Vec<uint8_t, 64> line;
-    unrolled<16 / LANES>([&](auto k) INLINE_LAMBDA {
-        auto of = [&](int c) INLINE_LAMBDA { return sums[k][c < C ? c : C - 1]; };
-        store((char*)&line + k * VECTOR, packed<LANES>(of(0), of(1), of(2), of(3)));
-    });
-    auto groups = bits<Vec<uint32_t, 16>>(line);
-    constexpr auto place = [](int i) { int group = i % 4; return 4 * (swaps ? group / 2 + group % 2 * 2 : group) + i / 4; };
-    return bits<Vec<uint8_t, 64>>(shuffle<16, place>(groups, groups));
+template <int C> INLINE void store_elements(Sums<LANES> (&sums)[ROWS / LANES][C], char* out, int64_t apart) {
+    constexpr int vectors = ROWS / LANES;
+    constexpr bool few = vectors == 2 && C <= 2;  // one vector has all
+    Vec<uint8_t, few ? 32 : 64> line;
+    if constexpr (few) {
+        auto quarters = bits<Vec<uint64_t, 4>>(packed<LANES>(sums[0][0], sums[1][0], sums[0][C - 1], sums[1][C - 1]));
+        line = bits<Vec<uint8_t, 32>>(shuffle<4, [](int i) { return i % 2 * 2 + i / 2; }>(quarters, quarters));
+    } else {
+        unrolled<vectors>([&](auto k) INLINE_LAMBDA {
+            auto of = [&](int c) INLINE_LAMBDA { return sums[k][c < C ? c : C - 1]; };
+            store((char*)&line + k * VECTOR, packed<LANES>(of(0), of(1), of(2), of(3)));
+        });
+        auto groups = bits<Vec<uint32_t, 16>>(line);
+        constexpr auto place = [](int i) { int group = i % 4; return 4 * (swaps ? group / 2 + group % 2 * 2 : group) + i / 4; };
+        line = bits<Vec<uint8_t, 64>>(shuffle<16, place>(groups, groups));
+    }
+    unrolled<C>([&](auto c) INLINE_LAMBDA { store(out + c * apart, load<Vec<uint8_t, 16>>((char*)&line + 16 * c)); });
 }
 
 template <int C, int PARTS> void along_pairs(const Geometry& g, const char* const* from, char* const* to, char* columns, const char* const* ahead) {
     const char* rows[ROWS]; char* into[ROWS];
     for (int k = 0; k < ROWS; k++) { rows[k] = from[k]; into[k] = to[k]; }
-    if (g.joined == 1) pair_columns<C>(g, rows, columns);
+    if (g.joined == 1) pair_columns<C, true>(g, rows, columns);
     else for (int64_t plane = 0; plane < g.joined; plane++) {
         for (int k = 0; k < ROWS; k++) rows[k] = from[k] + g.joined_strides[plane];
-        pair_columns<C>(g, rows, columns + plane * PAIR);
+        pair_columns<C, false>(g, rows, columns + plane * PAIR);
     }
-    // Where rows shrink, the 16 rows behind these are prefetched, a part of a row with each column.
+    // Where rows shrink, the 16 rows behind these are prefetched to the L2 cache, a part of a row with each column.
     const int64_t read = g.elements * ROWS / g.columns, part = (read | (LINE - 1)) + 1;
     if (read <= LINE) ahead = nullptr;
     const int64_t shift = PARTS == 1 ? BITS - g.column.unused : BITS, half = int64_t(1) << shift >> 1;
     char* const outputs = columns + g.outputs_at;
-    const int64_t pixel_out = g.pixel_out, channel_out = g.channel_out, groups = g.column.groups;
-    const int64_t *counts = g.column.counts, *indices = g.column.indices;
-    const int32_t* all_weights = g.column.weights;
-    for (int64_t x = 0, count = g.columns; x < count; x++) {
-        if (ahead) for (int64_t plane = 0; plane < g.joined; plane++) {
-            const char* row = ahead[x % ROWS] + g.joined_strides[plane] + x / ROWS * part;
-            for (int64_t line = 0; line < part; line += LINE) __builtin_prefetch(row + line);
-        }
-        const char* const pixel = columns + (indices[x * groups * 2] & -2) * (C * PAIR / 2);
-        Sums<LANES> sums[16 / LANES][C];
-        unrolled<16 / LANES>([&](auto k) INLINE_LAMBDA {
-            Sums<LANES> high[C] = {}, low[C];
-            unrolled<C>([&](auto c) INLINE_LAMBDA { low[c] = all<int32_t, LANES>(int32_t(half)); });
-            const char* at = pixel + k * 2 * LANES;
-            const int32_t* weights = all_weights + x * groups * PARTS;
-            for (int64_t pair = counts[x]; pair > 0; pair--, at += C * PAIR, weights += PARTS) unrolled<C>([&](auto c) INLINE_LAMBDA {
-                auto words = cast<int16_t, uint8_t, 2 * LANES>(load<Vec<uint8_t, 2 * LANES>>(at + c * PAIR));
-                if constexpr (PARTS == 2) high[c] += pair_products<LANES>(words, weights[0]);
-                low[c] += pair_products<LANES>(words, weights[PARTS - 1]);
+    const int64_t pixel_out = g.pixel_out, channel_out = g.channel_out, groups = g.column.groups, *counts = g.column.counts;
+    auto columns_of = [&](auto many) INLINE_LAMBDA {
+        constexpr int chains = decltype(many)::value, vectors = ROWS / LANES;
+        // Registers of rows at once, as far as their sums are half of the registers.
+        constexpr int at_once = C * PARTS * vectors <= 8 ? vectors : 1, sets = C * at_once;
+        const int64_t* index = g.column.indices;
+        const int32_t* begin = g.column.weights;
+        char* out = outputs;
+        for (int64_t x = 0, count = g.columns; x < count; x++) {
+            if (ahead) for (int64_t plane = 0; plane < g.joined; plane++) {
+                const char* row = ahead[x % ROWS] + g.joined_strides[plane] + x / ROWS * part;
+                for (int64_t line = 0; line < part; line += LINE) __builtin_prefetch(row + line, 0, 2);
+            }
+            const char* const pixel = columns + (*index & -2) * (C * PAIR / 2);
+            Sums<LANES> sums[vectors][C];
+            unrolled<vectors / at_once>([&](auto k) INLINE_LAMBDA {
+                Sums<LANES> high[sets * chains] = {}, low[sets * chains] = {};
+                unrolled<sets>([&](auto set) INLINE_LAMBDA { low[set] = all<int32_t, LANES>(int32_t(half)); });
+                const char* at = pixel + k * at_once * 2 * LANES;
+                const int32_t* weights = begin;
+                auto add = [&](auto chain) INLINE_LAMBDA {
+                    unrolled<sets>([&](auto set) INLINE_LAMBDA {
+                        constexpr int into = decltype(chain)::value * sets + decltype(set)::value;
+                        auto words = cast<int16_t, uint8_t, 2 * LANES>(load<Vec<uint8_t, 2 * LANES>>(at + (chain * C + set / at_once) * PAIR + set % at_once * 2 * LANES));
+                        if constexpr (PARTS == 2) high[into] += pair_products<LANES>(words, weights[chain * PARTS]);
+                        low[into] += pair_products<LANES>(words, weights[chain * PARTS + PARTS - 1]);
+                    });
+                };
+                int64_t pairs = counts[x];
+                for (; pairs >= chains; pairs -= chains, at += chains * C * PAIR, weights += chains * PARTS) unrolled<chains>(add);
+                if (chains > 1 && pairs > 0) add(Count<0>());
+                unrolled<sets>([&](auto set) INLINE_LAMBDA {
+                    if constexpr (chains > 1) { high[set] += high[sets + set]; low[set] += low[sets + set]; }
+                    sums[k * at_once + set % at_once][set / at_once] = ((high[set] << LOW) + low[set]) >> int32_t(shift);
+                });
             });
-            unrolled<C>([&](auto c) INLINE_LAMBDA { sums[k][c] = ((high[c] << LOW) + low[c]) >> int32_t(shift); });
-        });
-        auto elements = elements_of<C>(sums);
-        char* out = outputs + x * pixel_out;
-        unrolled<C>([&](auto c) INLINE_LAMBDA { store(out + c * channel_out, load<Vec<uint8_t, 16>>((char*)&elements + 16 * c)); });
-    }
+            store_elements<C>(sums, out, channel_out);
+            out += pixel_out; index += groups * 2; begin += groups * PARTS;
+        }
+    };
+    if (CHAINS > 1 && groups >= 6) columns_of(Count<CHAINS>()); else columns_of(Count<1>());
     // Back to rows, a register of each at a time: what lies behind a row is written again, or never read.
     for (int64_t begin = 0; begin < g.unit; begin += VECTOR) {
         Vec<uint8_t, VECTOR> block[ROWS];
