@@ -258,35 +258,47 @@ template <int C, int PARTS> void along_pairs(const Geometry& g, const char* cons
 }
 
 // Along y: a register of neighbouring bytes at a time. The last one of a row of the source is moved back to end with it.
-template <int V, int PARTS> INLINE Vec<uint8_t, V> down_step(const char* rows, int64_t pitch, const int64_t* indices, const int32_t* weights, int64_t count, int32_t half, int32_t shift) {
+// Of few pairs the number is a constant, and their rows and weights stay in registers: of one, and where registers are
+// narrow, for which each step is less work, of up to three.
+template <int V, int PARTS, int COUNT> INLINE void down_steps(const char* rows, int64_t pitch, const int64_t* indices, const int32_t* weights, int64_t count, int32_t shift, char* into, int64_t nbytes) {
     typedef Vec<uint8_t, V> Bytes;
-    Sums<V / 4> high[4] = {}, low[4];
-    unrolled<4>([&](auto k) INLINE_LAMBDA { low[k] = all<int32_t, V / 4>(half); });
-    for (int64_t pair = 0; pair < count; pair++) {
-        Bytes a = load<Bytes>(rows + indices[2 * pair] * pitch), b = load<Bytes>(rows + indices[2 * pair + 1] * pitch);
-        Bytes halves[2] = {interleaved<0, uint8_t, V>(a, b), interleaved<1, uint8_t, V>(a, b)};
-        unrolled<4>([&](auto k) INLINE_LAMBDA {
-            auto words = bits<Vec<int16_t, V / 2>>(interleaved<decltype(k)::value % 2, uint8_t, V>(halves[k / 2], Bytes{}));
-            if constexpr (PARTS == 2) high[k] += pair_products<V / 4>(words, weights[2 * pair]);
-            low[k] += pair_products<V / 4>(words, weights[PARTS * pair + PARTS - 1]);
-        });
-    }
-    auto whole = [&](int k) INLINE_LAMBDA { return ((high[k] << LOW) + low[k]) >> shift; };
-    return packed<V / 4>(whole(0), whole(1), whole(2), whole(3));
+    const int32_t half = 1 << shift >> 1;
+    const char* start[2 * COUNT + 2];
+    for (int k = 0; k < 2 * COUNT; k++) start[k] = rows + indices[k] * pitch;
+    auto step = [&](int64_t x) INLINE_LAMBDA {
+        Sums<V / 4> high[4] = {}, low[4];
+        unrolled<4>([&](auto k) INLINE_LAMBDA { low[k] = all<int32_t, V / 4>(half); });
+        auto add = [&](const char* upper, const char* lower, const int32_t* weight) INLINE_LAMBDA {
+            Bytes a = load<Bytes>(upper + x), b = load<Bytes>(lower + x);
+            Bytes halves[2] = {interleaved<0, uint8_t, V>(a, b), interleaved<1, uint8_t, V>(a, b)};
+            unrolled<4>([&](auto k) INLINE_LAMBDA {
+                auto words = bits<Vec<int16_t, V / 2>>(interleaved<decltype(k)::value % 2, uint8_t, V>(halves[k / 2], Bytes{}));
+                if constexpr (PARTS == 2) high[k] += pair_products<V / 4>(words, weight[0]);
+                low[k] += pair_products<V / 4>(words, weight[PARTS - 1]);
+            });
+        };
+        if constexpr (COUNT > 0) unrolled<COUNT>([&](auto pair) INLINE_LAMBDA { add(start[2 * pair], start[2 * pair + 1], weights + PARTS * pair); });
+        else for (int64_t pair = 0; pair < count; pair++) add(rows + indices[2 * pair] * pitch, rows + indices[2 * pair + 1] * pitch, weights + PARTS * pair);
+        auto whole = [&](int k) INLINE_LAMBDA { return ((high[k] << LOW) + low[k]) >> shift; };
+        store(into + x, packed<V / 4>(whole(0), whole(1), whole(2), whole(3)));
+    };
+    int64_t x = 0;
+    for (; x + V <= nbytes; x += V) step(x);
+    if (x < nbytes) step(nbytes - V);
 }
 template <int PARTS> void down_pairs(const Geometry& g, const char* rows, int64_t pitch, int64_t row, char* into, int64_t nbytes) {
     const int64_t* indices = g.row.indices + row * g.row.groups * 2;
     const int32_t* weights = g.row.weights + row * g.row.groups * PARTS;
     const int64_t count = g.row.counts[row];
-    const int32_t shift = int32_t(PARTS == 1 ? BITS - g.row.unused : BITS), half = 1 << shift >> 1;
-    auto steps = [&](auto width) INLINE_LAMBDA {
-        constexpr int V = decltype(width)::value;
-        auto step = [&](int64_t x) INLINE_LAMBDA { store(into + x, down_step<V, PARTS>(rows + x, pitch, indices, weights, count, half, shift)); };
-        int64_t x = 0;
-        for (; x + V <= nbytes; x += V) step(x);
-        if (x < nbytes) step(nbytes - V);
+    const int32_t shift = int32_t(PARTS == 1 ? BITS - g.row.unused : BITS);
+    auto steps = [&](auto width, auto pairs) INLINE_LAMBDA {
+        down_steps<decltype(width)::value, PARTS, decltype(pairs)::value>(rows, pitch, indices, weights, count, shift, into, nbytes);
     };
-    if (nbytes >= VECTOR) steps(Count<VECTOR>()); else steps(Count<16>());
+    if (nbytes < VECTOR) steps(Count<16>(), Count<0>());
+    else if (count == 1) steps(Count<VECTOR>(), Count<1>());
+    else if (VECTOR < 64 && count == 2) steps(Count<VECTOR>(), Count<2>());
+    else if (VECTOR < 64 && count == 3) steps(Count<VECTOR>(), Count<3>());
+    else steps(Count<VECTOR>(), Count<0>());
 }
 
 // Entries, each with scratch memory of its own. The word before them becomes 1 where there is none.
