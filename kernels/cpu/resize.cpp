@@ -10,10 +10,33 @@ constexpr Along along[] = {
     along_pairs<1, 2>, along_pairs<2, 2>, along_pairs<3, 2>, along_pairs<4, 2>,
 };
 constexpr Down down[] = {down_pairs<1>, down_pairs<2>};
+// [rule][channels, less 1]: the element, that behind the pass, the sums, and how these are finished
+#define ALONG(...) along_numbers<__VA_ARGS__, 1>, along_numbers<__VA_ARGS__, 2>, along_numbers<__VA_ARGS__, 3>, along_numbers<__VA_ARGS__, 4>
+typedef TapByTap<float, true, true> Fused;
+constexpr Along along_by_taps[] = {
+    ALONG(uint8_t, uint8_t, Copies, KEPT), ALONG(uint16_t, uint16_t, Copies, KEPT),
+    ALONG(uint32_t, uint32_t, Copies, KEPT), ALONG(uint64_t, uint64_t, Copies, KEPT),
+    ALONG(uint16_t, uint16_t, TapByTap<double>, HALF_UP), ALONG(float, float, TapByTap<double>, HALF_UP),
+    ALONG(uint8_t, int32_t, Pairs, KEPT), ALONG(uint8_t, float, TapByTap<float>, KEPT), ALONG(uint16_t, float, TapByTap<float>, KEPT), ALONG(float, float, TapByTap<float>, KEPT),
+    ALONG(float, float, Fused, HALF_EVEN),
+};
+// By the bytes of an element.
+constexpr IntoColumns to_columns[] = {into_columns<uint8_t>, into_columns<uint16_t>, into_columns<uint32_t>, into_columns<uint64_t>};
+constexpr IntoRows to_rows[] = {into_rows<uint8_t>, into_rows<uint16_t>, into_rows<uint32_t>, into_rows<uint64_t>};
+constexpr Down down_by_taps[] = {
+    down_numbers<uint8_t, uint8_t, Copies, KEPT>, down_numbers<uint16_t, uint16_t, Copies, KEPT>,
+    down_numbers<uint32_t, uint32_t, Copies, KEPT>, down_numbers<uint64_t, uint64_t, Copies, KEPT>,
+    down_numbers<uint16_t, uint16_t, TapByTap<double>, HALF_UP>, down_numbers<float, float, TapByTap<double>, HALF_UP>,
+    down_numbers<int32_t, uint8_t, TapByTap<int32_t>, SHIFTED>, down_numbers<int32_t, uint8_t, TapByTap<int32_t, false>, MEAN>,
+    down_numbers<float, uint8_t, TapByTap<float>, HALF_EVEN>, down_numbers<float, uint16_t, TapByTap<float>, HALF_EVEN>, down_numbers<float, float, TapByTap<float>, HALF_EVEN>,
+    down_numbers<float, float, Fused, HALF_EVEN>,
+};
 constexpr Loop tables[] = {filter_table};
 
 const Family families[] = {
     FAMILY("resize", orders), FAMILY("resize along", along), FAMILY("resize down", down), FAMILY("resize table", tables),
+    FAMILY("resize into columns", to_columns), FAMILY("resize into rows", to_rows),
+    FAMILY("resize along by taps", along_by_taps), FAMILY("resize down by taps", down_by_taps),
 };
 }  // namespace LEVEL
 

@@ -22,6 +22,7 @@ constexpr int64_t ENDS = PAIR * ROWS;
 
 // What is computed at once: a register's 32-bit sums.
 constexpr int LANES = VECTOR / 4;
+constexpr int STEP = VECTOR < 32 ? 32 : VECTOR;  // elements of a step along y, at most
 template <int N> using Sums = Vec<int32_t, N>;
 
 // Of many pairs, every other one has sums of its own: an instruction that multiplies and adds takes several cycles.
@@ -96,7 +97,9 @@ template <int N> INLINE Vec<uint8_t, N> placed(Vec<uint8_t, N> v, Vec<uint8_t, N
 
 struct Geometry;
 typedef void (*Along)(const Geometry&, const char* const* rows, char* const* into, char* columns, const char* const* ahead);
-typedef void (*Down)(const Geometry&, const char* rows, int64_t pitch, int64_t row, char* into, int64_t nbytes);
+typedef void (*Down)(const Geometry&, const char* rows, int64_t pitch, int64_t row, char* into, int64_t elements);
+typedef void (*IntoColumns)(const Geometry&, const char* const* rows, char* columns);
+typedef void (*IntoRows)(const Geometry&, const char* columns, char* const* rows);
 
 // The fields of a geometry are those of GEOMETRY in stridedgpu/devices/cpu/compiled/resize_kernel.py.
 struct Taps { int64_t groups; const int64_t *counts, *indices; const int32_t* weights; int64_t unused; };
@@ -114,10 +117,67 @@ struct Geometry {
     uint8_t places[16];                  // of the pairs in 16 bytes of a row
     int64_t block, pairs, pair_pitch;    // pixels of whole pairs in 16 bytes, their pairs, and from a pair to the next
     int64_t joined, joined_strides[4];   // planes whose pairs lie side by side
+    IntoColumns into_columns; IntoRows into_rows;
+    int64_t ring_bytes, band_bytes, shift;  // of elements; and of sums of integers along y
 };
 struct Entry { int64_t source, target; const Geometry* geometry; int64_t first, last; };
 
 // Along x
+
+// 16 rows to columns and back, in squares whose side is a register, or 16; bytes as many squares at once as it has.
+template <class T> constexpr int side = VECTOR / sizeof(T) < ROWS ? VECTOR / sizeof(T) : ROWS;
+template <class T> INLINE void transpose_square(Vec<T, side<T>> (&lines)[side<T>]) {
+    constexpr int N = side<T>;
+    for (int round = 1; round < N; round *= 2) {
+        Vec<T, N> turned[N];
+        unrolled<N>([&](auto r) INLINE_LAMBDA {
+            turned[r] = shuffle<N, [](int i) { return i / 2 + decltype(r)::value % 2 * (N / 2) + N * (i % 2); }>(lines[r / 2], lines[r / 2 + N / 2]);
+        });
+        unrolled<N>([&](auto r) INLINE_LAMBDA { lines[r] = turned[r]; });
+    }
+}
+// read(r, c) and write(c, r, vector): neighbours of row r from column c on, and of column c from row r on.
+template <class T, class Read, class Write> INLINE void transpose_block(Read read, Write write) {
+    constexpr int N = side<T>;
+    for (int column = 0; column < ROWS; column += N) for (int row = 0; row < ROWS; row += N) {
+        Vec<T, N> lines[N];
+        unrolled<N>([&](auto k) INLINE_LAMBDA { lines[k] = read(row + k, column, lines[k]); });
+        transpose_square<T>(lines);
+        unrolled<N>([&](auto k) INLINE_LAMBDA { write(column + k, row, lines[k]); });
+    }
+}
+template <class T> void into_columns(const Geometry& g, const char* const* rows, char* columns) {
+    constexpr int64_t bytes = sizeof(T);
+    int64_t at = 0;
+    if constexpr (bytes == 1) for (; at + VECTOR <= g.elements; at += VECTOR) {
+        Vec<uint8_t, VECTOR> block[ROWS];
+        unrolled<ROWS>([&](auto k) INLINE_LAMBDA { block[k] = load<Vec<uint8_t, VECTOR>>(rows[k] + at); });
+        transpose_lanes<ROWS, uint8_t, VECTOR>(block);
+        unrolled<ROWS>([&](auto k) INLINE_LAMBDA { unrolled<VECTOR / 16>([&](auto part) INLINE_LAMBDA {
+            store(columns + (at + 16 * part + k) * ROWS, load<Vec<uint8_t, 16>>((char*)&block[k] + 16 * part));
+        }); });
+    }
+    for (; at < g.elements; at += ROWS) {
+        const int64_t x = at + ROWS <= g.elements ? at : g.elements - ROWS;
+        transpose_block<T>([&](int row, int column, auto v) INLINE_LAMBDA { return load<decltype(v)>(rows[row] + (x + column) * bytes); },
+                           [&](int column, int row, auto v) INLINE_LAMBDA { store(columns + ((x + column) * ROWS + row) * bytes, v); });
+    }
+}
+template <class T> INLINE void turn_back(const char* columns, char* const* rows, int64_t unit) {
+    constexpr int64_t bytes = sizeof(T);
+    // What lies behind a row is written again, or never read.
+    if constexpr (bytes == 1) for (int64_t x = 0; x < unit; x += VECTOR) {
+        Vec<uint8_t, VECTOR> block[ROWS];
+        unrolled<ROWS>([&](auto k) INLINE_LAMBDA { unrolled<VECTOR / 16>([&](auto part) INLINE_LAMBDA {
+            store((char*)&block[k] + 16 * part, load<Vec<uint8_t, 16>>(columns + (x + 16 * part + k) * ROWS));
+        }); });
+        transpose_lanes<ROWS, uint8_t, VECTOR>(block);
+        unrolled<ROWS>([&](auto k) INLINE_LAMBDA { store(rows[k] + x, block[k]); });
+    } else for (int64_t x = 0; x < unit; x += ROWS)
+        transpose_block<T>([&](int column, int row, auto v) INLINE_LAMBDA { return load<decltype(v)>(columns + ((x + column) * ROWS + row) * bytes); },
+                           [&](int row, int column, auto v) INLINE_LAMBDA { store(rows[row] + (x + column) * bytes, v); });
+}
+template <class T> void into_rows(const Geometry& g, const char* columns, char* const* rows) { turn_back<T>(columns, rows, g.unit); }
 
 // The pairs in 16 bytes of 16 rows from an address on: a pair of all rows is 32 bytes. Where a register has two of the
 // four groups of rows, groups 1 and 2 change places here, and again in `store_elements`.
@@ -246,15 +306,7 @@ template <int C, int PARTS> void along_pairs(const Geometry& g, const char* cons
         }
     };
     if (CHAINS > 1 && groups >= 6) columns_of(Count<CHAINS>()); else columns_of(Count<1>());
-    // Back to rows, a register of each at a time: what lies behind a row is written again, or never read.
-    for (int64_t begin = 0; begin < g.unit; begin += VECTOR) {
-        Vec<uint8_t, VECTOR> block[ROWS];
-        unrolled<ROWS>([&](auto k) INLINE_LAMBDA {
-            unrolled<VECTOR / 16>([&](auto part) INLINE_LAMBDA { store((char*)&block[k] + 16 * part, load<Vec<uint8_t, 16>>(outputs + (begin + 16 * part + k) * ROWS)); });
-        });
-        transpose_lanes<ROWS, uint8_t, VECTOR>(block);
-        unrolled<ROWS>([&](auto k) INLINE_LAMBDA { store(into[k] + begin, block[k]); });
-    }
+    turn_back<uint8_t>(outputs, into, g.unit);
 }
 
 // Along y: a register of neighbouring bytes at a time. The last one of a row of the source is moved back to end with it.
@@ -301,6 +353,112 @@ template <int PARTS> void down_pairs(const Geometry& g, const char* rows, int64_
     else steps(Count<VECTOR>(), Count<0>());
 }
 
+// Rules with one tap at a time, and copies: columns are vectors of one element of 16 rows.
+enum Finish { KEPT, SHIFTED, MEAN, HALF_UP, HALF_EVEN };
+template <class N, class R> INLINE Vec<N, ROWS> number_of(Vec<R, ROWS> v) {
+    if constexpr (sizeof(R) < 4) return cast<N, int32_t, ROWS>(cast<int32_t, R, ROWS>(v));
+    else return cast<N, R, ROWS>(v);
+}
+template <class W, Finish finish, class N> INLINE Vec<W, ROWS> finished(Vec<N, ROWS> sums, int32_t shift, float factor) {
+    constexpr bool to_float = same<W, float>;
+    if constexpr (finish == KEPT) return sums;
+    else if constexpr (finish == SHIFTED) {
+        auto whole = (sums + (1 << shift >> 1)) >> shift;
+        whole = pick(whole > 0, whole, Vec<int32_t, ROWS>{});
+        return cast<W, int32_t, ROWS>(pick(whole < int32_t(W(-1)), whole, all<int32_t, ROWS>(int32_t(W(-1)))));
+    } else if constexpr (to_float) {
+        auto x = cast<float, N, ROWS>(sums);
+        return pick(is_nan(x), all<float, ROWS>(__builtin_nanf("")), x);
+    } else if constexpr (finish == MEAN) return finished<W, HALF_EVEN, float>(cast<float, int32_t, ROWS>(sums) * factor, shift, factor);
+    else {
+        auto x = finish == HALF_UP ? __builtin_elementwise_floor(sums + N(0.5)) : __builtin_elementwise_roundeven(sums);
+        x = pick(x > 0, x, Vec<N, ROWS>{});
+        x = pick(x < N(W(-1)), x, all<N, ROWS>(N(W(-1))));
+        return cast<W, int32_t, ROWS>(cast<int32_t, N, ROWS>(x));
+    }
+}
+
+// How taps are summed: as numbers N, each with a weight or not, or by pairs of 16 bits; or the only one is copied. With
+// `fuses` the products behind whole groups of four are fused.
+template <class N_, bool weighted = true, bool fuses = false> struct TapByTap {
+    typedef N_ N;
+    template <class R, int COUNT, class Load> static INLINE void sum(Vec<N, ROWS> (&sums)[COUNT], const Taps& taps, int64_t place, Load load_at) {
+        const int64_t* indices = taps.indices + place * taps.groups;
+        const N* weights = (const N*)taps.weights + place * taps.groups;
+        const int64_t count = taps.counts[place], rounded = fuses ? ((count - 1) & -4) + 1 : count;
+        constexpr N start = same<N, float> ? N(-0.0) : N(0);
+        unrolled<COUNT>([&](auto c) INLINE_LAMBDA { sums[c] = all<N, ROWS>(start); });
+        int64_t tap = 0;
+        for (; tap < rounded; tap++) unrolled<COUNT>([&](auto c) INLINE_LAMBDA {
+            auto x = number_of<N, R>(load_at(indices[tap], c));
+            if constexpr (weighted) x = x * weights[tap];
+            sums[c] = sums[c] + x;
+        });
+        if constexpr (fuses) for (; tap < count; tap++) unrolled<COUNT>([&](auto c) INLINE_LAMBDA {
+            sums[c] = __builtin_elementwise_fma(number_of<N, R>(load_at(indices[tap], c)), all<N, ROWS>(weights[tap]), sums[c]);
+        });
+    }
+};
+struct Pairs {
+    typedef int32_t N;
+    template <class R, int COUNT, class Load> static INLINE void sum(Vec<N, ROWS> (&sums)[COUNT], const Taps& taps, int64_t place, Load load_at) {
+        const int64_t* indices = taps.indices + place * taps.groups * 2;
+        const int32_t* weights = taps.weights + place * taps.groups;
+        unrolled<COUNT>([&](auto c) INLINE_LAMBDA { sums[c] = Vec<N, ROWS>{}; });
+        for (int64_t pair = 0, count = taps.counts[place]; pair < count; pair++) unrolled<COUNT>([&](auto c) INLINE_LAMBDA {
+            auto both = number_of<N, R>(load_at(indices[2 * pair], c)) | number_of<N, R>(load_at(indices[2 * pair + 1], c)) << 16;
+            sums[c] += in_parts<N, LANES, N, ROWS>(both, [&](auto part) INLINE_LAMBDA { return pair_products<LANES>(bits<Vec<int16_t, 2 * LANES>>(part), weights[pair]); });
+        });
+    }
+};
+struct Copies {};
+
+template <class R, class W, class Sum, Finish finish, int C> void along_numbers(const Geometry& g, const char* const* from, char* const* to, char* columns, const char* const* ahead) {
+    typedef Vec<R, ROWS> Column;
+    g.into_columns(g, from, columns);
+    const int64_t read = g.elements * (ROWS * sizeof(R)) / g.columns, part = (read | (LINE - 1)) + 1;
+    if (read <= LINE) ahead = nullptr;
+    char *const outputs = columns + g.outputs_at, *out = outputs;
+    const float factor = bits<float>(int32_t(g.factor));
+    int64_t channels[C];
+    for (int c = 0; c < C; c++) channels[c] = g.joined_strides[c] * sizeof(Column);
+    const int64_t pixel_out = g.pixel_out * sizeof(W), channel_out = g.channel_out * sizeof(W), count = g.columns;
+    for (int64_t x = 0; x < count; x++, out += pixel_out) {
+        if (ahead) for (int64_t line = 0; line < part; line += LINE) __builtin_prefetch(ahead[x % ROWS] + x / ROWS * part + line, 0, 2);
+        auto load_at = [&](int64_t index, int c) INLINE_LAMBDA { return load<Column>(columns + index * int64_t(sizeof(Column)) + channels[c]); };
+        if constexpr (same<Sum, Copies>) {
+            const int64_t index = g.column.indices[x * g.column.groups];
+            unrolled<C>([&](auto c) INLINE_LAMBDA { store(out + c * channel_out, load_at(index, c)); });
+        } else {
+            typedef typename Sum::N N;
+            Vec<N, ROWS> sums[C];
+            Sum::template sum<R, C>(sums, g.column, x, load_at);
+            unrolled<C>([&](auto c) INLINE_LAMBDA { store(out + c * channel_out, finished<W, finish, N>(sums[c], 0, factor)); });
+        }
+    }
+    g.into_rows(g, outputs, to);
+}
+template <class R, class W, class Sum, Finish finish> void down_numbers(const Geometry& g, const char* rows, int64_t pitch, int64_t row, char* into, int64_t elements) {
+    auto step = [&](auto vectors, int64_t x) INLINE_LAMBDA {
+        constexpr int V = decltype(vectors)::value;
+        typedef Vec<R, ROWS> Read;
+        auto load_at = [&](int64_t index, int k) INLINE_LAMBDA { return load<Read>(rows + index * pitch + (x + k * ROWS) * int64_t(sizeof(R))); };
+        if constexpr (same<Sum, Copies>) {
+            const int64_t index = g.row.indices[row * g.row.groups];
+            unrolled<V>([&](auto k) INLINE_LAMBDA { store(into + (x + k * ROWS) * sizeof(W), load_at(index, k)); });
+        } else {
+            typedef typename Sum::N N;
+            Vec<N, ROWS> sums[V];
+            Sum::template sum<R, V>(sums, g.row, row, load_at);
+            const float factor = bits<float>(int32_t(g.factor));
+            unrolled<V>([&](auto k) INLINE_LAMBDA { store(into + (x + k * ROWS) * sizeof(W), finished<W, finish, N>(sums[k], int32_t(g.shift), factor)); });
+        }
+    };
+    int64_t x = 0;
+    for (; x + 2 * ROWS <= elements; x += 2 * ROWS) step(Count<2>(), x);
+    for (; x < elements; x += ROWS) step(Count<1>(), x + ROWS <= elements ? x : elements - ROWS);
+}
+
 // Entries, each with scratch memory of its own. The word before them becomes 1 where there is none.
 INLINE void finish_band(const Geometry& g, const char* band, char* target, int64_t begin, int64_t rows) {
     const BandMove& move = rows == ROWS ? g.whole : g.rest;
@@ -321,7 +479,7 @@ template <class Body> INLINE void for_entries(const char* source, char* target, 
 inline void columns_first(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
     for_entries(source, target, parameters, first, last, [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
         char *ring = columns + g.ring_at, *band = columns + g.band_at;
-        const int64_t nbytes = (g.unit * g.planes + VECTOR - 1) / VECTOR * VECTOR;
+        const int64_t elements = (g.unit * g.planes + STEP - 1) / STEP * STEP;
         int64_t next = g.row_firsts[e.first];
         for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
             const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
@@ -331,11 +489,11 @@ inline void columns_first(const char* source, char* target, const void* paramete
                     for (int k = 0; k < ROWS; k++) {
                         rows[k] = read + g.sources[next + k] * g.row_stride + plane * g.plane_stride;
                         ahead[k] = read + g.sources[next + ROWS + k] * g.row_stride + plane * g.plane_stride;
-                        into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit;
+                        into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit * g.ring_bytes;
                     }
                     g.along(g, rows, into, columns, ahead);
                 }
-                g.down(g, ring, g.ring_pitch, row, band + (row - begin) * g.band_pitch, nbytes);
+                g.down(g, ring, g.ring_pitch, row, band + (row - begin) * g.band_pitch * g.band_bytes, elements);
             }
             finish_band(g, band, written, begin, end - begin);
         }
@@ -353,7 +511,7 @@ inline void rows_first(const char* source, char* target, const void* parameters,
                     const int64_t row = begin + k < end ? begin + k : end - 1;  // the last one may repeat
                     g.down(g, read + plane * g.plane_stride, g.row_stride, row, ring + k * g.ring_pitch, g.elements);
                     rows[k] = ring + k * g.ring_pitch;
-                    into[k] = band + k * g.band_pitch + plane * g.unit;
+                    into[k] = band + (k * g.band_pitch + plane * g.unit) * g.band_bytes;
                 }
                 g.along(g, rows, into, columns, nullptr);
             }

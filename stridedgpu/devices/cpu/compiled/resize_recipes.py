@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
 from stridedgpu.devices.cpu.native.pool import LoopCall
-from stridedgpu.devices.cpu.native.resize import Bands, resize_fields, resize_loop
+from stridedgpu.devices.cpu.native.resize import Bands, has_passes, resize_fields, resize_loop
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.problems.resize_problem import Place, ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
-from stridedgpu.values.interpolation import Finish, ResizeSums
+from stridedgpu.values.interpolation import Finish, ResizeSums, arithmetic_of
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -147,7 +147,7 @@ def _kernel(
     taps: FilterAxes | WindowTaps,
     shape: RowShape,
     *,
-    converts_rows: bool = False,
+    converts_rows: bool,
     native: bool = False,
 ) -> ResizeKernel:
     """The kernel of a window; that of filters over bytes serves all geometries."""
@@ -215,40 +215,43 @@ def is_native(problem: ResizeProblem) -> bool:
     """Whether the native library resizes a problem's windows, or those of usual images where calls state them."""
     if policy().native_level is None:
         return False
-    if problem.window is None:
-        _, _, height, width = problem.target.layout.sizes
-        shape = RowShape(problem.channels, problem.channels, 1, 0, ROWS, mirrored=False)
-        return has_tables(problem) and not problem.reads_frames and _bands(problem, shape, height, width) is not None
-    choice = _choice(problem, problem.window)
-    if isinstance(choice, str) or not isinstance(choice[1], FilterAxes):
+    if problem.window is not None:
+        choice = _choice(problem, problem.window)
+        return not isinstance(choice, str) and _native(problem, *choice, *problem.visible(problem.window)[2:]) is not None
+    _, _, height, width = problem.target.layout.sizes
+    rule, element = problem.rule, problem.conversion.source
+    if problem.reads_frames or problem.conversion.matrix is not None or rule.premultiplies:
         return False
-    _, _, height, width = problem.visible(problem.window)
-    return _native_bands(problem, *choice, height, width) is not None
+    if not has_tables(problem):
+        passes = passes_of(arithmetic_of(rule.interpolation, element), element, (False, False), pairs=True)
+        if not has_passes(ResizeKernel(*passes, 1, 1)):
+            return False
+    return _bands(problem, min(problem.channels, policy().resize.most_channels), height, width) is not None
 
 
-def _native_bands(
+def _native(
     problem: ResizeProblem, shape: RowShape, taps: FilterAxes | WindowTaps, height: int, width: int
-) -> Bands | None:
-    """The bands of a window that the native library resizes; None if it does not."""
-    if policy().native_level is None or not isinstance(taps, FilterAxes) or ROWS // shape.step < 2:
+) -> tuple[ResizeKernel, Bands] | None:
+    """The kernel and the bands of a window that the native library resizes; None if it does not."""
+    if policy().native_level is None or problem.conversion.matrix is not None:
         return None
-    if not taps.columns_first and shape.planes > 1:
-        shape = replace(shape, planes=policy().resize.most_channels + 1)  # one at a time
-    return _bands(problem, shape, height, width)
+    kernel = _kernel(problem, taps, shape, converts_rows=False, native=True)
+    bands = _bands(problem, kernel.channels, height, width) if has_passes(kernel) else None
+    return None if bands is None else (replace(kernel, channels=len(bands.channels)), bands)
 
 
-def _bands(problem: ResizeProblem, shape: RowShape, height: int, width: int) -> Bands | None:
-    """The bands of rows of a shape that native loops move to the target; None if there are none."""
-    most, chosen = policy().resize.most_channels, problem.conversion.channels
+def _bands(problem: ResizeProblem, together: int, height: int, width: int) -> Bands | None:
+    """The bands of rows of so many channels that native loops move to the target; None if there are none.
+
+    Other channels are planes by themselves.
+    """
+    chosen = problem.conversion.channels
     _, across, _, right = problem.target.layout.strides
-    together = shape.channels if shape.planes == 1 else shape.planes
-    if together > most:
-        bands = Bands((0,), planar=right == 1)
-    elif chosen is not None and len(set(chosen)) == len(chosen):
+    if chosen is not None and together == problem.channels and len(set(chosen)) == len(chosen):
         bands = Bands(chosen, right == 1, chosen=True)
     else:
         bands = Bands(tuple(range(together)), right == 1)
-    if not bands.planar and (across != 1 and problem.channels > 1):
+    if not bands.planar and across != 1 and problem.channels > 1:
         return None
     strides = band_strides(bands, width, LINE_BYTES * width)
     rows = [rows for rows in (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS) if rows]
@@ -397,22 +400,23 @@ class Recipes:
         problem, place, surface = self._problem, self._problem.visible(window), window.surface
         columns = _columns(shape, taps, window)
         rows = None if surface is None else row_loop(surface, columns)
-        bands, native = _native_bands(problem, shape, taps, *place[2:]), dict.fromkeys(NATIVE_FIELDS, 0)
-        kernel = _kernel(problem, taps, shape, converts_rows=rows is not None, native=bands is not None)
+        found = None if rows is not None else _native(problem, shape, taps, *place[2:])
+        kernel = _kernel(problem, taps, shape, converts_rows=rows is not None) if found is None else found[0]
         tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=shape.mirrored)
         itemsize, (height, width) = problem.conversion.source.itemsize, place[2:]
         elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
         planes = 1 if kernel.joins_planes else shape.planes
         strides = (width, 1) if planes > 1 else (1, kernel.out_step)
-        level = policy().native_level
-        if bands is None or level is None:
+        level, bands, native = policy().native_level, None, dict.fromkeys(NATIVE_FIELDS, 0)
+        if found is None or level is None:
             loop = loop_of(kernel)
         else:
-            kernel = replace(kernel, channels=len(bands.channels))
-            parts = 1 if problem.rule.interpolation.has_narrow_weights else 2
+            _, bands = found
             loop = resize_loop(level, kernel)
-            native = resize_fields(level, kernel, bands, parts, width, columns[1] - columns[0], shape.plane_stride)
+            parts = 1 if problem.rule.interpolation.has_narrow_weights else 2
+            pixels, plane = columns[1] - columns[0], shape.plane_stride
+            native |= resize_fields(level, kernel, bands, parts, width, pixels, plane)
             unit = bands.unit(width) if len(bands.channels) > 1 else width
             strides = band_strides(bands, width, 0)[::2]
         scratch = scratch_fields(kernel, elements, unit, planes, tables.ring_rows, pitch)

@@ -11,7 +11,9 @@ the result has not are not resized. Resized pixels become planes where the targe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stridedgpu.devices.cpu.compiled.resize_passes import CopyPass, NumberPass, PairPass, Pass
 
 from .calls import CompiledFunction
 from .library import function
@@ -19,8 +21,8 @@ from .library import function
 if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.resize_kernel import ResizeKernel
 
-_LANE_BYTES = 16
-_PAIR_BYTES = 32
+_LANE_BYTES: Final = 16
+_PAIR_BYTES: Final = 32
 """Bytes of a row that one step turns, and of a pair of pixels of 16 rows."""
 
 
@@ -49,34 +51,102 @@ def table_loop(level: str) -> CompiledFunction:
 
 
 def resize_loop(level: str, kernel: ResizeKernel) -> CompiledFunction:
-    """The loop of a kernel over columns of pairs."""
+    """The loop of a kernel."""
     return CompiledFunction(function(level, "resize", int(not kernel.columns_first)))
+
+
+_COPIED: Final = (1, 2, 4, 8)
+"""Bytes of the elements that passes copy, and of those that are turned to columns."""
+
+_ALONG: Final = (
+    ("i16", "i16", "double", "half up"),
+    ("float", "float", "double", "half up"),
+    ("i8", "i32", "pairs", "kept"),
+    ("i8", "float", "float", "kept"),
+    ("i16", "float", "float", "kept"),
+    ("float", "float", "float", "kept"),
+    ("float", "float", "fused", "half even"),
+)
+_DOWN: Final = (
+    ("i16", "i16", "double", "half up"),
+    ("float", "float", "double", "half up"),
+    ("i32", "i8", "i32", "shifted"),
+    ("i32", "i8", "sum", "mean"),
+    ("float", "i8", "float", "half even"),
+    ("float", "i16", "float", "half even"),
+    ("float", "float", "float", "half even"),
+    ("float", "float", "fused", "half even"),
+)
+"""The passes along x and along y, behind copies, in the order of the library's: elements, sums, and their finish."""
+
+
+def _number(rule: Pass, known: tuple[tuple[str, str, str, str], ...]) -> int | None:
+    """The number of a pass among those of the library; None if it has none."""
+    if isinstance(rule, CopyPass):
+        return _COPIED.index(rule.read_bytes) if rule.read_bytes in _COPIED else None
+    if isinstance(rule, NumberPass):
+        sums = "fused" if rule.fuses else rule.number if rule.weighted else "sum"
+    elif isinstance(rule, PairPass) and rule.parts == 1 and not rule.narrow:
+        sums = "pairs"
+    else:
+        return None
+    words = rule.read, rule.written, sums, str(rule.finish)
+    return len(_COPIED) + known.index(words) if words in known else None
+
+
+def has_passes(kernel: ResizeKernel) -> bool:
+    """Whether the library has the passes of a kernel."""
+    if kernel.by_rows is not None or kernel.premultiplies or kernel.converts_rows:
+        return False
+    return kernel.interleaves or None not in (_number(kernel.along, _ALONG), _number(kernel.down, _DOWN))
 
 
 def resize_fields(
     level: str, kernel: ResizeKernel, bands: Bands, parts: int, width: int, pixels: int, plane_stride: int
 ) -> dict[str, int]:
     """The fields of a geometry of so many columns, from rows of so many pixels, that only native loops read."""
-    count, step, block, joins = len(bands.channels), kernel.step, kernel.block_pixels, kernel.joins_planes
-    beside = (0,) if joins else bands.channels
-    places = [
-        (pixel + half) * step + channel for pixel in range(0, block, 2) for channel in beside for half in range(2)
-    ]
-    packed = bytes(places) + b"\xff" * (_LANE_BYTES - len(places))
-    planes = [channel * plane_stride for channel in bands.channels] if joins else [0]
-    apart = bands.segment(width) if bands.planar else 1
-    return {
-        "along": function(level, "resize along", (parts - 1) * 4 + count - 1),
-        "down": function(level, "resize down", parts - 1),
+    count, step, apart = len(bands.channels), kernel.step, bands.segment(width) if bands.planar else 1
+    fields = {
         "pixel_out": _LANE_BYTES * (1 if bands.planar else count),
         "channel_out": _LANE_BYTES * apart,
         "step": step,
         "pixels": pixels,
+        "ring_bytes": kernel.first.written_bytes,
+        "band_bytes": kernel.second.written_bytes,
+    }
+    if not kernel.interleaves:
+        along, down = _number(kernel.along, _ALONG), _number(kernel.down, _DOWN)
+        assert along is not None, "the library has the passes"
+        assert down is not None, "the library has the passes"
+        read, written = (_COPIED.index(nbytes) for nbytes in (kernel.along.read_bytes, kernel.along.written_bytes))
+        return {
+            **fields,
+            "along": function(level, "resize along by taps", along * 4 + count - 1),
+            "down": function(level, "resize down by taps", down),
+            "into_columns": function(level, "resize into columns", read),
+            "into_rows": function(level, "resize into rows", written),
+            "shift": kernel.down.shift if isinstance(kernel.down, NumberPass) else 0,
+            "joined": 1,
+            **{f"joined_{number}": channel for number, channel in enumerate(bands.channels)},
+        }
+    block, joins = kernel.block_pixels, kernel.joins_planes
+    places = [
+        (pixel + half) * step + channel
+        for pixel in range(0, block, 2)
+        for channel in ((0,) if joins else bands.channels)
+        for half in range(2)
+    ]
+    packed = bytes(places) + b"\xff" * (_LANE_BYTES - len(places))
+    planes = [channel * plane_stride for channel in bands.channels] if joins else [0]
+    return {
+        **fields,
+        "along": function(level, "resize along", (parts - 1) * 4 + count - 1),
+        "down": function(level, "resize down", parts - 1),
         "places_low": int.from_bytes(packed[:8], "little", signed=True),
         "places_high": int.from_bytes(packed[8:], "little", signed=True),
         "block": block,
         "pairs": len(places) // 2,
         "pair_pitch": _PAIR_BYTES * (count if joins else 1),
         "joined": len(planes),
-        **{f"joined_{plane}": stride for plane, stride in enumerate((*planes, 0, 0, 0, 0)[:4])},
+        **{f"joined_{number}": stride for number, stride in enumerate(planes)},
     }
