@@ -3,7 +3,7 @@
 namespace LEVEL {
 #include "resize.hpp"
 
-constexpr Loop orders[] = {columns_first, rows_first};
+constexpr Loop orders[] = {columns_first, rows_first, rows_as_they_lie, both_passes};
 // [parts of weights, less 1][channels, less 1]
 constexpr Along along[] = {
     along_pairs<1, 1>, along_pairs<2, 1>, along_pairs<3, 1>, along_pairs<4, 1>,
@@ -31,10 +31,19 @@ constexpr Down down_by_taps[] = {
     down_numbers<float, uint8_t, TapByTap<float>, HALF_EVEN>, down_numbers<float, uint16_t, TapByTap<float>, HALF_EVEN>, down_numbers<float, float, TapByTap<float>, HALF_EVEN>,
     down_numbers<float, float, Fused, HALF_EVEN>,
 };
+constexpr Along along_linear[] = {along_words<false, 1>, along_words<false, 2>, along_words<true, 1>, along_words<true, 2>};
+// [of sums, both passes][pixels, planes][channels, less 1]
+constexpr Down down_linear[] = {
+    down_words<1, false>, down_words<2, false>, down_words<3, false>, down_words<4, false>,
+    down_words<1, true>, down_words<2, true>, down_words<3, true>, down_words<4, true>,
+    linear_row<1, false>, linear_row<2, false>, linear_row<3, false>, linear_row<4, false>,
+    linear_row<1, true>, linear_row<2, true>, linear_row<3, true>, linear_row<4, true>,
+};
 constexpr Loop tables[] = {filter_table};
 
 const Family families[] = {
     FAMILY("resize", orders), FAMILY("resize along", along), FAMILY("resize down", down), FAMILY("resize table", tables),
+    FAMILY("resize along linear", along_linear), FAMILY("resize down linear", down_linear),
     FAMILY("resize into columns", to_columns), FAMILY("resize into rows", to_rows),
     FAMILY("resize along by taps", along_by_taps), FAMILY("resize down by taps", down_by_taps),
 };

@@ -34,8 +34,8 @@ constexpr int CHAINS =
 #endif
 
 // The sums of pairs of 16-bit products.
-template <int N> INLINE Sums<N> pair_products(Vec<int16_t, 2 * N> pixels, int32_t weights) {
-    auto w = bits<Vec<int16_t, 2 * N>>(all<int32_t, N>(weights));
+template <int N> INLINE Sums<N> pair_products(Vec<int16_t, 2 * N> pixels, Sums<N> weights) {
+    auto w = bits<Vec<int16_t, 2 * N>>(weights);
 #if defined(__AVX512BW__)
     if constexpr (N == 16) return bits<Sums<N>>(__builtin_ia32_pmaddwd512(pixels, w));
 #endif
@@ -44,8 +44,9 @@ template <int N> INLINE Sums<N> pair_products(Vec<int16_t, 2 * N> pixels, int32_
     if constexpr (N == 4) return bits<Sums<N>>(__builtin_ia32_pmaddwd128(pixels, w));
 #endif
     auto a = shuffle<N, [](int i) { return 2 * i; }>(pixels, pixels), b = shuffle<N, [](int i) { return 2 * i + 1; }>(pixels, pixels);
-    return cast<int32_t, int16_t, N>(a) * int32_t(int16_t(weights)) + cast<int32_t, int16_t, N>(b) * (weights >> 16);
+    return cast<int32_t, int16_t, N>(a) * (weights << 16 >> 16) + cast<int32_t, int16_t, N>(b) * (weights >> 16);
 }
+template <int N> INLINE Sums<N> pair_products(Vec<int16_t, 2 * N> pixels, int32_t weights) { return pair_products<N>(pixels, all<int32_t, N>(weights)); }
 
 // Elements of two vectors side by side within each 16 bytes: the lower halves, or the upper ones.
 template <int upper, class T, int N> INLINE Vec<T, N> interleaved(Vec<T, N> a, Vec<T, N> b) {
@@ -80,6 +81,18 @@ template <int N> INLINE Vec<uint8_t, 4 * N> packed(Sums<N> a, Sums<N> b, Sums<N>
     Vec<uint8_t, N> parts[4] = {clamped(a), clamped(b), clamped(c), clamped(d)};
     auto joined = load<Bytes>(parts);
     return shuffle<4 * N, [](int i) { return i / 4 % 4 * N + i / 16 * 4 + i % 4; }>(joined, joined);
+}
+
+// Two vectors of sums below 2^16 as words: four of one and four of the other within 16 bytes.
+template <int N> INLINE Vec<uint16_t, 2 * N> packed_words(Sums<N> a, Sums<N> b) {
+    typedef Vec<uint16_t, 2 * N> Words;
+#if defined(__AVX512BW__)
+    if constexpr (N == 16) return bits<Words>(__builtin_ia32_packusdw512(a, b));
+#endif
+#if defined(__AVX2__)
+    if constexpr (N == 8) return bits<Words>(__builtin_ia32_packusdw256(a, b));
+#endif
+    return cast<uint16_t, int32_t, 2 * N>(shuffle<2 * N, [](int i) { return i / 8 * 4 + i % 4 + i % 8 / 4 * N; }>(a, b));
 }
 
 // The bytes of each 16 that `places` names there; 0 for a negative place.
@@ -118,6 +131,7 @@ struct Geometry {
     int64_t block, pairs, pair_pitch;    // pixels of whole pairs in 16 bytes, their pairs, and from a pair to the next
     int64_t joined, joined_strides[4];   // planes whose pairs lie side by side
     IntoColumns into_columns; IntoRows into_rows;
+    Along along_two;                     // of two rows as they lie
     int64_t ring_bytes, band_bytes, shift;  // of elements; and of sums of integers along y
 };
 struct Entry { int64_t source, target; const Geometry* geometry; int64_t first, last; };
@@ -459,6 +473,109 @@ template <class R, class W, class Sum, Finish finish> void down_numbers(const Ge
     for (; x < elements; x += ROWS) step(Count<1>(), x + ROWS <= elements ? x : elements - ROWS);
 }
 
+// OpenCV's INTER_LINEAR of bytes: rows one by one, as they lie. A word has both taps of a pixel of up to four elements, or of
+// four pixels of a plane, and becomes four sums without their 4 lowest bits; tables are those of `TapRows`.
+//
+//     pixels   r g b r g b . .   r g b r g b . .   ...      planes   x x y y z z w w   ...
+// The sums of a register's words, in each of R rows, from pixel `first` on.
+template <bool of_pixels, int R> struct WordRows {
+    static constexpr int words = VECTOR / 8, each = of_pixels ? 1 : 4, pixels = words * each;  // pixels of a word, and of all
+    typedef Vec<uint8_t, VECTOR> Bytes;
+    typedef Vec<int16_t, VECTOR / 2> Made;
+    const char* rows[R];
+    const int64_t *indices, *shifts;
+    const int32_t* weights;
+    Bytes places[2];
+    INLINE WordRows(const Geometry& g, const char* const* from) {
+        unrolled<R>([&](auto r) INLINE_LAMBDA { rows[r] = from[r]; });
+        unrolled<VECTOR / 16>([&](auto k) INLINE_LAMBDA { store((char*)places + 16 * k, load<Vec<uint8_t, 16>>(g.places)); });
+        places[1] = pick(places[0] < 16, places[0] + 8, places[0]);
+        indices = g.column.indices; shifts = g.column.counts; weights = g.column.weights;
+    }
+    INLINE void at(int64_t first, Made (&made)[R]) const {
+        typedef either<of_pixels, double, uint16_t> Load;
+        Vec<Load, pixels> loaded[R];
+        unrolled<pixels>([&](auto k) INLINE_LAMBDA {
+            const int64_t place = indices[first + k];
+            unrolled<R>([&](auto r) INLINE_LAMBDA { loaded[r][k.value] = load<Load>(rows[r] + place); });
+        });
+        // Weights are those of 8 words, the even ones before the odd ones.
+        const int64_t word = first / each;
+        const int32_t* weight = weights + word / 8 * 32 + word % 8 * 2;
+        unrolled<R>([&](auto r) INLINE_LAMBDA {
+            auto taps = bits<Bytes>(loaded[r]);
+            if constexpr (of_pixels) taps = bits<Bytes>(bits<Vec<uint64_t, words>>(taps) >> load<Vec<uint64_t, words>>(shifts + first));  // near a row's end
+            Sums<LANES> sums[2];
+            unrolled<2>([&](auto half) INLINE_LAMBDA {
+                auto pairs = bits<Vec<int16_t, 2 * LANES>>(placed<VECTOR>(taps, places[half]));
+                sums[half] = pair_products<LANES>(pairs, load<Sums<LANES>>(weight + 16 * half)) >> 4;
+            });
+            made[r] = bits<Made>(packed_words<LANES>(sums[0], sums[1]));
+        });
+    }
+};
+template <bool of_pixels, int R> void along_words(const Geometry& g, const char* const* from, char* const* to, char*, const char* const*) {
+    typedef WordRows<of_pixels, R> From;
+    const From read(g, from);
+    char* into[R];
+    unrolled<R>([&](auto r) INLINE_LAMBDA { into[r] = to[r]; });
+    for (int64_t x = 0, count = g.columns; x < count; x += 8 * From::each)
+        for (int64_t first = x; first < x + 8 * From::each; first += From::pixels) {
+            typename From::Made made[R];
+            read.at(first, made);
+            unrolled<R>([&](auto r) INLINE_LAMBDA { store(into[r] + first * 8 / From::each, made[r]); });
+        }
+}
+// Two rows of sums to bytes: the terms are the upper halves of products.
+template <int N> INLINE Vec<uint8_t, N> linear(Vec<int16_t, N> upper, Vec<int16_t, N> lower, int32_t weights) {
+    auto term = [](Vec<int16_t, N> sums, int32_t weight) INLINE_LAMBDA { return cast<int16_t, int32_t, N>((cast<int32_t, int16_t, N>(sums) * weight) >> 16); };
+    auto whole = (term(upper, int16_t(weights)) + term(lower, weights >> 16) + 2) >> 2;
+    return cast<uint8_t, int16_t, N>(pick(whole < 255, whole, all<int16_t, N>(255)));
+}
+// 16 pixels of 4 bytes each as C planes, or as pixels without gaps.
+template <int C, bool planar> INLINE void store_pixels(Vec<uint8_t, 64> pixels, char* into, int64_t x, int64_t apart) {
+    if constexpr (planar) {
+        pixels = shuffle<64, [](int i) { return i / 16 + i % 16 * 4; }>(pixels, pixels);
+        unrolled<C>([&](auto c) INLINE_LAMBDA { store(into + c * apart + x, load<Vec<uint8_t, 16>>((char*)&pixels + 16 * c)); });
+    } else if constexpr (C == 4) store(into + 4 * x, pixels);
+    else {
+        pixels = shuffle<64, [](int i) { int at = i % 16; return i / 16 * 16 + (at < 4 * C ? at / C * 4 + at % C : 0); }>(pixels, pixels);
+        unrolled<4>([&](auto k) INLINE_LAMBDA { store(into + C * (x + 4 * k), load<Vec<uint8_t, 16>>((char*)&pixels + 16 * k)); });
+    }
+}
+template <int C, bool planar> void down_words(const Geometry& g, const char* rows, int64_t pitch, int64_t row, char* into, int64_t elements) {
+    typedef Vec<int16_t, 32> Words;
+    const char *upper = rows + g.row.indices[2 * row] * pitch, *lower = rows + g.row.indices[2 * row + 1] * pitch;
+    const int32_t weights = g.row.weights[row];
+    auto step = [&](int64_t at) INLINE_LAMBDA { return linear<32>(load<Words>(upper + 2 * at), load<Words>(lower + 2 * at), weights); };
+    if constexpr (C == 1) for (int64_t x = 0; x < elements; x += 32) store(into + x, step(x));
+    else for (int64_t x = 0, count = g.columns, apart = g.channel_out / ROWS; x < count; x += ROWS) {
+        Vec<uint8_t, 64> pixels;
+        unrolled<2>([&](auto k) INLINE_LAMBDA { store((char*)&pixels + 32 * k, step(4 * x + 32 * k)); });
+        store_pixels<C, planar>(pixels, into, x, apart);
+    }
+}
+// Both passes of a row of the result, whose two rows of the source hardly another one reads.
+template <int C, bool planar> void linear_row(const Geometry& g, const char* source, int64_t, int64_t row, char* into, int64_t) {
+    typedef WordRows<(C > 1), 2> From;
+    const char* from[2];
+    for (int k = 0; k < 2; k++) from[k] = source + g.row.indices[2 * row + k] * g.row_stride;
+    const From read(g, from);
+    const int32_t weights = g.row.weights[row];
+    const int64_t count = g.columns, apart = g.channel_out / ROWS;
+    auto step = [&](int64_t first) INLINE_LAMBDA {
+        typename From::Made made[2];
+        read.at(first, made);
+        return linear<VECTOR / 2>(made[0], made[1], weights);
+    };
+    if constexpr (C == 1) for (int64_t x = 0; x < count; x += From::pixels) store(into + x, step(x));
+    else for (int64_t x = 0; x < count; x += ROWS) {
+        Vec<uint8_t, 64> pixels;
+        unrolled<ROWS / From::pixels>([&](auto k) INLINE_LAMBDA { store((char*)&pixels + k * (VECTOR / 2), step(x + k * From::pixels)); });
+        store_pixels<C, planar>(pixels, into, x, apart);
+    }
+}
+
 // Entries, each with scratch memory of its own. The word before them becomes 1 where there is none.
 INLINE void finish_band(const Geometry& g, const char* band, char* target, int64_t begin, int64_t rows) {
     const BandMove& move = rows == ROWS ? g.whole : g.rest;
@@ -515,6 +632,42 @@ inline void rows_first(const char* source, char* target, const void* parameters,
                 }
                 g.along(g, rows, into, columns, nullptr);
             }
+            finish_band(g, band, written, begin, end - begin);
+        }
+    });
+}
+
+inline void rows_as_they_lie(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
+    for_entries(source, target, parameters, first, last, [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
+        char *ring = columns + g.ring_at, *band = columns + g.band_at;
+        const int64_t elements = g.unit * g.planes;
+        int64_t next = g.row_firsts[e.first];
+        for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
+            const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
+            for (int64_t row = begin; row < end; row++) {
+                for (const int64_t stop = g.row_ends[row]; next < stop; next += 2) for (int64_t plane = 0; plane < g.planes; plane++) {
+                    const char* from[2]; char* into[2];
+                    for (int k = 0; k < 2; k++) {
+                        from[k] = read + g.sources[next + k] * g.row_stride + plane * g.plane_stride;
+                        into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit * g.ring_bytes;
+                    }
+                    (next + 1 < stop ? g.along_two : g.along)(g, from, into, columns, nullptr);
+                }
+                next = next < g.row_ends[row] ? next : g.row_ends[row];
+                g.down(g, ring, g.ring_pitch, row, band + (row - begin) * g.band_pitch, elements);
+            }
+            finish_band(g, band, written, begin, end - begin);
+        }
+    });
+}
+
+inline void both_passes(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
+    for_entries(source, target, parameters, first, last, [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
+        char* band = columns + g.band_at;
+        for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
+            const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
+            for (int64_t row = begin; row < end; row++) for (int64_t plane = 0; plane < g.planes; plane++)
+                g.down(g, read + plane * g.plane_stride, 0, row, band + (row - begin) * g.band_pitch + plane * g.unit, 0);
             finish_band(g, band, written, begin, end - begin);
         }
     });

@@ -222,11 +222,15 @@ def is_native(problem: ResizeProblem) -> bool:
     rule, element = problem.rule, problem.conversion.source
     if problem.reads_frames or problem.conversion.matrix is not None or rule.premultiplies:
         return False
-    if not has_tables(problem):
-        passes = passes_of(arithmetic_of(rule.interpolation, element), element, (False, False), pairs=True)
-        if not has_passes(ResizeKernel(*passes, 1, 1)):
-            return False
-    return _bands(problem, min(problem.channels, policy().resize.most_channels), height, width) is not None
+    arithmetic = arithmetic_of(rule.interpolation, element)
+    passes, channels = passes_of(arithmetic, element, (False, False), pairs=True), problem.channels
+    channels = channels if channels <= policy().resize.most_channels else 1
+    kernel = ResizeKernel(*passes, channels, channels)
+    if has_tables(problem):
+        kernel = kernel.with_pairs()
+    elif arithmetic is ResizeSums.OPENCV_LINEAR:
+        kernel = replace(kernel, by_rows=TapRows(channels, channels))
+    return has_passes(kernel) and _bands(problem, kernel, height, width) is not None
 
 
 def _native(
@@ -236,18 +240,17 @@ def _native(
     if policy().native_level is None or problem.conversion.matrix is not None:
         return None
     kernel = _kernel(problem, taps, shape, converts_rows=False, native=True)
-    bands = _bands(problem, kernel.channels, height, width) if has_passes(kernel) else None
+    bands = _bands(problem, kernel, height, width) if has_passes(kernel) else None
     return None if bands is None else (replace(kernel, channels=len(bands.channels)), bands)
 
 
-def _bands(problem: ResizeProblem, together: int, height: int, width: int) -> Bands | None:
-    """The bands of rows of so many channels that native loops move to the target; None if there are none.
-
-    Other channels are planes by themselves.
-    """
-    chosen = problem.conversion.channels
+def _bands(problem: ResizeProblem, kernel: ResizeKernel, height: int, width: int) -> Bands | None:
+    """The bands of a kernel that native loops move to the target; None if there are none."""
+    chosen, together = problem.conversion.channels, kernel.channels  # others are planes by themselves
     _, across, _, right = problem.target.layout.strides
-    if chosen is not None and together == problem.channels and len(set(chosen)) == len(chosen):
+    are_all = chosen is not None and together == problem.channels == len(chosen)
+    may_leave = chosen is not None and together == problem.channels and kernel.by_rows is None
+    if chosen is not None and (are_all or may_leave) and len(set(chosen)) == len(chosen):
         bands = Bands(chosen, right == 1, chosen=True)
     else:
         bands = Bands(tuple(range(together)), right == 1)
@@ -417,7 +420,7 @@ class Recipes:
             parts = 1 if problem.rule.interpolation.has_narrow_weights else 2
             pixels, plane = columns[1] - columns[0], shape.plane_stride
             native |= resize_fields(level, kernel, bands, parts, width, pixels, plane)
-            unit = bands.unit(width) if len(bands.channels) > 1 else width
+            unit = bands.unit(width, in_words=kernel.by_rows is not None)
             strides = band_strides(bands, width, 0)[::2]
         scratch = scratch_fields(kernel, elements, unit, planes, tables.ring_rows, pitch)
         across, right = strides

@@ -160,13 +160,13 @@ def _groups(taps: AxisTaps, rule: Pass, arithmetic: ResizeSums) -> _Groups:
 def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
     """The taps of an axis, in elements, as a pass over rows of so many elements reads them: two neighbours a pixel.
 
-    The tables are padded to whole steps. Weights are in the order of the sums of a step. Loads near the end of a row
+    The tables are padded to whole steps, and to those of native loops. Weights are in the order of the sums of a step. Loads near the end of a row
     begin earlier: the weights of a pair change places, since that of the other tap is 0, and `counts` are the bits by
     which a word is shifted.
     """
     if not isinstance(rule, TapRows):
         return pairs
-    fill = -len(pairs.counts) % rule.pixels
+    fill = -len(pairs.counts) % max(rule.pixels, ROWS)
     places = np.pad(pairs.indices[:, 0, 0], (0, fill), "edge")
     weights = np.pad(pairs.weights[:, 0, 0], (0, fill))
     begins = np.minimum(places, elements - rule.pixel_bytes)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stridedgpu.devices.cpu.compiled.resize_passes import CopyPass, NumberPass, PairPass, Pass
+from stridedgpu.devices.cpu.compiled.resize_rows import TapRows
 
 from .calls import CompiledFunction
 from .library import function
@@ -40,8 +41,12 @@ class Bands(NamedTuple):
         """The elements from one plane of a row to the next, whole vectors; of pixels, those of a row."""
         return -(-width // _LANE_BYTES) * _LANE_BYTES if self.planar else width * len(self.channels)
 
-    def unit(self, width: int) -> int:
-        """The elements of a row."""
+    def unit(self, width: int, *, in_words: bool) -> int:
+        """The elements of a row of scratch memory; `in_words`: a pixel has four, unless it has one."""
+        if len(self.channels) == 1:
+            return width
+        if in_words:
+            return -(-width // _LANE_BYTES) * _LANE_BYTES * 4
         return self.segment(width) * (len(self.channels) if self.planar else 1)
 
 
@@ -52,7 +57,8 @@ def table_loop(level: str) -> CompiledFunction:
 
 def resize_loop(level: str, kernel: ResizeKernel) -> CompiledFunction:
     """The loop of a kernel."""
-    return CompiledFunction(function(level, "resize", int(not kernel.columns_first)))
+    order = int(not kernel.columns_first) if kernel.by_rows is None else 2 + kernel.joins_passes
+    return CompiledFunction(function(level, "resize", order))
 
 
 _COPIED: Final = (1, 2, 4, 8)
@@ -96,9 +102,17 @@ def _number(rule: Pass, known: tuple[tuple[str, str, str, str], ...]) -> int | N
 
 def has_passes(kernel: ResizeKernel) -> bool:
     """Whether the library has the passes of a kernel."""
-    if kernel.by_rows is not None or kernel.premultiplies or kernel.converts_rows:
+    if kernel.premultiplies or kernel.converts_rows:
         return False
+    if kernel.by_rows is not None:
+        return isinstance(kernel.by_rows, TapRows)
     return kernel.interleaves or None not in (_number(kernel.along, _ALONG), _number(kernel.down, _DOWN))
+
+
+def _words(places: bytes) -> dict[str, int]:
+    """16 places as two fields."""
+    low, high = (int.from_bytes(places[at : at + 8], "little", signed=True) for at in (0, 8))
+    return {"places_low": low, "places_high": high}
 
 
 def resize_fields(
@@ -114,6 +128,19 @@ def resize_fields(
         "ring_bytes": kernel.first.written_bytes,
         "band_bytes": kernel.second.written_bytes,
     }
+    if kernel.by_rows is not None:
+        # The places of both taps of four sums in a word, each before a byte of 0.
+        numbers = bands.channels + bands.channels[-1:] * (4 - count)
+        taps = [[tap * step + channel for tap in range(2)] for channel in numbers]
+        if count == 1:
+            taps = [[2 * number, 2 * number + 1] for number in range(4)]
+        return {
+            **fields,
+            **_words(bytes(byte for pair in taps for place in pair for byte in (place, 0xFF))),
+            "along": function(level, "resize along linear", 2 * (count > 1)),
+            "along_two": function(level, "resize along linear", 2 * (count > 1) + 1),
+            "down": function(level, "resize down linear", (2 * kernel.joins_passes + bands.planar) * 4 + count - 1),
+        }
     if not kernel.interleaves:
         along, down = _number(kernel.along, _ALONG), _number(kernel.down, _DOWN)
         assert along is not None, "the library has the passes"
@@ -142,8 +169,7 @@ def resize_fields(
         **fields,
         "along": function(level, "resize along", (parts - 1) * 4 + count - 1),
         "down": function(level, "resize down", parts - 1),
-        "places_low": int.from_bytes(packed[:8], "little", signed=True),
-        "places_high": int.from_bytes(packed[8:], "little", signed=True),
+        **_words(packed),
         "block": block,
         "pairs": len(places) // 2,
         "pair_pitch": _PAIR_BYTES * (count if joins else 1),
