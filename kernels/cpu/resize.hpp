@@ -268,7 +268,7 @@ template <int C> INLINE void store_elements(Sums<LANES> (&sums)[ROWS / LANES][C]
 
 template <int C, int PARTS> void along_pairs(const Geometry& g, const char* const* from, char* const* to, char* columns, const char* const* ahead) {
     const char* rows[ROWS]; char* into[ROWS];
-    for (int k = 0; k < ROWS; k++) { rows[k] = from[k]; into[k] = to[k]; }
+    for (int k = 0; k < ROWS; k++) { rows[k] = from[k] + g.joined_strides[0]; into[k] = to[k]; }
     if (g.joined == 1) pair_columns<C, true>(g, rows, columns);
     else for (int64_t plane = 0; plane < g.joined; plane++) {
         for (int k = 0; k < ROWS; k++) rows[k] = from[k] + g.joined_strides[plane];

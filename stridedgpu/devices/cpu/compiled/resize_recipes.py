@@ -216,8 +216,8 @@ def is_native(problem: ResizeProblem) -> bool:
     if policy().native_level is None:
         return False
     if problem.window is not None:
-        choice = _choice(problem, problem.window)
-        return not isinstance(choice, str) and _native(problem, *choice, *problem.visible(problem.window)[2:]) is not None
+        choice, (_, _, *sizes) = _choice(problem, problem.window), problem.visible(problem.window)
+        return not isinstance(choice, str) and _native(problem, *choice, *sizes) is not None
     _, _, height, width = problem.target.layout.sizes
     rule, element = problem.rule, problem.conversion.source
     if problem.reads_frames or problem.conversion.matrix is not None or rule.premultiplies:

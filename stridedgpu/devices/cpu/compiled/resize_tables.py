@@ -160,9 +160,9 @@ def _groups(taps: AxisTaps, rule: Pass, arithmetic: ResizeSums) -> _Groups:
 def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
     """The taps of an axis, in elements, as a pass over rows of so many elements reads them: two neighbours a pixel.
 
-    The tables are padded to whole steps, and to those of native loops. Weights are in the order of the sums of a step. Loads near the end of a row
-    begin earlier: the weights of a pair change places, since that of the other tap is 0, and `counts` are the bits by
-    which a word is shifted.
+    The tables are padded to whole steps, and to those of native loops. Weights are in the order of the sums of a step.
+    Loads near the end of a row begin earlier: the weights of a pair change places, since that of the other tap is 0,
+    and `counts` are the bits by which a word is shifted.
     """
     if not isinstance(rule, TapRows):
         return pairs
@@ -249,12 +249,8 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
         return None
     start, step = (width - 1 - (begin - before), -1) if window.flip else (begin - before, 1)
     return FilterAxes(
-        FilterAxis(
-            _steps_of(rule.interpolation, down), row, down.source, down.target, (first - above, 1, seen_height)
-        ),
-        FilterAxis(
-            _steps_of(rule.interpolation, along), column, along.source, along.target, (start, step, seen_width)
-        ),
+        FilterAxis(_steps_of(rule.interpolation, down), row, down.source, down.target, (first - above, 1, seen_height)),
+        FilterAxis(_steps_of(rule.interpolation, along), column, along.source, along.target, (start, step, seen_width)),
         pillow_columns_first(rule.passes, down, along),
     )
 
