@@ -32,12 +32,14 @@ constexpr Down down_by_taps[] = {
     down_numbers<float, float, Fused, HALF_EVEN>,
 };
 constexpr Along along_linear[] = {along_words<false, 1>, along_words<false, 2>, along_words<true, 1>, along_words<true, 2>};
-// [of sums, both passes][pixels, planes][channels, less 1]
+// [of sums, both passes, both passes of blocks of 2 x 2][pixels, planes][channels, less 1]
 constexpr Down down_linear[] = {
     down_words<1, false>, down_words<2, false>, down_words<3, false>, down_words<4, false>,
     down_words<1, true>, down_words<2, true>, down_words<3, true>, down_words<4, true>,
     linear_row<1, false>, linear_row<2, false>, linear_row<3, false>, linear_row<4, false>,
     linear_row<1, true>, linear_row<2, true>, linear_row<3, true>, linear_row<4, true>,
+    halves_row<1, false>, halves_row<2, false>, halves_row<3, false>, halves_row<4, false>,
+    halves_row<1, true>, halves_row<2, true>, halves_row<3, true>, halves_row<4, true>,
 };
 constexpr Loop tables[] = {filter_table};
 

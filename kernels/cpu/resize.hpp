@@ -538,7 +538,10 @@ template <int C, bool planar> INLINE void store_pixels(Vec<uint8_t, 64> pixels, 
         pixels = shuffle<64, [](int i) { return i / 16 + i % 16 * 4; }>(pixels, pixels);
         unrolled<C>([&](auto c) INLINE_LAMBDA { store(into + c * apart + x, load<Vec<uint8_t, 16>>((char*)&pixels + 16 * c)); });
     } else if constexpr (C == 4) store(into + 4 * x, pixels);
-    else {
+    else if constexpr (C == 3 && VECTOR == 64) {
+        pixels = shuffle<64, [](int i) { return i < 48 ? i / 3 * 4 + i % 3 : 0; }>(pixels, pixels);
+        store(into + 3 * x, load<Vec<uint8_t, 32>>(&pixels)); store(into + 3 * x + 32, load<Vec<uint8_t, 16>>((char*)&pixels + 32));
+    } else {
         pixels = shuffle<64, [](int i) { int at = i % 16; return i / 16 * 16 + (at < 4 * C ? at / C * 4 + at % C : 0); }>(pixels, pixels);
         unrolled<4>([&](auto k) INLINE_LAMBDA { store(into + C * (x + 4 * k), load<Vec<uint8_t, 16>>((char*)&pixels + 16 * k)); });
     }
@@ -573,6 +576,72 @@ template <int C, bool planar> void linear_row(const Geometry& g, const char* sou
         Vec<uint8_t, 64> pixels;
         unrolled<ROWS / From::pixels>([&](auto k) INLINE_LAMBDA { store((char*)&pixels + k * (VECTOR / 2), step(x + k * From::pixels)); });
         store_pixels<C, planar>(pixels, into, x, apart);
+    }
+}
+
+// Blocks of 2 x 2 without gaps, for at least 16 pixels of the result: neighbouring bytes are added, then both rows. 16 bytes
+// have two pixels of the result, of four bytes each, or eight of a plane; behind the first step loads begin as much earlier as
+// they would end behind the row. The last step is moved back.
+INLINE Vec<uint16_t, VECTOR / 2> neighbours(Vec<uint8_t, VECTOR> v) {
+    typedef Vec<uint16_t, VECTOR / 2> Words;
+#if defined(__AVX512BW__)
+    return bits<Words>(__builtin_ia32_pmaddubsw512(v, bits<Vec<char, VECTOR>>(all<uint8_t, VECTOR>(1))));
+#elif defined(__AVX2__)
+    return bits<Words>(__builtin_ia32_pmaddubsw256(bits<Vec<char, VECTOR>>(v), bits<Vec<char, VECTOR>>(all<uint8_t, VECTOR>(1))));
+#else
+    auto words = bits<Words>(v);
+    return (words & 255) + (words >> 8);
+#endif
+}
+template <int C, bool planar> void halves_row(const Geometry& g, const char* source, int64_t, int64_t row, char* into, int64_t) {
+    typedef Vec<uint8_t, VECTOR> Bytes;
+    constexpr int parts = VECTOR / 16, pixels = C == 1 ? VECTOR / 2 : parts * 2;  // of a register
+#if defined(__AVX512VBMI__)
+    constexpr bool at_once = C > 1;  // one load and one permutation of bytes in place of four loads
+#else
+    constexpr bool at_once = false;
+#endif
+    constexpr int64_t apart = 4 * C, early = C == 1 ? 0 : (at_once ? VECTOR : 16) - apart * (at_once ? parts : 1);  // `apart`: from 16 bytes to the next
+    const char* rows[2];
+    for (int k = 0; k < 2; k++) rows[k] = source + g.row.indices[2 * row + k] * g.row_stride + g.column.indices[0];
+    const int64_t count = g.columns, out = g.channel_out / ROWS;
+    Bytes places;
+    unrolled<parts>([&](auto k) INLINE_LAMBDA {
+        auto of_pixels = load<Vec<uint8_t, 16>>(g.places);
+        if constexpr (at_once) of_pixels += uint8_t(apart * k);
+        store((char*)&places + 16 * k, of_pixels);
+    });
+    auto halved = [&](int64_t x, Bytes wanted, int64_t before) INLINE_LAMBDA {
+        Vec<uint16_t, VECTOR / 2> sums[2];
+        unrolled<2>([&](auto k) INLINE_LAMBDA {
+            const char* from = rows[k] + 2 * C * x - before;
+            Bytes v;
+            if constexpr (C == 1 || C == 4 || at_once) v = load<Bytes>(from);
+            else unrolled<parts>([&](auto part) INLINE_LAMBDA { store((char*)&v + 16 * part, load<Vec<uint8_t, 16>>(from + part * apart)); });
+#if defined(__AVX512VBMI__)
+            if constexpr (at_once) v = bits<Bytes>(__builtin_ia32_permvarqi512(bits<Vec<char, 64>>(v), bits<Vec<char, 64>>(wanted)));
+#endif
+            if constexpr (C > 1 && !at_once) v = placed<VECTOR>(v, wanted);
+            sums[k] = neighbours(v);
+        });
+        return cast<uint8_t, uint16_t, VECTOR / 2>((sums[0] + sums[1] + 2) >> 2);
+    };
+    if constexpr (C == 1) {
+        int64_t x = 0;
+        for (; x + pixels <= count; x += pixels) store(into + x, halved(x, places, 0));
+        if (x < count) store(into + count - pixels, halved(count - pixels, places, 0));
+    } else {
+        auto step = [&](int64_t x, Bytes wanted, int64_t before) INLINE_LAMBDA {
+            Vec<uint8_t, 64> made;
+            unrolled<ROWS / pixels>([&](auto k) INLINE_LAMBDA { store((char*)&made + k * (VECTOR / 2), halved(x + k * pixels, wanted, before)); });
+            store_pixels<C, planar>(made, into, x, out);
+        };
+        const Bytes later = places + uint8_t(early);
+        // The first step reads no further than the second one would.
+        step(0, places, 0);
+        int64_t x = ROWS;
+        for (; x + ROWS <= count; x += ROWS) step(x, later, early);
+        if (x < count) step(count - ROWS, later, early);
     }
 }
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
 from stridedgpu.devices.cpu.native.pool import LoopCall
-from stridedgpu.devices.cpu.native.resize import Bands, has_passes, resize_fields, resize_loop
+from stridedgpu.devices.cpu.native.resize import LEAST_HALVES, Bands, has_passes, resize_fields, resize_loop
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
@@ -164,7 +164,8 @@ def _kernel(
         return kernel.with_pairs()
     arithmetic = taps.arithmetic
     if arithmetic is ResizeSums.OPENCV_QUARTER and element.name == "uint8":
-        if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
+        is_wide = not native or taps.columns.count >= LEAST_HALVES
+        if is_wide and shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
             return ResizeKernel(
                 PairPass("i8", "i16", 1, Finish.KEPT, 0, pairs=False),  # its types alone are read
                 RowPairPass("i16", "i8", weighted=False),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stridedgpu.devices.cpu.compiled.resize_passes import CopyPass, NumberPass, PairPass, Pass
-from stridedgpu.devices.cpu.compiled.resize_rows import TapRows
+from stridedgpu.devices.cpu.compiled.resize_rows import HalfRows, TapRows
 
 from .calls import CompiledFunction
 from .library import function
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _LANE_BYTES: Final = 16
 _PAIR_BYTES: Final = 32
 """Bytes of a row that one step turns, and of a pair of pixels of 16 rows."""
+
+
+LEAST_HALVES: Final = 32
+"""Pixels from which on a row of blocks of 2 x 2 is two steps; narrower ones are those of the linear rule."""
 
 
 class Bands(NamedTuple):
@@ -105,7 +109,7 @@ def has_passes(kernel: ResizeKernel) -> bool:
     if kernel.premultiplies or kernel.converts_rows:
         return False
     if kernel.by_rows is not None:
-        return isinstance(kernel.by_rows, TapRows)
+        return isinstance(kernel.by_rows, TapRows) or kernel.joins_passes
     return kernel.interleaves or None not in (_number(kernel.along, _ALONG), _number(kernel.down, _DOWN))
 
 
@@ -134,12 +138,17 @@ def resize_fields(
         taps = [[tap * step + channel for tap in range(2)] for channel in numbers]
         if count == 1:
             taps = [[2 * number, 2 * number + 1] for number in range(4)]
+        places = [byte for pair in taps for place in pair for byte in (place, 0xFF)]
+        halves = isinstance(kernel.by_rows, HalfRows)
+        if halves:  # of two pixels
+            places = [place + 2 * step * pixel for pixel in range(2) for pair in taps for place in pair]
+        passes = 2 if halves else int(kernel.joins_passes)
         return {
             **fields,
-            **_words(bytes(byte for pair in taps for place in pair for byte in (place, 0xFF))),
+            **_words(bytes(places)),
             "along": function(level, "resize along linear", 2 * (count > 1)),
             "along_two": function(level, "resize along linear", 2 * (count > 1) + 1),
-            "down": function(level, "resize down linear", (2 * kernel.joins_passes + bands.planar) * 4 + count - 1),
+            "down": function(level, "resize down linear", (2 * passes + bands.planar) * 4 + count - 1),
         }
     if not kernel.interleaves:
         along, down = _number(kernel.along, _ALONG), _number(kernel.down, _DOWN)
