@@ -41,11 +41,14 @@ constexpr Down down_linear[] = {
     halves_row<1, false>, halves_row<2, false>, halves_row<3, false>, halves_row<4, false>,
     halves_row<1, true>, halves_row<2, true>, halves_row<3, true>, halves_row<4, true>,
 };
+constexpr Premultiply premultiplied[] = {premultiply<2>, premultiply<4>};
+constexpr Divide divisions[] = {divide_planes, divide_pixels<2>, divide_pixels<4>};
 constexpr Loop tables[] = {filter_table};
 
 const Family families[] = {
     FAMILY("resize", orders), FAMILY("resize along", along), FAMILY("resize down", down), FAMILY("resize table", tables),
     FAMILY("resize along linear", along_linear), FAMILY("resize down linear", down_linear),
+    FAMILY("resize alpha", premultiplied), FAMILY("resize by alpha", divisions),
     FAMILY("resize into columns", to_columns), FAMILY("resize into rows", to_rows),
     FAMILY("resize along by taps", along_by_taps), FAMILY("resize down by taps", down_by_taps),
 };

@@ -102,6 +102,7 @@ template <int N> INLINE Vec<uint8_t, N> placed(Vec<uint8_t, N> v, Vec<uint8_t, N
 #endif
 #if defined(__AVX2__)
     if constexpr (N == 32) return bits<Vec<uint8_t, N>>(__builtin_ia32_pshufb256(v, places));
+    if constexpr (N == 16) return bits<Vec<uint8_t, N>>(__builtin_ia32_pshufb128(v, places));
 #endif
     Vec<uint8_t, N> r;
     for (int i = 0; i < N; i++) r[i] = places[i] < 16 ? v[i / 16 * 16 + places[i]] : 0;
@@ -111,6 +112,8 @@ template <int N> INLINE Vec<uint8_t, N> placed(Vec<uint8_t, N> v, Vec<uint8_t, N
 struct Geometry;
 typedef void (*Along)(const Geometry&, const char* const* rows, char* const* into, char* columns, const char* const* ahead);
 typedef void (*Down)(const Geometry&, const char* rows, int64_t pitch, int64_t row, char* into, int64_t elements);
+typedef void (*Premultiply)(const Geometry&, const char* row, char* into);
+typedef void (*Divide)(const Geometry&, char* row);
 typedef void (*IntoColumns)(const Geometry&, const char* const* rows, char* columns);
 typedef void (*IntoRows)(const Geometry&, const char* columns, char* const* rows);
 
@@ -132,6 +135,7 @@ struct Geometry {
     int64_t joined, joined_strides[4];   // planes whose pairs lie side by side
     IntoColumns into_columns; IntoRows into_rows;
     Along along_two;                     // of two rows as they lie
+    Premultiply premultiply; Divide divide; int64_t alpha;  // the place of alpha among the channels of a resized pixel
     int64_t ring_bytes, band_bytes, shift;  // of elements; and of sums of integers along y
 };
 struct Entry { int64_t source, target; const Geometry* geometry; int64_t first, last; };
@@ -645,6 +649,52 @@ template <int C, bool planar> void halves_row(const Geometry& g, const char* sou
     }
 }
 
+// Alpha, the last channel of a pixel without gaps: colours times it, rounded as Pillow's MULDIV255 does, and by it, rounded
+// down, at most 255. Where alpha is 0 or 255 they stay. A quotient of float32 has the whole part of the exact one.
+template <int C, int V> INLINE Vec<uint8_t, V> alphas(Vec<uint8_t, V> v, int64_t place) {
+    Vec<uint8_t, V> places;
+    unrolled<V>([&](auto k) INLINE_LAMBDA { places[k.value] = uint8_t(k % 16 / C * C + place); });
+    return placed<V>(v, places);
+}
+template <int C, int V> INLINE Vec<uint8_t, V> is_alpha(int64_t place) {
+    Vec<uint8_t, V> lanes;
+    unrolled<V>([&](auto k) INLINE_LAMBDA { lanes[k.value] = k % C == place ? 255 : 0; });
+    return lanes;
+}
+template <int C> void premultiply(const Geometry& g, const char* row, char* into) {
+    auto step = [&](auto width, int64_t x) INLINE_LAMBDA {
+        constexpr int V = decltype(width)::value;
+        auto v = load<Vec<uint8_t, V>>(row + x);
+        auto wide = [](Vec<uint8_t, V> bytes) INLINE_LAMBDA { return cast<uint16_t, uint8_t, V>(bytes); };
+        auto product = wide(v) * wide(alphas<C, V>(v, C - 1)) + 128;
+        auto weighted = cast<uint8_t, uint16_t, V>(((product >> 8) + product) >> 8);
+        store(into + x, bits<Vec<uint8_t, V>>((is_alpha<C, V>(C - 1) & v) | (~is_alpha<C, V>(C - 1) & weighted)));
+    };
+    int64_t x = 0;
+    for (; x + VECTOR <= g.elements; x += VECTOR) step(Count<VECTOR>(), x);
+    for (; x < g.elements; x += 16) step(Count<16>(), x + 16 <= g.elements ? x : g.elements - 16);
+}
+INLINE Vec<uint8_t, 16> divided(Vec<uint8_t, 16> color, Vec<uint8_t, 16> alpha) {
+    auto number = [](Vec<uint8_t, 16> v) INLINE_LAMBDA { return cast<float, int32_t, 16>(cast<int32_t, uint8_t, 16>(v)); };
+    auto quotient = number(color) * 255.0f / number(alpha);
+    quotient = pick(quotient < 255, quotient, all<float, 16>(255));
+    auto stays = bits<Vec<uint8_t, 16>>((alpha == 0) | (alpha == 255));
+    return (stays & color) | (~stays & cast<uint8_t, int32_t, 16>(cast<int32_t, float, 16>(quotient)));
+}
+inline void divide_planes(const Geometry& g, char* row) {
+    const int64_t apart = g.channel_out / ROWS, alpha = g.alpha, unit = g.unit;
+    for (int64_t plane = 0; plane < unit; plane += apart) if (plane != alpha * apart)
+        for (int64_t x = 0; x < apart; x += 16)
+            store(row + plane + x, divided(load<Vec<uint8_t, 16>>(row + plane + x), load<Vec<uint8_t, 16>>(row + alpha * apart + x)));
+}
+template <int C> void divide_pixels(const Geometry& g, char* row) {
+    const auto lanes = is_alpha<C, 16>(g.alpha);
+    for (int64_t x = 0, unit = g.unit, alpha = g.alpha; x < unit; x += 16) {
+        auto v = load<Vec<uint8_t, 16>>(row + x);
+        store(row + x, (lanes & v) | (~lanes & divided(v, alphas<C, 16>(v, alpha))));
+    }
+}
+
 // Entries, each with scratch memory of its own. The word before them becomes 1 where there is none.
 INLINE void finish_band(const Geometry& g, const char* band, char* target, int64_t begin, int64_t rows) {
     const BandMove& move = rows == ROWS ? g.whole : g.rest;
@@ -676,10 +726,17 @@ inline void columns_first(const char* source, char* target, const void* paramete
                         rows[k] = read + g.sources[next + k] * g.row_stride + plane * g.plane_stride;
                         ahead[k] = read + g.sources[next + ROWS + k] * g.row_stride + plane * g.plane_stride;
                         into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit * g.ring_bytes;
+                        if (g.premultiply) {
+                            char* weighted = columns + g.rows_at + k * g.rows_pitch;
+                            g.premultiply(g, rows[k], weighted);
+                            rows[k] = weighted;
+                        }
                     }
                     g.along(g, rows, into, columns, ahead);
                 }
-                g.down(g, ring, g.ring_pitch, row, band + (row - begin) * g.band_pitch * g.band_bytes, elements);
+                char* made = band + (row - begin) * g.band_pitch * g.band_bytes;
+                g.down(g, ring, g.ring_pitch, row, made, elements);
+                if (g.divide) g.divide(g, made);
             }
             finish_band(g, band, written, begin, end - begin);
         }

@@ -47,6 +47,14 @@ def test_what_the_library_has_not_is_compiled() -> None:
         assert not planned("pillow-bicubic", "uint8").plan.compiled.is_native
 
 
+def test_alpha_is_weighted_natively() -> None:
+    photo = sg.BufferTensorDesc("uint8", (4, 480, 640), (1, 2560, 4))
+    arguments = {"interpolation": "pillow-bicubic", "premultiply": True}
+    assert sg.plan_resize(photo, sg.BufferTensorDesc("uint8", (4, 60, 70)), **arguments).plan.compiled.is_native
+    planes = sg.BufferTensorDesc("uint8", (4, 480, 640))
+    assert sg.plan_resize(planes, sg.BufferTensorDesc("uint8", (4, 60, 70)), **arguments).plan.compiled is None
+
+
 def bits(case: Resize, source: Any, *, native: bool, **arguments: Any) -> Any:
     """A resize by either engine, as bytes."""
     promotion = policy().promotion._replace(at_once_bytes=0, resize_bytes=0)
@@ -81,6 +89,28 @@ def test_both_engines_have_the_same_bits(
     for source, dims in pictures(case.picture(element)):
         made, expected = (bits(case, source, native=native, dims=dims, **arguments) for native in (True, False))
         assert made == expected
+
+
+@needs_compiler
+@settings(max_examples=examples(60))
+@given(
+    case=resizes(150),
+    channels=st.sampled_from([2, 4]),
+    chosen=st.sampled_from([None, "reversed", "first"]),
+    layout=st.sampled_from(["CHW", "HWC"]),
+    interpolation=st.sampled_from(["pillow-bilinear", "pillow-lanczos"]),
+)
+def test_alpha(case: Resize, channels: int, chosen: str | None, layout: str, interpolation: str) -> None:
+    """Wherever alpha lies in the result, or is not in it."""
+    case = Resize(case.source, case.target, case.box, channels, case.seed)
+    order = {None: None, "reversed": tuple(range(channels))[::-1], "first": (0,)}[chosen]
+    arguments: dict[str, Any] = {"interpolation": interpolation, "premultiply": True, "layout": layout}
+    picture = case.picture()
+    picture[..., -1].reshape(-1)[::3] = [0, 255, 1][case.seed % 3]
+    made, expected = (
+        bits(case, picture, native=native, dims="HWC", channels=order, **arguments) for native in (True, False)
+    )
+    assert made == expected
 
 
 def test_windows_at_any_place_are_resized_natively() -> None:

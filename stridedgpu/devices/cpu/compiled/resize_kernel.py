@@ -54,7 +54,7 @@ BAND_MOVES: Final = tuple(f"{rows}_{field}" for rows in ("whole", "rest") for fi
 NATIVE_FIELDS: Final = (
     *("along", "down", "pixel_out", "channel_out", "step", "pixels", "places_low", "places_high"),
     *("block", "pairs", "pair_pitch", "joined", *(f"joined_{plane}" for plane in range(4))),
-    *("into_columns", "into_rows", "along_two", "ring_bytes", "band_bytes", "shift"),
+    *("into_columns", "into_rows", "along_two", "premultiply", "divide", "alpha", "ring_bytes", "band_bytes", "shift"),
 )
 """Fields that loops of the native library read alone: see `Geometry` in kernels/cpu/resize.hpp."""
 

@@ -21,6 +21,7 @@ from stridedgpu.problems.resize_problem import Place, ResizeProblem, ResizeWindo
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
 from stridedgpu.values.interpolation import Finish, ResizeSums, arithmetic_of
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_matrix import mixing_call, mixing_kernel
@@ -103,6 +104,12 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
     if shape.elements < ROWS:
         return f"images with less than {ROWS} elements in a row are left to NumPy"
     taps = filter_axes(problem, window) or problem.taps(window)
+    if (
+        problem.rule.premultiplies
+        and isinstance(taps, FilterAxes)
+        and not _weighs_natively(problem, window, shape, taps)
+    ):
+        taps = problem.taps(window)
     if isinstance(taps, FilterAxes):
         return shape, taps
     if taps.arithmetic.fuses and not policy().target.fuses:
@@ -120,6 +127,16 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
             if isinstance(kernel, str):
                 return kernel
     return shape, taps
+
+
+def _weighs_natively(problem: ResizeProblem, window: ResizeWindow, shape: RowShape, taps: FilterAxes) -> bool:
+    """Whether native loops weight the colours of a window by alpha; those that are compiled have tables of NumPy's."""
+    without_gaps = shape.planes == 1 and shape.step == shape.channels
+    stays = all(axis.is_whole for axis in problem.axes(window))
+    _, _, height, width = problem.visible(window)
+    return (
+        without_gaps and taps.columns_first and not stays and _native(problem, shape, taps, height, width) is not None
+    )
 
 
 def _columns(shape: RowShape, taps: FilterAxes | WindowTaps, window: ResizeWindow) -> tuple[int, int]:
@@ -161,7 +178,7 @@ def _kernel(
             return kernel
         if columns_first and 1 < shape.planes <= policy().resize.most_channels:
             kernel = replace(kernel, channels=shape.planes, joins_planes=True)
-        return kernel.with_pairs()
+        return replace(kernel, premultiplies=problem.rule.premultiplies).with_pairs()
     arithmetic = taps.arithmetic
     if arithmetic is ResizeSums.OPENCV_QUARTER and element.name == "uint8":
         is_wide = not native or taps.columns.count >= LEAST_HALVES
@@ -250,7 +267,8 @@ def _bands(problem: ResizeProblem, kernel: ResizeKernel, height: int, width: int
     chosen, together = problem.conversion.channels, kernel.channels  # others are planes by themselves
     _, across, _, right = problem.target.layout.strides
     are_all = chosen is not None and together == problem.channels == len(chosen)
-    may_leave = chosen is not None and together == problem.channels and kernel.by_rows is None
+    leaves = kernel.by_rows is None and not kernel.premultiplies
+    may_leave = chosen is not None and together == problem.channels and leaves
     if chosen is not None and (are_all or may_leave) and len(set(chosen)) == len(chosen):
         bands = Bands(chosen, right == 1, chosen=True)
     else:
@@ -410,6 +428,8 @@ class Recipes:
         itemsize, (height, width) = problem.conversion.source.itemsize, place[2:]
         elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
+        if kernel.premultiplies and kernel.interleaves:
+            pitch = round_up(elements, LINE_BYTES)
         planes = 1 if kernel.joins_planes else shape.planes
         strides = (width, 1) if planes > 1 else (1, kernel.out_step)
         level, bands, native = policy().native_level, None, dict.fromkeys(NATIVE_FIELDS, 0)

@@ -227,7 +227,7 @@ class FilterAxes(NamedTuple):
 def has_tables(problem: ResizeProblem) -> bool:
     """Whether the loop makes the tables of a problem's windows, apart from frames."""
     rule = problem.rule
-    if rule.interpolation.filter is None or rule.premultiplies or problem.conversion.matrix is not None:
+    if rule.interpolation.filter is None or problem.conversion.matrix is not None:
         return False
     is_fixed = arithmetic_of(rule.interpolation, problem.conversion.source) is ResizeSums.FIXED_POINT
     return is_fixed and _SINES is not None

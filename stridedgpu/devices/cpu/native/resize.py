@@ -106,7 +106,7 @@ def _number(rule: Pass, known: tuple[tuple[str, str, str, str], ...]) -> int | N
 
 def has_passes(kernel: ResizeKernel) -> bool:
     """Whether the library has the passes of a kernel."""
-    if kernel.premultiplies or kernel.converts_rows:
+    if kernel.converts_rows or (kernel.premultiplies and not kernel.interleaves):
         return False
     if kernel.by_rows is not None:
         return isinstance(kernel.by_rows, TapRows) or kernel.joins_passes
@@ -174,6 +174,13 @@ def resize_fields(
     ]
     packed = bytes(places) + b"\xff" * (_LANE_BYTES - len(places))
     planes = [channel * plane_stride for channel in bands.channels] if joins else [0]
+    if kernel.premultiplies:
+        size = int(count == 4)
+        fields |= {
+            "premultiply": function(level, "resize alpha", size),
+            "divide": function(level, "resize by alpha", 0 if bands.planar else 1 + size),
+            "alpha": bands.channels.index(count - 1),
+        }
     return {
         **fields,
         "along": function(level, "resize along", (parts - 1) * 4 + count - 1),
