@@ -1,7 +1,11 @@
 // Resizes: the loops over entries, the passes that they call by address, and the tables of filters.
 #include "table.hpp"
 namespace LEVEL {
-#include "resize.hpp"
+#include "resize_alpha.hpp"
+#include "resize_linear.hpp"
+#include "resize_pairs.hpp"
+#include "resize_tables.hpp"
+#include "resize_taps.hpp"
 
 constexpr Loop orders[] = {columns_first, rows_first, rows_as_they_lie, both_passes};
 // [parts of weights, less 1][channels, less 1]
@@ -11,24 +15,30 @@ constexpr Along along[] = {
 };
 constexpr Down down[] = {down_pairs<1>, down_pairs<2>};
 // [rule][channels, less 1]: the element, that behind the pass, the sums, and how these are finished
-#define ALONG(...) along_numbers<__VA_ARGS__, 1>, along_numbers<__VA_ARGS__, 2>, along_numbers<__VA_ARGS__, 3>, along_numbers<__VA_ARGS__, 4>
+#define ALONG(...) \
+    along_numbers<__VA_ARGS__, 1>, along_numbers<__VA_ARGS__, 2>, along_numbers<__VA_ARGS__, 3>, along_numbers<__VA_ARGS__, 4>
 typedef TapByTap<float, true, true> Fused;
 constexpr Along along_by_taps[] = {
     ALONG(uint8_t, uint8_t, Copies, KEPT), ALONG(uint16_t, uint16_t, Copies, KEPT),
     ALONG(uint32_t, uint32_t, Copies, KEPT), ALONG(uint64_t, uint64_t, Copies, KEPT),
     ALONG(uint16_t, uint16_t, TapByTap<double>, HALF_UP), ALONG(float, float, TapByTap<double>, HALF_UP),
-    ALONG(uint8_t, int32_t, Pairs, KEPT), ALONG(uint8_t, float, TapByTap<float>, KEPT), ALONG(uint16_t, float, TapByTap<float>, KEPT), ALONG(float, float, TapByTap<float>, KEPT),
+    ALONG(uint8_t, int32_t, Pairs, KEPT), ALONG(uint8_t, float, TapByTap<float>, KEPT),
+    ALONG(uint16_t, float, TapByTap<float>, KEPT), ALONG(float, float, TapByTap<float>, KEPT),
     ALONG(float, float, Fused, HALF_EVEN),
 };
 // By the bytes of an element.
-constexpr IntoColumns to_columns[] = {into_columns<uint8_t>, into_columns<uint16_t>, into_columns<uint32_t>, into_columns<uint64_t>};
+constexpr IntoColumns to_columns[] = {
+    into_columns<uint8_t>, into_columns<uint16_t>, into_columns<uint32_t>, into_columns<uint64_t>,
+};
 constexpr IntoRows to_rows[] = {into_rows<uint8_t>, into_rows<uint16_t>, into_rows<uint32_t>, into_rows<uint64_t>};
 constexpr Down down_by_taps[] = {
     down_numbers<uint8_t, uint8_t, Copies, KEPT>, down_numbers<uint16_t, uint16_t, Copies, KEPT>,
     down_numbers<uint32_t, uint32_t, Copies, KEPT>, down_numbers<uint64_t, uint64_t, Copies, KEPT>,
     down_numbers<uint16_t, uint16_t, TapByTap<double>, HALF_UP>, down_numbers<float, float, TapByTap<double>, HALF_UP>,
-    down_numbers<int32_t, uint8_t, TapByTap<int32_t>, SHIFTED>, down_numbers<int32_t, uint8_t, TapByTap<int32_t, false>, MEAN>,
-    down_numbers<float, uint8_t, TapByTap<float>, HALF_EVEN>, down_numbers<float, uint16_t, TapByTap<float>, HALF_EVEN>, down_numbers<float, float, TapByTap<float>, HALF_EVEN>,
+    down_numbers<int32_t, uint8_t, TapByTap<int32_t>, SHIFTED>,
+    down_numbers<int32_t, uint8_t, TapByTap<int32_t, false>, MEAN>,
+    down_numbers<float, uint8_t, TapByTap<float>, HALF_EVEN>, down_numbers<float, uint16_t, TapByTap<float>, HALF_EVEN>,
+    down_numbers<float, float, TapByTap<float>, HALF_EVEN>,
     down_numbers<float, float, Fused, HALF_EVEN>,
 };
 constexpr Along along_linear[] = {along_words<false, 1>, along_words<false, 2>, along_words<true, 1>, along_words<true, 2>};
