@@ -154,6 +154,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.resize.resize_kernel",
             "compiled.resize.compiled_resize",
             at_once="resize_bytes",
+            has_native=True,
         ),
         "FrameProblem": CpuOperation(
             "numpy_loops.frames.numpy_frames_kernel",
@@ -292,7 +293,7 @@ def cpu_plan(problem: P) -> CpuPlan[P]:
     operation, several = _OPERATIONS[type(problem).__name__], get_num_threads() > 1
     if operation.has_native and policy().native_level is not None:
         kernel = _function(operation.compiled)(problem)
-        if kernel is not None and kernel.is_native:
+        if isinstance(kernel, CpuKernel) and kernel.is_native:
             plan = CpuPlan(problem, 1, several)
             plan._kernels.append(kernel)
             return plan

@@ -22,7 +22,7 @@ from stridedgpu.values.errors import DeviceError
 
 from .conversion import can_compile
 from .resize_kernel import BAND_ROWS, ENTRY_FIELDS, ROWS
-from .resize_recipes import Recipe, Recipes, why_numpy
+from .resize_recipes import Recipe, Recipes, is_native, why_numpy
 
 __all__ = ["compiled_resize", "resize_kernel"]
 
@@ -55,6 +55,7 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
         Width(_LANES),
         items=count * -(-height // BAND_ROWS),
         shared_bytes=0,
+        is_native=is_native(problem),
     )
 
 

@@ -51,6 +51,13 @@ _TAPS: Final = ("groups", "counts", "indices", "weights", "unused")
 MOVE: Final = ("kernel", "parameters", "items", "source", "target")
 BAND_MOVES: Final = tuple(f"{rows}_{field}" for rows in ("whole", "rest") for field in MOVE)
 
+NATIVE_FIELDS: Final = (
+    *("along", "down", "pixel_out", "channel_out", "step", "pixels", "places_low", "places_high"),
+    *("block", "pairs", "pair_pitch", "joined", *(f"joined_{plane}" for plane in range(4))),
+    *("into_columns", "into_rows", "along_two", "premultiply", "divide", "alpha", "ring_bytes", "band_bytes", "shift"),
+)
+"""Fields that loops of the native library read alone: see `Geometry` in kernels/cpu/resize.hpp."""
+
 GEOMETRY: Final = (
     *("allocate", "free", "scratch_bytes"),
     *("sources", "row_stride", "planes", "plane_stride", "elements", "columns"),
@@ -59,6 +66,7 @@ GEOMETRY: Final = (
     *("ring_mask", "ring_pitch", "unit", "outputs_at", "ring_at", "band_at", "target_row"),
     *BAND_MOVES,
     *("band_pitch", "factor", "rows_kernel", "rows_at", "rows_pitch"),
+    *NATIVE_FIELDS,
 )
 """64-bit fields that all windows of one geometry share, in memory order.
 

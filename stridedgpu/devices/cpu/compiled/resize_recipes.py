@@ -13,25 +13,28 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
 from stridedgpu.devices.cpu.native.pool import LoopCall
+from stridedgpu.devices.cpu.native.resize import LEAST_HALVES, Bands, has_passes, resize_fields, resize_loop
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
-from stridedgpu.problems.relayout_problem import RelayoutProblem
+from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.problems.resize_problem import Place, ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps
-from stridedgpu.values.interpolation import Finish, ResizeSums
+from stridedgpu.values.interpolation import Finish, ResizeSums, arithmetic_of
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_matrix import mixing_call, mixing_kernel
 from .compiler import LoopError
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
+from .ir import LINE_BYTES
 from .jit import loop_of
 from .relayout import plan_relayout
-from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, ROWS, ResizeKernel
+from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, NATIVE_FIELDS, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WORD_BYTES, HalfRows, TapRows
-from .resize_tables import FilterAxes, filter_axes, scratch_fields, window_tables
+from .resize_tables import FilterAxes, filter_axes, has_tables, scratch_fields, window_tables
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
 _ROW_STRIDE, _SOURCES = GEOMETRY.index("row_stride"), GEOMETRY.index("sources")
@@ -101,6 +104,12 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
     if shape.elements < ROWS:
         return f"images with less than {ROWS} elements in a row are left to NumPy"
     taps = filter_axes(problem, window) or problem.taps(window)
+    if (
+        problem.rule.premultiplies
+        and isinstance(taps, FilterAxes)
+        and not _weighs_natively(problem, window, shape, taps)
+    ):
+        taps = problem.taps(window)
     if isinstance(taps, FilterAxes):
         return shape, taps
     if taps.arithmetic.fuses and not policy().target.fuses:
@@ -118,6 +127,16 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
             if isinstance(kernel, str):
                 return kernel
     return shape, taps
+
+
+def _weighs_natively(problem: ResizeProblem, window: ResizeWindow, shape: RowShape, taps: FilterAxes) -> bool:
+    """Whether native loops weight the colours of a window by alpha; those that are compiled have tables of NumPy's."""
+    without_gaps = shape.planes == 1 and shape.step == shape.channels
+    stays = all(axis.is_whole for axis in problem.axes(window))
+    _, _, height, width = problem.visible(window)
+    return (
+        without_gaps and taps.columns_first and not stays and _native(problem, shape, taps, height, width) is not None
+    )
 
 
 def _columns(shape: RowShape, taps: FilterAxes | WindowTaps, window: ResizeWindow) -> tuple[int, int]:
@@ -141,10 +160,15 @@ def adds_products() -> bool:
 
 
 def _kernel(
-    problem: ResizeProblem, taps: FilterAxes | WindowTaps, shape: RowShape, *, converts_rows: bool
+    problem: ResizeProblem,
+    taps: FilterAxes | WindowTaps,
+    shape: RowShape,
+    *,
+    converts_rows: bool,
+    native: bool = False,
 ) -> ResizeKernel:
     """The kernel of a window; that of filters over bytes serves all geometries."""
-    pairs = adds_products()
+    pairs = native or adds_products()
     element, columns_first = problem.conversion.source, taps.columns_first
     if isinstance(taps, FilterAxes):
         narrow = problem.rule.interpolation.has_narrow_weights
@@ -154,10 +178,11 @@ def _kernel(
             return kernel
         if columns_first and 1 < shape.planes <= policy().resize.most_channels:
             kernel = replace(kernel, channels=shape.planes, joins_planes=True)
-        return kernel.with_pairs()
+        return replace(kernel, premultiplies=problem.rule.premultiplies).with_pairs()
     arithmetic = taps.arithmetic
     if arithmetic is ResizeSums.OPENCV_QUARTER and element.name == "uint8":
-        if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
+        is_wide = not native or taps.columns.count >= LEAST_HALVES
+        if is_wide and shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
             return ResizeKernel(
                 PairPass("i8", "i16", 1, Finish.KEPT, 0, pairs=False),  # its types alone are read
                 RowPairPass("i16", "i8", weighted=False),
@@ -201,20 +226,106 @@ def _share_few_rows(rows: AxisTaps) -> bool:
     return stop - first >= policy().resize.joined_rows * rows.count
 
 
+# The native library
+
+
+def is_native(problem: ResizeProblem) -> bool:
+    """Whether the native library resizes a problem's windows, or those of usual images where calls state them."""
+    if policy().native_level is None:
+        return False
+    if problem.window is not None:
+        choice, (_, _, *sizes) = _choice(problem, problem.window), problem.visible(problem.window)
+        return not isinstance(choice, str) and _native(problem, *choice, *sizes) is not None
+    _, _, height, width = problem.target.layout.sizes
+    rule, element = problem.rule, problem.conversion.source
+    if problem.reads_frames or problem.conversion.matrix is not None or rule.premultiplies:
+        return False
+    arithmetic = arithmetic_of(rule.interpolation, element)
+    passes, channels = passes_of(arithmetic, element, (False, False), pairs=True), problem.channels
+    channels = channels if channels <= policy().resize.most_channels else 1
+    kernel = ResizeKernel(*passes, channels, channels)
+    if has_tables(problem):
+        kernel = kernel.with_pairs()
+    elif arithmetic is ResizeSums.OPENCV_LINEAR:
+        kernel = replace(kernel, by_rows=TapRows(channels, channels))
+    return has_passes(kernel) and _bands(problem, kernel, height, width) is not None
+
+
+def _native(
+    problem: ResizeProblem, shape: RowShape, taps: FilterAxes | WindowTaps, height: int, width: int
+) -> tuple[ResizeKernel, Bands] | None:
+    """The kernel and the bands of a window that the native library resizes; None if it does not."""
+    if policy().native_level is None or problem.conversion.matrix is not None:
+        return None
+    kernel = _kernel(problem, taps, shape, converts_rows=False, native=True)
+    bands = _bands(problem, kernel, height, width) if has_passes(kernel) else None
+    return None if bands is None else (replace(kernel, channels=len(bands.channels)), bands)
+
+
+def _bands(problem: ResizeProblem, kernel: ResizeKernel, height: int, width: int) -> Bands | None:
+    """The bands of a kernel that native loops move to the target; None if there are none."""
+    chosen, together = problem.conversion.channels, kernel.channels  # others are planes by themselves
+    _, across, _, right = problem.target.layout.strides
+    are_all = chosen is not None and together == problem.channels == len(chosen)
+    leaves = kernel.by_rows is None and not kernel.premultiplies
+    may_leave = chosen is not None and together == problem.channels and leaves
+    if chosen is not None and (are_all or may_leave) and len(set(chosen)) == len(chosen):
+        bands = Bands(chosen, right == 1, chosen=True)
+    else:
+        bands = Bands(tuple(range(together)), right == 1)
+    if not bands.planar and across != 1 and problem.channels > 1:
+        return None
+    strides = band_strides(bands, width, LINE_BYTES * width)
+    rows = [rows for rows in (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS) if rows]
+    moves = (plan_relayout(_native_band(problem, count, width, strides, bands)) for count in rows)
+    return bands if all(call is not None and call.is_native for call in moves) else None
+
+
+def band_strides(bands: Bands, width: int, pitch: int) -> tuple[int, int, int]:
+    """The strides of finished rows along C, H, W; one channel alone is one of planes without a gap between."""
+    if len(bands.channels) == 1:
+        return width, pitch, 1
+    return (bands.segment(width), pitch, 1) if bands.planar else (1, pitch, len(bands.channels))
+
+
+def _native_band(
+    problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int], bands: Bands
+) -> RelayoutProblem:
+    """The conversion of finished rows; that of pixels with constants of their own is one of rows with as many."""
+    conversion, channels = problem.conversion, problem.channels
+    if bands.chosen:
+        conversion, channels = replace(conversion, channels=None), len(bands.channels)
+    written = _placed(problem, rows, width)
+    if strides[0] == 1 and channels > 1 and conversion.channels is None and written.strides[2] == channels:
+        sizes = rows, width * channels
+        read, into = Layout(sizes, strides[1::-1]), Layout(sizes, (written.strides[1], 1))
+        repeated = (
+            None if values is None else (values * width if len(values) > 1 else values)
+            for values in (conversion.scale, conversion.bias)
+        )
+        scale, bias = repeated
+        conversion = replace(conversion, scale=scale, bias=bias)
+        source, target = TensorSpec(read, conversion.source, 1), TensorSpec(into, conversion.target, 1)
+        return relayout_problem(source, target, conversion, 1)
+    source = TensorSpec(Layout((channels, rows, width), strides), conversion.source, 1)
+    target = TensorSpec(written.shifted(-written.first_offset), conversion.target, 1)
+    return relayout_problem(source, target, conversion, 0)
+
+
 # Bands
 
 
 def _band_fields(
-    problem: ResizeProblem, height: int, width: int, step: int, pitch: int
+    problem: ResizeProblem, height: int, width: int, strides: tuple[int, int, int], bands: Bands | None
 ) -> tuple[dict[str, int], list[LoopCall]]:
     """The moves of a whole band of finished rows and of the remaining rows of `height`, with what they refer to.
 
-    Pixels of rows are `step` elements apart, or rows are planes if that is 0.
+    Rows have these strides along C, H, W; they are native `bands`, or compiled ones.
     """
     fields, calls = dict.fromkeys(BAND_MOVES, 0), []
     for kind, rows in (("whole", BAND_ROWS if height >= BAND_ROWS else 0), ("rest", height % BAND_ROWS)):
         if rows:
-            call = _band_call(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
+            call = _band_call(problem, rows, width, strides, bands)
             calls.append(call)
             source, target = call.offsets
             first = _placed(problem, rows, width).first_offset * problem.conversion.target.itemsize
@@ -223,9 +334,14 @@ def _band_fields(
     return fields, calls
 
 
-def _band_call(problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int]) -> LoopCall:
+def _band_call(
+    problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int], bands: Bands | None
+) -> LoopCall:
     """What moves finished rows with these strides along C, H, W to the target's lowest element."""
-    band = _band_problem(problem, rows, width, strides)
+    if bands is None:
+        band = _band_problem(problem, rows, width, strides)
+    else:
+        band = _native_band(problem, rows, width, strides, bands)
     if isinstance(band, ChannelMatrixProblem):
         kernel = mixing_kernel(band)
         assert not isinstance(kernel, str), "bands that no compiled loop mixes are left to NumPy"
@@ -306,15 +422,30 @@ class Recipes:
         problem, place, surface = self._problem, self._problem.visible(window), window.surface
         columns = _columns(shape, taps, window)
         rows = None if surface is None else row_loop(surface, columns)
-        kernel = _kernel(problem, taps, shape, converts_rows=rows is not None)
+        found = None if rows is not None else _native(problem, shape, taps, *place[2:])
+        kernel = _kernel(problem, taps, shape, converts_rows=rows is not None) if found is None else found[0]
         tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=shape.mirrored)
-        loop, itemsize = loop_of(kernel), problem.conversion.source.itemsize
-        height, width = place[2:]
+        itemsize, (height, width) = problem.conversion.source.itemsize, place[2:]
         elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
+        if kernel.premultiplies and kernel.interleaves:
+            pitch = round_up(elements, LINE_BYTES)
         planes = 1 if kernel.joins_planes else shape.planes
+        strides = (width, 1) if planes > 1 else (1, kernel.out_step)
+        level, bands, native = policy().native_level, None, dict.fromkeys(NATIVE_FIELDS, 0)
+        if found is None or level is None:
+            loop = loop_of(kernel)
+        else:
+            _, bands = found
+            loop = resize_loop(level, kernel)
+            parts = 1 if problem.rule.interpolation.has_narrow_weights else 2
+            pixels, plane = columns[1] - columns[0], shape.plane_stride
+            native |= resize_fields(level, kernel, bands, parts, width, pixels, plane)
+            unit = bands.unit(width, in_words=kernel.by_rows is not None)
+            strides = band_strides(bands, width, 0)[::2]
         scratch = scratch_fields(kernel, elements, unit, planes, tables.ring_rows, pitch)
-        moves, moved = self._band_fields(height, width, 0 if planes > 1 else kernel.out_step, scratch["band_pitch"])
+        across, right = strides
+        moves, moved = self._band_fields(height, width, (across, scratch["band_pitch"], right), bands)
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
@@ -331,6 +462,7 @@ class Recipes:
             **scratch,
             **tables.fields,
             **moves,
+            **native,
         }
         packed = (ctypes.c_int64 * len(GEOMETRY))(*_IN_ORDER(fields))
         start = (1 - columns[1] if shape.mirrored else columns[0]) * shape.step

@@ -1,6 +1,6 @@
 """The tables of one geometry as a resize's machine code reads them: groups of taps, source rows, scratch memory.
 
-NumPy makes the tables of any rule from `AxisTaps`. Those of filters over bytes are made by a compiled loop:
+NumPy makes the tables of any rule from `AxisTaps`. Those of filters over bytes are made by a loop, native or compiled:
 random boxes never recur, and NumPy takes longer than the resize. The loop runs the same operations of float64 in the
 same order as `problems.resize_taps`, none of them fused.
 """
@@ -14,8 +14,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from stridedgpu.devices.cpu.native.resize import table_loop
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.problems.resize_taps import Array, AxisTaps, FilterSteps, WindowTaps, filter_steps, pillow_columns_first
+from stridedgpu.problems.resize_taps import (
+    Array,
+    AxisGeometry,
+    AxisTaps,
+    FilterSteps,
+    WindowTaps,
+    filter_steps,
+    pillow_columns_first,
+)
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Interpolation, ResizeSums, arithmetic_of
 from stridedgpu.values.strides import round_up
@@ -150,13 +160,13 @@ def _groups(taps: AxisTaps, rule: Pass, arithmetic: ResizeSums) -> _Groups:
 def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
     """The taps of an axis, in elements, as a pass over rows of so many elements reads them: two neighbours a pixel.
 
-    The tables are padded to whole steps. Weights are in the order of the sums of a step. Loads near the end of a row
-    begin earlier: the weights of a pair change places, since that of the other tap is 0, and `counts` are the bits by
-    which a word is shifted.
+    The tables are padded to whole steps, and to those of native loops. Weights are in the order of the sums of a step.
+    Loads near the end of a row begin earlier: the weights of a pair change places, since that of the other tap is 0,
+    and `counts` are the bits by which a word is shifted.
     """
     if not isinstance(rule, TapRows):
         return pairs
-    fill = -len(pairs.counts) % rule.pixels
+    fill = -len(pairs.counts) % max(rule.pixels, ROWS)
     places = np.pad(pairs.indices[:, 0, 0], (0, fill), "edge")
     weights = np.pad(pairs.weights[:, 0, 0], (0, fill))
     begins = np.minimum(places, elements - rule.pixel_bytes)
@@ -214,34 +224,40 @@ class FilterAxes(NamedTuple):
         return self.columns.most_taps * columns * across + self.rows.most_taps * rows * down
 
 
+def has_tables(problem: ResizeProblem) -> bool:
+    """Whether the loop makes the tables of a problem's windows, apart from frames."""
+    rule = problem.rule
+    if rule.interpolation.filter is None or problem.conversion.matrix is not None:
+        return False
+    is_fixed = arithmetic_of(rule.interpolation, problem.conversion.source) is ResizeSums.FIXED_POINT
+    return is_fixed and _SINES is not None
+
+
 def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | None:
     """The axes of a window whose tables the loop makes; None if NumPy makes them.
 
-    NumPy has other rules, frames, a matrix, and axes without a pass.
+    NumPy has other rules, frames, a matrix, and axes without a pass where the native library is not used.
     """
     rule = problem.rule
-    if rule.interpolation.filter is None or rule.premultiplies or window.surface is not None:
-        return None
-    if problem.conversion.matrix is not None or _SINES is None:
-        return None
-    if arithmetic_of(rule.interpolation, problem.conversion.source) is not ResizeSums.FIXED_POINT:
+    if window.surface is not None or not has_tables(problem):
         return None
     _, _, (row, column) = problem.resized(window)
     down, along = problem.axes(window)
     above, before, _, width = window.place
     first, begin, seen_height, seen_width = problem.visible(window)
-    if down.is_whole or along.is_whole:
+    if (down.is_whole or along.is_whole) and policy().native_level is None:
         return None
     start, step = (width - 1 - (begin - before), -1) if window.flip else (begin - before, 1)
     return FilterAxes(
-        FilterAxis(
-            filter_steps(rule.interpolation, down), row, down.source, down.target, (first - above, 1, seen_height)
-        ),
-        FilterAxis(
-            filter_steps(rule.interpolation, along), column, along.source, along.target, (start, step, seen_width)
-        ),
+        FilterAxis(_steps_of(rule.interpolation, down), row, down.source, down.target, (first - above, 1, seen_height)),
+        FilterAxis(_steps_of(rule.interpolation, along), column, along.source, along.target, (start, step, seen_width)),
         pillow_columns_first(rule.passes, down, along),
     )
+
+
+def _steps_of(interpolation: Interpolation, axis: AxisGeometry) -> FilterSteps:
+    """The steps of a filter; an axis without a pass has the pixel itself, whose share is 1 by every filter."""
+    return FilterSteps(0.0, 1.0, 0.5, 1.0) if axis.is_whole else filter_steps(interpolation, axis)
 
 
 def _filter_tables(
@@ -266,8 +282,14 @@ def _filter_tables(
 
 
 _STEPS: Final = FilterSteps._fields
-_NUMBERS: Final = ("source", "target", "first", "next", "count", "step", "origin", "mask", "parity", "groups", "unused")
+_NUMBERS: Final = (
+    *("source", "target", "first", "next", "count", "step", "origin", "mask", "parity", "groups"),
+    *("filter", "narrow", "unused"),
+)
 _ADDRESSES: Final = ("sine", "cosine", "counts", "firsts", "ends", "indices", "weights", "values")
+
+_FILTERS: Final = ("box", "bilinear", "hamming", "bicubic", "lanczos")
+"""The filters in the order of the native library's."""
 
 _PARAMETERS: Final = struct.Struct(f"={len(_STEPS)}d{len(_NUMBERS) + len(_ADDRESSES)}q")
 """The parameters of the loop, in the order of these names."""
@@ -301,9 +323,13 @@ def filter_table(
     for size in sizes[:-1]:
         places.append(places[-1] + size * _WORD)
     assert _SINES is not None, "axes have been made"
-    numbers = axis.source, axis.target, start, ahead, count, step, origin + axis.first * step, mask, parity, groups, 0
+    kind = _FILTERS.index(interpolation.name.partition("-")[2]), int(interpolation.has_narrow_weights)
+    counts = axis.source, axis.target, start, ahead, count
+    numbers = *counts, step, origin + axis.first * step, mask, parity, groups, *kind, 0
     _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *_SINES, *places[1:])
-    loop_of(_TableKernel(interpolation)).alone(0, 0, places[0], 0, 1)
+    level = policy().native_level
+    loop = loop_of(_TableKernel(interpolation)) if level is None else table_loop(level)
+    loop.alone(0, 0, places[0], 0, 1)
     tables = dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))
     return {"groups": groups, "unused": int(memory[_UNUSED]), **tables}, memory
 
@@ -493,8 +519,8 @@ def scratch_fields(
         behind = (1 + planes_joined) * ENDS_BYTES if kernel.interleaves else 0
         outputs = round_up(columns + behind, LINE_BYTES)
         ring = outputs + round_up(unit + ROWS, LINE_BYTES) * ROWS * along.written_bytes
-    # A store of 16 elements may reach behind a plane's end.
-    band_pitch = round_up(unit * planes + ROWS, LINE_BYTES)
+    # A store of a whole register may reach behind a plane's end.
+    band_pitch = round_up(unit * planes + LINE_BYTES, LINE_BYTES)
     between = band_pitch * along.written_bytes if kernel.columns_first else elements * down.written_bytes
     ring_pitch = round_up(between, LINE_BYTES) + LINE_BYTES * along.written_bytes
     band = ring + ring_rows * ring_pitch
