@@ -177,6 +177,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             arguments=4,
             by_address=True,
             at_once="frame_bytes",
+            has_native=True,
         ),
     }
 )
@@ -291,7 +292,7 @@ def cpu_plan(problem: P) -> CpuPlan[P]:
     operation, several = _OPERATIONS[type(problem).__name__], get_num_threads() > 1
     if operation.has_native and policy().native_level is not None:
         kernel = _function(operation.compiled)(problem)
-        if kernel is not None and kernel.is_native:
+        if isinstance(kernel, CpuKernel) and kernel.is_native:
             plan = CpuPlan(problem, 1, several)
             plan._kernels.append(kernel)
             return plan
