@@ -1,11 +1,26 @@
-// Pixels: raw samples.
+// Pixels: raw samples, mixed channels.
 #include "table.hpp"
 namespace LEVEL {
+#include "matrix.hpp"
 #include "raw.hpp"
 
-constexpr Loop raw_loops[] = {raw};
+// Pixels of 2, 3 and 4 elements: [bytes of an element][elements].
+#define BY_SIZE(move) {{move<uint8_t, 2>, move<uint8_t, 3>, move<uint8_t, 4>}, {move<uint16_t, 2>, move<uint16_t, 3>, move<uint16_t, 4>}, \
+                       {move<uint32_t, 2>, move<uint32_t, 3>, move<uint32_t, 4>}, {move<uint64_t, 2>, move<uint64_t, 3>, move<uint64_t, 4>}}
+constexpr Move pixels_apart[4][3] = BY_SIZE(take_apart);
+constexpr Move pixels_together[4][3] = BY_SIZE(put_together);
 
-const Family families[] = {FAMILY("raw", raw_loops)};
+// Mixed channels: [bytes, float32][to uint8, float16, bfloat16, float32][channels of the source][plain, affine].
+#define BY_COLUMNS(S, T) {{mix<S, T, 1, false>, mix<S, T, 1, true>}, {mix<S, T, 2, false>, mix<S, T, 2, true>}, \
+                          {mix<S, T, 3, false>, mix<S, T, 3, true>}, {mix<S, T, 4, false>, mix<S, T, 4, true>}}
+#define BY_TARGET(S) {BY_COLUMNS(S, uint8_t), BY_COLUMNS(S, half), BY_COLUMNS(S, Bfloat16), BY_COLUMNS(S, float)}
+constexpr Move mixes[2][4][4][2] = {BY_TARGET(uint8_t), BY_TARGET(float)}, mixes_of_doubles[4][2] = BY_COLUMNS(double, double);
+constexpr Loop raw_loops[] = {raw}, mixing_loops[] = {mixing};
+
+const Family families[] = {
+    FAMILY("raw", raw_loops), FAMILY("mixing", mixing_loops), FAMILY("mix", mixes), FAMILY("mix float64", mixes_of_doubles),
+    FAMILY("take apart", pixels_apart), FAMILY("put together", pixels_together),
+};
 }  // namespace LEVEL
 
 UNIT(pixels)

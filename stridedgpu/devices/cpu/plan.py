@@ -146,6 +146,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.channel_matrix.compiled_channel_matrix",
             arguments=4,
             by_address=True,
+            has_native=True,
         ),
         "ResizeProblem": CpuOperation(
             "numpy_loops.resize.numpy_resize_kernel",
