@@ -1,6 +1,7 @@
-// Pixels: raw samples, mixed channels.
+// Pixels: raw samples, mixed channels, crops.
 #include "table.hpp"
 namespace LEVEL {
+#include "crops.hpp"
 #include "matrix.hpp"
 #include "raw.hpp"
 
@@ -15,10 +16,11 @@ constexpr Move pixels_together[4][3] = BY_SIZE(put_together);
                           {mix<S, T, 3, false>, mix<S, T, 3, true>}, {mix<S, T, 4, false>, mix<S, T, 4, true>}}
 #define BY_TARGET(S) {BY_COLUMNS(S, uint8_t), BY_COLUMNS(S, half), BY_COLUMNS(S, Bfloat16), BY_COLUMNS(S, float)}
 constexpr Move mixes[2][4][4][2] = {BY_TARGET(uint8_t), BY_TARGET(float)}, mixes_of_doubles[4][2] = BY_COLUMNS(double, double);
-constexpr Loop raw_loops[] = {raw}, mixing_loops[] = {mixing};
+constexpr Loop raw_loops[] = {raw}, mixing_loops[] = {mixing}, crop_loops[] = {entries, bordered};
+constexpr decltype(&list_windows) lists[] = {list_windows};
 
 const Family families[] = {
-    FAMILY("raw", raw_loops), FAMILY("mixing", mixing_loops), FAMILY("mix", mixes), FAMILY("mix float64", mixes_of_doubles),
+    FAMILY("raw", raw_loops), FAMILY("mixing", mixing_loops), FAMILY("crops", crop_loops), FAMILY("crop list", lists), FAMILY("mix", mixes), FAMILY("mix float64", mixes_of_doubles),
     FAMILY("take apart", pixels_apart), FAMILY("put together", pixels_together),
 };
 }  // namespace LEVEL

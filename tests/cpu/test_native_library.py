@@ -92,7 +92,8 @@ def machine_code():
 
 def addresses_of(level):
     moves = range(3 * len(TYPES) ** 2)
-    return [*(library.function(level, "convert", place) for place in moves), library.function(level, "rows")]
+    others = (library.function(level, family) for family in ("rows", "raw", "mixing", "crops"))
+    return [*(library.function(level, "convert", place) for place in moves), *others]
 
 
 @needs_library

@@ -138,6 +138,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.crops.crops_kernel",
             "compiled.crops.compiled_crops",
             tells_why=False,
+            has_native=True,
         ),
         "ChannelMatrixProblem": CpuOperation(
             "numpy_loops.channel_matrix.numpy_channel_matrix_kernel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Final, NamedTuple, Protocol
@@ -10,6 +10,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.cpu.native.crops import bordered_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
@@ -93,13 +94,15 @@ class KernelCall:
     @property
     def is_native(self) -> bool:
         """Whether the native library has the loop."""
-        return self.kernel.family == "rows" and policy().native_level is not None and has_rows(self)
+        has_loop, _ = _NATIVE.get(self.kernel.family, (None, None))
+        return has_loop is not None and policy().native_level is not None and has_loop(self)
 
     def loop(self, owner: object = None) -> LoopCall:
         """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
         level = policy().native_level
         if self.is_native and level is not None:
-            return rows_loop(self, level, owner)
+            _, native_loop = _NATIVE[self.kernel.family]
+            return native_loop(self, level, owner)
         count, turn = self.constants_of
         scale, bias = (
             None if values is None else constants(values, self.conversion.compute)
@@ -146,6 +149,13 @@ class KernelCall:
         steps = zip(self.inner, self.facts.step, strict=True)
         walked = {loop.axis: 1 for loop in self.outer} | {loop.axis: step for loop, step in steps if loop.axis >= 0}
         return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
+
+
+_NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
+    "rows": (has_rows, rows_loop),
+    "bordered_rows": (lambda _: True, bordered_loop),
+}
+"""Of each family of kernels that the native library has loops for: whether it has a call's, and what makes it."""
 
 
 def kernel_call(
