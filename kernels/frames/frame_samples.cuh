@@ -5,8 +5,9 @@
 
 namespace sg {
 
-// 20-bit fixed-point constants, and the offsets that are subtracted from samples.
-struct FrameMatrix { int32 luma_floor, chroma_centre, luma, red_v, green_u, green_v, blue_u; };
+// 20-bit fixed-point constants, and the offsets that are subtracted from samples; luma counts as at least
+// `luma_least`.
+struct FrameMatrix { int32 luma_least, luma_floor, chroma_centre, luma, red_v, green_u, green_v, blue_u; };
 
 // Sums of 8-bit samples times 21-bit constants fit 32 bits; those of 16 bits do not.
 template <typename Sample> using FrameSum = select<sizeof(Sample) == 1, int32, int64>;
@@ -16,8 +17,8 @@ template <typename Sample>
 __device__ __forceinline__ void unclamped_colour(int32 luma, int32 blue, int32 red, const FrameMatrix& m,
                                                  int32 (&whole)[3]) {
     using Sum = FrameSum<Sample>;
-    const Sum above = Sum(luma) - m.luma_floor, u = blue, v = red;
-    const Sum y = (above < 0 ? Sum(0) : above) * m.luma + (1 << 19);
+    const Sum counted = luma < m.luma_least ? m.luma_least : luma, u = blue, v = red;
+    const Sum y = counted * m.luma + ((1 << 19) - Sum(m.luma_floor) * m.luma);
     whole[0] = int32((y + v * m.red_v) >> 20);
     whole[1] = int32((y + v * m.green_v + u * m.green_u) >> 20);
     whole[2] = int32((y + u * m.blue_u) >> 20);

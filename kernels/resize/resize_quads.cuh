@@ -94,7 +94,7 @@ template <typename Element_> struct FrameQuadReader {
     int32 steps[2];  // of luma and of chroma
     bool quick;
     FrameMatrix matrix;
-    Sum centred[3];  // what a colour's sum begins with: a half, less the products of chroma's centre
+    Sum centred[3];  // what a colour's sum begins with: a half, less the products of black and of chroma's centre
 
     template <typename Order>
     __device__ __forceinline__ FrameQuadReader(const uint8* source, const uint8* records, const ResizeSample& sample,
@@ -110,10 +110,10 @@ template <typename Element_> struct FrameQuadReader {
             steps[kind] = int32(shape.column_strides[kind]);
             quick = quick & fits(shape.row_strides[kind]) & fits(shape.column_strides[kind]);
         }
-        const Sum centre = matrix.chroma_centre;
-        centred[0] = (1 << 19) - centre * matrix.red_v;
-        centred[1] = (1 << 19) - centre * matrix.green_v - centre * matrix.green_u;
-        centred[2] = (1 << 19) - centre * matrix.blue_u;
+        const Sum centre = matrix.chroma_centre, black = (1 << 19) - Sum(matrix.luma_floor) * matrix.luma;
+        centred[0] = black - centre * matrix.red_v;
+        centred[1] = black - centre * matrix.green_v - centre * matrix.green_u;
+        centred[2] = black - centre * matrix.blue_u;
     }
 
     __device__ __forceinline__ bool is_quick() const { return quick; }
@@ -145,8 +145,8 @@ template <typename Element_> struct FrameQuadReader {
         int32 whole[3][4];
 #pragma unroll
         for (int tap = 0; tap < 4; ++tap) {
-            const int32 above = int32(samples[tap][0]) - matrix.luma_floor;
-            const Sum y = above < 0 ? 0 : above, u = samples[tap][1], v = samples[tap][2];
+            const int32 luma = samples[tap][0];
+            const Sum y = luma < matrix.luma_least ? matrix.luma_least : luma, u = samples[tap][1], v = samples[tap][2];
             whole[0][tap] = int32((v * matrix.red_v + centred[0] + y * matrix.luma) >> 20);
             whole[1][tap] = int32((v * matrix.green_v + (u * matrix.green_u + centred[1]) + y * matrix.luma) >> 20);
             whole[2][tap] = int32((u * matrix.blue_u + centred[2] + y * matrix.luma) >> 20);

@@ -1,6 +1,6 @@
 """`ColourMatrix`: brightness and colour difference to red, green and blue, and back, in integers.
 
-With y, u and v the samples less `luma_floor`, `chroma_centre` and `chroma_centre`, y not below 0:
+With y, u and v the samples less `luma_floor`, `chroma_centre` and `chroma_centre`, luma at least `luma_least` before:
 
     red   = (y * luma + 2^19 + v * red_v) >> 20                    clamped to 0 ... most
     green = (y * luma + 2^19 + v * green_v + u * green_u) >> 20
@@ -16,7 +16,8 @@ The constants are 20-bit fixed point. They follow from a standard's share of red
 
 At 8 bits, limited range has brightness 16 to 235 and colour difference 16 to 240 around 128; full range has 0 to 255.
 Each further bit doubles these. "bt601" at limited range and 8 bits instead has OpenCV's constants, which come from
-1.164, 1.596, 0.813, 0.391 and 2.018, so that its bits are those of `cv2.cvtColor`.
+1.164, 1.596, 0.813, 0.391 and 2.018, so that its bits are those of `cv2.cvtColor`,
+which takes luma below black, 0 to 15, as black: its `luma_least` is 16, and that of all others 0.
 
 Accuracy against float64, rounded to nearest. All 2^24 samples of 8 bits: 3.4% of the colours differ with OpenCV's
 constants, at most 1 in 9,000 with the others; always by one level, and no result is 0.7 of a level from the exact
@@ -52,6 +53,7 @@ GRAY_BITS: Final = 15
 class ColourMatrix:
     """Fixed-point constants from YUV samples to RGB; `most` is the largest colour value: 255 or 65535."""
 
+    luma_least: int
     luma_floor: int
     chroma_centre: int
     luma: int
@@ -100,7 +102,7 @@ def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> Col
     most = samples.element.limits[1]
     top = 2 ** (8 * samples.element.itemsize - 8 - samples.shift)  # an 8-bit code of 1, as it stands in an element
     if matrix == "bt601" and not full_range and samples.bits == 8:
-        return ColourMatrix(16, 128, 1220542, 1673527, -409993, -852492, 2116026, most)
+        return ColourMatrix(16, 16, 128, 1220542, 1673527, -409993, -852492, 2116026, most)
     red, blue = STANDARDS[check_matrix(matrix)]
     green = 1 - red - blue
     # Of 10 bits at the top of 16, full range ends at 1023 * 64.
@@ -111,7 +113,7 @@ def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> Col
     # Rounded before the shift, so that the same image at the bottom of its elements has the same colours.
     luma, *others = (round(value * 2**FRACTION_BITS) << samples.shift for value in constants)
     red_v_, green_u, green_v, blue_u_ = others
-    return ColourMatrix(0 if full_range else 16 * top, 128 * top, luma, red_v_, green_u, green_v, blue_u_, most)
+    return ColourMatrix(0, 0 if full_range else 16 * top, 128 * top, luma, red_v_, green_u, green_v, blue_u_, most)
 
 
 def luma_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> LumaMatrix:

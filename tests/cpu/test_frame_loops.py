@@ -66,6 +66,17 @@ def test_every_matrix_is_within_a_level_of_float64_and_nearly_always_the_nearest
     assert np.mean(picture != np.rint(wanted)) < (0.01 if name in DEEP else 0.001)
 
 
+@cpu_paths
+@pytest.mark.parametrize(
+    "matrix, red", [("bt601", 179), ("bt709", 182), ("bt2020", 169)], ids=["OpenCV's rule", "BT.709", "BT.2020"]
+)
+def test_luma_below_black_is_black_by_opencv_alone(path, matrix, red):
+    planes = [np.zeros((4, 64), np.uint8), np.tile(np.uint8([128, 240]), (2, 32)).reshape(2, 32, 2)]
+    with converting_by(path):
+        picture = sg.relayout(sg.Frame("nv12", planes, sizes=(4, 64), matrix=matrix))
+    assert np.unique(picture.numpy()[0]).tolist() == [red]
+
+
 @given(made=surfaces(("p010",)), matrix=st.sampled_from(MATRICES), full_range=st.booleans())
 def test_ten_bits_have_the_same_colours_at_either_end_of_sixteen(made, matrix, full_range):
     low = sg.Frame(

@@ -23,7 +23,7 @@ from stridedgpu.values.layout import Layout
 from .fake_gathers import memory
 
 RECORD = struct.Struct("<QQQqqq IIIiiI IIIiiI iiii IfI 4x")
-FRAME = struct.Struct("<3Q 3q 3q 4i 7i 4x")
+FRAME = struct.Struct("<3Q 3q 3q 4i 8i")
 FIELDS = dataclasses.fields(ResizeProblem)
 
 

@@ -151,7 +151,7 @@ def float_colours(made: Surface, matrix: str, *, full_range: bool, blue: Any = N
     if full_range:
         y, u, v = (plane / (256 * one - 1) for plane in (y, u - 128 * one, v - 128 * one))
     else:
-        y = np.maximum(y - 16 * one, 0) / (219 * one)
+        y = (y - 16 * one) / (219 * one)
         u, v = ((plane - 128 * one) / (224 * one) for plane in (u, v))
     kr, kb = SHARES[matrix]
     red_, blue_ = y + 2 * (1 - kr) * v, y + 2 * (1 - kb) * u

@@ -179,7 +179,7 @@ def _most_pixels(problem: FrameProblem) -> int:
     return limits.most_pixels
 
 
-_SHAPE: Final = struct.Struct("<3q 3q 4i 7i 4x")
+_SHAPE: Final = struct.Struct("<3q 3q 4i 8i")
 """`sg::FrameShape`, aligned to 8 bytes."""
 
 _SAMPLES: Final = struct.Struct("<3Q")
@@ -194,6 +194,7 @@ _COLOURS: Final = 2
 def _matrix_words(matrix: ColourMatrix) -> tuple[int, ...]:
     """The members of `sg::FrameMatrix`, in their order."""
     return (
+        matrix.luma_least,
         matrix.luma_floor,
         matrix.chroma_centre,
         matrix.luma,
@@ -233,7 +234,7 @@ def colours_record(layout: Layout, address: int, element: ElementType) -> bytes:
     across, down, right = layout.strides
     first = address + (layout.offset - layout.first_offset) * element.itemsize
     addresses = (first + channel * across * element.itemsize for channel in range(3))
-    return _SAMPLES.pack(*addresses) + _SHAPE.pack(*(down,) * 3, *(right,) * 3, 0, 0, 0, _COLOURS, *(0,) * 7)
+    return _SAMPLES.pack(*addresses) + _SHAPE.pack(*(down,) * 3, *(right,) * 3, 0, 0, 0, _COLOURS, *(0,) * 8)
 
 
 PLACE: Final = struct.Struct("<QQII")

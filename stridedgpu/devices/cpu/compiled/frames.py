@@ -145,12 +145,13 @@ class _Text:
         return vector if step == 1 else vector.shuffle(range(first, count * step, step))
 
     def _luma(self, rows: Sequence[Value], at: Value) -> Value:
-        """Luma above black, at least 0, in its narrow type: a vector has more of its lanes."""
+        """Luma, at least the least that counts, in its narrow type: a vector has more of its lanes."""
         luma = self._samples_of[0]
         # The address of packed pixels is that of a whole pair.
         column = at if luma.step == 1 else at + self._phase
         vector = self._samples(rows[luma.plane], column, luma, self._kernel.lanes)
-        return vector.intrinsic("llvm.usub.sat", self._kernel.matrix.luma_floor)
+        least = self._kernel.matrix.luma_least
+        return vector.intrinsic("llvm.umax", least) if least else vector
 
     # Chroma as signed numbers, in 32 or 64 bits
 
@@ -214,9 +215,9 @@ class _Text:
         return colours
 
     def _products(self, blue: Value, red: Value) -> tuple[Value, Value, Value]:
-        """The terms that chroma adds to each colour, rounding offset included."""
+        """The terms that chroma adds to each colour, with what makes black 0 and the rounding offset."""
         matrix = self._kernel.matrix
-        half = 1 << (FRACTION_BITS - 1)
+        half = (1 << (FRACTION_BITS - 1)) - matrix.luma_floor * matrix.luma
         green = red * matrix.green_v + blue * matrix.green_u
         return (red * matrix.red_v + half, green + half, blue * matrix.blue_u + half)
 

@@ -105,7 +105,7 @@ def _chroma(plane: Array, rows: Array, columns: Array, problem: FrameProblem) ->
 def colours_of(luma: Array, blue: Array, red: Array, matrix: ColourMatrix) -> list[Array]:
     """Red, green and blue of samples, by the integer arithmetic of `stridedgpu.values.colour_matrix`."""
     number: Any = np.int32 if matrix.most == 255 else np.int64
-    y = np.maximum(luma.astype(number) - number(matrix.luma_floor), 0) * number(matrix.luma)
+    y = (np.maximum(luma, matrix.luma_least).astype(number) - number(matrix.luma_floor)) * number(matrix.luma)
     y += number(1 << (FRACTION_BITS - 1))
     u, v = (samples.astype(number) - number(matrix.chroma_centre) for samples in (blue, red))
     sums = (
