@@ -27,14 +27,14 @@ template <int P, class Body> INLINE void for_steps(int64_t size, Body body) {
     }
 }
 
-// Pixels of C elements in steps of a line of each channel. A vector's parts, across which no instruction permutes, have
-// pixels of their own.
-template <class T, int C> struct Pixels {
-    static constexpr int P = LINE / sizeof(T);
+// Pixels of C elements in steps of some bytes of each channel: a line, or 16. A vector's parts, across which no
+// instruction permutes, have pixels of their own.
+template <class T, int C, int nbytes> struct Pixels {
+    static constexpr int P = nbytes / sizeof(T);
 #if defined(__AVX512VBMI__)
     static constexpr int parts = 1;
 #else
-    static constexpr int parts = sizeof(T) < 4 || VECTOR < 32 ? LINE / 16 : LINE / VECTOR;
+    static constexpr int parts = nbytes / (sizeof(T) < 4 || VECTOR < 32 || nbytes == 16 ? 16 : VECTOR);
 #endif
     static constexpr int each = P / parts;
     typedef Vec<T, P> V;
@@ -57,34 +57,46 @@ template <class T, int C> struct Pixels {
     }
 };
 
-// The first channels of pixels as rows; a pixel may end with elements that are no channels.
+// The first channels of pixels as rows of a tile, which may be written to the end of a step; a pixel may end with
+// elements that are no channels.
 template <class T, int C> void take_apart(const Block& k) {
-    typedef Pixels<T, C> Step;
     const int64_t size = k.size, pitch = k.target_pitch, rows = k.rows;
     const char* source = k.source;
     char* target = k.target;
-    if (size >= Step::P) return for_steps<Step::P>(size, [&](int64_t at) INLINE_LAMBDA {
-        typename Step::V channels[C];
-        Step::apart(source + at * C * sizeof(T), channels);
-        unrolled<C>([&](auto c) INLINE_LAMBDA { if (c < rows) store(target + c * pitch + at * sizeof(T), channels[c]); });
-    });
-    for (int64_t at = 0; at < size; at++)
-        for (int64_t row = 0; row < rows; row++) store(target + row * pitch + at * sizeof(T), load<T>(source + (at * C + row) * sizeof(T)));
+    auto steps = [&](auto nbytes) INLINE_LAMBDA {
+        typedef Pixels<T, C, nbytes> Step;
+        for_steps<Step::P>(size, [&](int64_t at) INLINE_LAMBDA {
+            typename Step::V channels[C];
+            Step::apart(source + at * C * sizeof(T), channels);
+            unrolled<C>([&](auto c) INLINE_LAMBDA { if (c < rows) store(target + c * pitch + at * sizeof(T), channels[c]); });
+        });
+    };
+    const int64_t nbytes = size * sizeof(T);
+    char in[16 * C];
+    if (nbytes >= LINE) return steps(Count<LINE>());
+    if (nbytes < 16) { copy_short(in, source, nbytes * C); source = in; }
+    steps(Count<16>());
 }
 
-// Rows of channels as pixels.
+// Rows of a tile, which may be read to the end of a step, as pixels.
 template <class T, int C> void put_together(const Block& k) {
-    typedef Pixels<T, C> Step;
     const int64_t size = k.size, pitch = k.source_pitch;
     const char* source = k.source;
     char* target = k.target;
-    if (size >= Step::P) return for_steps<Step::P>(size, [&](int64_t at) INLINE_LAMBDA {
-        typename Step::V channels[C];
-        unrolled<C>([&](auto c) INLINE_LAMBDA { channels[c] = load<typename Step::V>(source + c * pitch + at * sizeof(T)); });
-        Step::together(channels, target + at * C * sizeof(T));
-    });
-    for (int64_t at = 0; at < size; at++)
-        unrolled<C>([&](auto c) INLINE_LAMBDA { store(target + (at * C + c) * sizeof(T), load<T>(source + c * pitch + at * sizeof(T))); });
+    auto steps = [&](auto nbytes) INLINE_LAMBDA {
+        typedef Pixels<T, C, nbytes> Step;
+        for_steps<Step::P>(size, [&](int64_t at) INLINE_LAMBDA {
+            typename Step::V channels[C];
+            unrolled<C>([&](auto c) INLINE_LAMBDA { channels[c] = load<typename Step::V>(source + c * pitch + at * sizeof(T)); });
+            Step::together(channels, target + at * C * sizeof(T));
+        });
+    };
+    const int64_t nbytes = size * sizeof(T);
+    char out[16 * C];
+    if (nbytes >= LINE) return steps(Count<LINE>());
+    if (nbytes < 16) target = out;
+    steps(Count<16>());
+    if (nbytes < 16) copy_short(k.target, out, nbytes * C);
 }
 
 // Rows of a result, of a step or more, of `columns` rows of a source. The weights lie at `scale`, row by row, the scale
@@ -134,6 +146,7 @@ struct PixelStage { Move move; int64_t rows, bytes; };  // rows, and bytes of an
 struct Stages {
     const char *scale, *bias, *low;
     int64_t constants_pitch;
+    double unit;
     int64_t strip, count;
     PixelStage stage[6];
 };
@@ -143,7 +156,7 @@ constexpr int64_t STRIP_BYTES = 8192;
 INLINE void run_stages(const Stages& s, Block& k, char (*tiles)[STRIP_BYTES], int64_t first) {
     char* const target = k.target;
     const int64_t pitch = k.target_pitch, step = k.target_step;
-    k.scale = s.scale; k.bias = s.bias; k.low = s.low; k.constants_pitch = s.constants_pitch;
+    k.scale = s.scale; k.bias = s.bias; k.low = s.low; k.constants_pitch = s.constants_pitch; k.unit = s.unit;
     for (int64_t number = first; number < s.count; number++) {
         const PixelStage& stage = s.stage[number];
         const bool ends = number == s.count - 1;

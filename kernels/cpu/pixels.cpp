@@ -1,8 +1,8 @@
-// Pixels: raw samples, mixed channels, crops.
+// Pixels: raw samples, mixed channels, crops, frames.
 #include "table.hpp"
 namespace LEVEL {
 #include "crops.hpp"
-#include "matrix.hpp"
+#include "frames.hpp"
 #include "raw.hpp"
 
 // Pixels of 2, 3 and 4 elements: [bytes of an element][elements].
@@ -17,10 +17,12 @@ constexpr Move pixels_together[4][3] = BY_SIZE(put_together);
 #define BY_TARGET(S) {BY_COLUMNS(S, uint8_t), BY_COLUMNS(S, half), BY_COLUMNS(S, Bfloat16), BY_COLUMNS(S, float)}
 constexpr Move mixes[2][4][4][2] = {BY_TARGET(uint8_t), BY_TARGET(float)}, mixes_of_doubles[4][2] = BY_COLUMNS(double, double);
 constexpr Loop raw_loops[] = {raw}, mixing_loops[] = {mixing}, crop_loops[] = {entries, bordered};
+constexpr Loop frame_loops[] = {frames<uint8_t, false>, frames<uint8_t, true>, frames<uint16_t, false>, frames<uint16_t, true>};
+constexpr Loop encoding_loops[] = {frame_samples<uint8_t>, frame_samples<uint16_t>};
 constexpr decltype(&list_windows) lists[] = {list_windows};
 
 const Family families[] = {
-    FAMILY("raw", raw_loops), FAMILY("mixing", mixing_loops), FAMILY("crops", crop_loops), FAMILY("crop list", lists), FAMILY("mix", mixes), FAMILY("mix float64", mixes_of_doubles),
+    FAMILY("raw", raw_loops), FAMILY("mixing", mixing_loops), FAMILY("crops", crop_loops), FAMILY("crop list", lists), FAMILY("frames", frame_loops), FAMILY("frame samples", encoding_loops), FAMILY("mix", mixes), FAMILY("mix float64", mixes_of_doubles),
     FAMILY("take apart", pixels_apart), FAMILY("put together", pixels_together),
 };
 }  // namespace LEVEL

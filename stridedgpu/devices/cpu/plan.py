@@ -162,6 +162,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.frames.frames_kernel",
             "compiled.frames.compiled_frames",
             at_once="frame_bytes",
+            has_native=True,
         ),
         "SamplesProblem": CpuOperation(
             "numpy_loops.frames.numpy_samples_kernel",
@@ -170,6 +171,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.frame_encode.compiled_samples",
             arguments=2,
             at_once="frame_bytes",
+            has_native=True,
         ),
         "RawProblem": CpuOperation(
             "numpy_loops.raw.numpy_raw_kernel",

@@ -9,6 +9,7 @@ Frames end with the same stages.
 from __future__ import annotations
 
 from math import prod
+from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -36,6 +37,9 @@ _MIXED: Final = ("uint8", "float16", "bfloat16", "float32")
 _STRIP_BYTES: Final = 8192
 _LINE: Final = 64
 """Bytes of a strip, and the pixels that one is whole steps of."""
+
+STRIP: Final = 5
+"""The place of the pixels of a strip in `Stages`."""
 
 _MOST_STAGES: Final = 6
 _MOST_LOOPS: Final = 64
@@ -72,7 +76,7 @@ def mixing_loop(problem: ChannelMatrixProblem, kernel: MatrixKernel, level: str)
     block, pieces = _pieces(row)
     of_block, copies = max(1, policy().pixels.item_pixels // row), [0, 0]
     if row < _LINE:
-        of_block = staged[4] // row
+        of_block = staged[STRIP] // row
         copies = [function(level, "copy", itemsize.bit_length() - 1) for itemsize in (read, written)]
     fields = [*staged, source_across * read, copies[0], 1 if source_pixel > 1 else kernel.columns, source_pixel, read]
     fields += [across * written, copies[1], 1 if target_pixel > 1 else kernel.rows, target_pixel, written]
@@ -144,10 +148,15 @@ def mixing_constants(conversion: Conversion, rows: int) -> tuple[list[int], list
     return [values.ctypes.data for values in kept], kept
 
 
-def stage_fields(stages: Sequence[Stage], level: str, numbers: Sequence[int], widest: int, pitch: int = 0) -> list[int]:
-    """The members of `Stages`, with the addresses of three arrays of constants; a pixel has `widest` bytes or less."""
+def stage_fields(
+    stages: Sequence[Stage], level: str, numbers: Sequence[int], widest: int, *, pitch: int = 0, unit: float = 0.0
+) -> list[int]:
+    """The members of `Stages`, with the addresses of three arrays of constants and the bytes from a row's to the next.
+
+    A pixel has `widest` bytes or less on both sides.
+    """
     widest = max(widest, *(rows * move.bytes for move, rows in stages))
-    fields = [*numbers, pitch, _STRIP_BYTES // widest & -_LINE, len(stages)]
+    fields = [*numbers, pitch, *unpack("=q", pack("=d", unit)), _STRIP_BYTES // widest & -_LINE, len(stages)]
     for move, rows in stages:
         fields += [function(level, move.family, move.place), rows, move.bytes]
     return fields + [0, 0, 0] * (_MOST_STAGES - len(stages))

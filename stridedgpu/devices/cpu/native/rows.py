@@ -80,18 +80,18 @@ def chain_of(kernel: Rows) -> Chain:
     """The moves of a kernel."""
     elements = kernel.elements
     if elements.itemsize:
-        return Chain((_copy(elements.itemsize),))
+        return Chain((copy_move(elements.itemsize),))
     repeats, turns = _repeats(kernel), _turns(kernel)
     along = elements.constants == (Constants.A if repeats else Constants.B)
-    moves, by_products = _conversion(
+    moves, by_products = conversion_moves(
         elements.conversion, finite=elements.finite, products=elements.by_products, along=along
     )
     # Rows shorter than a step are converted many at once between two copies.
     is_short = kernel.lanes * max(elements.source_bytes, elements.target_bytes) < LINE_BYTES
     reads = (kernel.source_step == "forward" or turns) and not is_short
     writes = kernel.target_step == "forward" and not (repeats or turns or is_short)
-    before = () if reads else (_copy(elements.source_bytes),)
-    behind = () if writes else (_copy(elements.target_bytes),)
+    before = () if reads else (copy_move(elements.source_bytes),)
+    behind = () if writes else (copy_move(elements.target_bytes),)
     return Chain((*before, *moves, *behind), by_products)
 
 
@@ -108,11 +108,12 @@ def _repeats(kernel: Rows) -> bool:
     return kernel.source_step == "repeated" and not elements.itemsize and elements.constants != Constants.B
 
 
-def _copy(itemsize: int) -> Move:
+def copy_move(itemsize: int) -> Move:
+    """A copy of elements of so many bytes."""
     return Move("copy", itemsize.bit_length() - 1, itemsize)
 
 
-def _conversion(conversion: Conversion, *, finite: bool, products: bool, along: bool) -> tuple[list[Move], bool]:
+def conversion_moves(conversion: Conversion, *, finite: bool, products: bool, along: bool) -> tuple[list[Move], bool]:
     """The moves of a conversion between contiguous elements, and whether divisions are products."""
     source, target = conversion.source, conversion.target
     truncates = conversion.rounding == "truncate" and target.is_integer
