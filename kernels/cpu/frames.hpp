@@ -14,10 +14,10 @@ struct FramePlane { char* address; int64_t pitch; };
 struct ColourMatrix { int64_t luma_least, luma_floor, centre, luma, red_v, green_u, green_v, blue_u; };
 struct Frame {
     FramePlane luma, blue, red;                     // of PAIRED and PACKED samples, blue is the plane of both
-    int64_t arrangement, swapped, luma_second;      // `swapped`: red before blue; `luma_second`: of packed pixels
-    int64_t down;                                   // rows that share chroma: 1 or 2
     int64_t parity, phase;                          // of the window's first row and column in a sample of chroma
     int64_t first_row, last_row, last_column;       // of the frame's chroma, from the window's first sample
+    int64_t arrangement, swapped, luma_second;      // `swapped`: red before blue; `luma_second`: of packed pixels
+    int64_t down;                                   // rows that share chroma: 1 or 2
     ColourMatrix matrix;
     Move apart, copy;                               // pairs of samples, and samples
     int64_t target_row, target_across, target_step; // in bytes, from a row, a channel and a pixel to the next
@@ -175,8 +175,9 @@ template <class T, bool linear> void frames(const char*, char* target, const voi
 struct Weights { int64_t red, green, blue, offset; };  // `offset`: with half of the last bit, in units of the sum
 struct FrameEncoding {
     const char* colours[3];                         // planes, or of pixels the first one's first element
-    int64_t pitch, places[3], of_pixels;            // `places`: of red, green and blue in a pixel
+    int64_t pitch;
     FramePlane luma, blue, red;                     // as above; without chroma, blue is null
+    int64_t places[3], of_pixels;                   // `places`: of red, green and blue in a pixel
     int64_t arrangement, swapped, luma_second, down;
     Weights y, u, v;
     int64_t bits, most, shift;

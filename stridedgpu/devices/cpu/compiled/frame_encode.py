@@ -13,7 +13,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stridedgpu.devices.cpu.native.frames import samples_loop, samples_parameters
+from stridedgpu.devices.cpu.native.frames import NativeSamplesParameters, samples_loop
 from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -162,15 +162,15 @@ def compiled_samples(plan: CpuPlan[SamplesProblem]) -> SamplesMove | None:
     loop = loop_of(kernel) if level is None else samples_loop(problem, level)
     work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
 
-    def parameters_of(colours: Sequence[Operand], planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
-        if level is not None:
-            return samples_parameters(problem, level, kernel.places, colours, planes)
+    def compiled_parameters(colours: Sequence[Operand], planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
         addresses = [colour.address for colour in colours]
         fields = addresses if kernel.places is None else [min(addresses)] * 3
         fields.append(colours[0].layout.strides[0] * itemsize)
         for plane in planes:
             fields += [plane.address, plane.layout.strides[0] * itemsize]
         return (ctypes.c_int64 * (len(fields) + 1))(*fields, width)
+
+    parameters_of = compiled_parameters if level is None else NativeSamplesParameters(problem, kernel.places, level)
 
     def write(colours: Sequence[Operand], planes: Sequence[Operand]) -> None:
         parameters = parameters_of(colours, planes)

@@ -34,6 +34,13 @@ _STRIP_BYTES: Final = 2048
 """The most bytes of a strip's row of samples."""
 
 _MOST_CHANNELS: Final = 4
+_OF_PLANES: Final = 6
+_OF_WINDOW: Final = 11
+"""Fields of the planes, and those with what else a window has of its own: the first of `Frame`."""
+
+_OF_COLOURS: Final = 4
+"""Fields of the colours: the first of `FrameEncoding`, before those of the planes."""
+
 _PLANAR: Final = 0
 _PAIRED: Final = 1
 _PACKED: Final = 2
@@ -84,23 +91,25 @@ class NativeFrameParameters:
         steps = {after - before for before, after in pairwise(order)} or {0}
         ordered = [3, 1, channels, channels, *order] if len(steps) > 1 else [order[0], *steps, channels, 0, *order]
         self._kept = kept
-        self._format = _format_fields(self._samples)
-        self._shared = [
+        shared = [
+            *_format_fields(self._samples),
             *_matrix_fields(problem.matrix),
             *_moves(level, self._samples),
             *(down * itemsize, across * itemsize, right * itemsize, width, int(kernel.mirrored)),
             *(ordered + [0] * (_MOST_CHANNELS - len(order))),
             *staged,
         ]
+        self._fields = _array([0] * _OF_WINDOW + shared)
 
     def __call__(self, planes: Sequence[Operand], origin: tuple[int, int]) -> ctypes.Array[ctypes.c_int64]:
         """The parameters for a window that begins at a pixel of a frame."""
         (top, left), (height, width), (rows, columns) = origin, self._sizes, self._samples.chroma_step
         above, before = top // rows, left // columns
-        fields = [*_plane_fields(self._samples, planes, (top, before * columns)), *self._format]
-        fields += [top % rows, left % columns, -above, height // rows - 1 - above, width // columns - 1 - before]
-        fields += self._shared
-        return (ctypes.c_int64 * len(fields))(*fields)
+        fields = type(self._fields).from_buffer_copy(self._fields)
+        fields[:_OF_PLANES] = [*_plane_fields(self._samples, planes, (top, before * columns))]
+        edges = -above, height // rows - 1 - above, width // columns - 1 - before
+        fields[_OF_PLANES:_OF_WINDOW] = [top % rows, left % columns, *edges]
+        return fields
 
 
 def _plane_fields(samples: PixelFormat, planes: Sequence[Operand], origin: tuple[int, int]) -> list[int]:
@@ -111,7 +120,7 @@ def _plane_fields(samples: PixelFormat, planes: Sequence[Operand], origin: tuple
         down, right = operand.layout.strides[:2]
         place = top // plane.rows * down + left // plane.columns * right
         fields += [operand.address + place * itemsize, down * itemsize]
-    return fields + [0] * (6 - len(fields))
+    return fields + [0] * (_OF_PLANES - len(fields))
 
 
 def _format_fields(samples: PixelFormat) -> list[int]:
@@ -143,23 +152,33 @@ def samples_loop(problem: SamplesProblem, level: str) -> CompiledFunction:
     return CompiledFunction(function(level, "frame samples", problem.samples.element.itemsize - 1))
 
 
-def samples_parameters(
-    problem: SamplesProblem,
-    level: str,
-    places: tuple[int, ...] | None,
-    colours: Sequence[Operand],
-    planes: Sequence[Operand],
-) -> ctypes.Array[ctypes.c_int64]:
-    """The parameters of that loop; `places` are those of red, green and blue in a packed pixel."""
-    samples, matrix = problem.samples, problem.matrix
-    itemsize, addresses = samples.element.itemsize, [colour.address for colour in colours]
-    fields = addresses if places is None else [min(addresses)] * 3
-    fields = [*fields, colours[0].layout.strides[0] * itemsize, *(places or (0, 1, 2)), int(places is not None)]
-    fields += [*_plane_fields(samples, planes, (0, 0)), *_format_fields(samples)]
-    for *weights, offset in (matrix.y, matrix.u, matrix.v):
-        fields += [*weights, (1 << (matrix.bits - 1)) + (offset << matrix.bits)]
-    fields += [matrix.bits, matrix.most, matrix.shift]
-    moves = pixels("take apart", itemsize, 3), pixels("put together", itemsize, 2), copy_move(itemsize)
-    fields += [function(level, move.family, move.place) for move in moves]
-    fields.append(problem.sizes[1])
+class NativeSamplesParameters:
+    """The parameters of that loop: those of a problem are computed once."""
+
+    def __init__(self, problem: SamplesProblem, places: tuple[int, ...] | None, level: str) -> None:
+        """Those of all images; `places` are those of red, green and blue in a packed pixel."""
+        samples, matrix = problem.samples, problem.matrix
+        itemsize = samples.element.itemsize
+        fields = [*(places or (0, 1, 2)), int(places is not None), *_format_fields(samples)]
+        for *weights, offset in (matrix.y, matrix.u, matrix.v):
+            fields += [*weights, (1 << (matrix.bits - 1)) + (offset << matrix.bits)]
+        fields += [matrix.bits, matrix.most, matrix.shift]
+        moves = pixels("take apart", itemsize, 3), pixels("put together", itemsize, 2), copy_move(itemsize)
+        fields += [function(level, move.family, move.place) for move in moves]
+        self._samples, self._of_pixels = samples, places is not None
+        self._fields = _array([0] * (_OF_COLOURS + _OF_PLANES) + [*fields, problem.sizes[1]])
+
+    def __call__(self, colours: Sequence[Operand], planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
+        """The parameters for the planes of an image's colours and those of a frame."""
+        addresses = [colour.address for colour in colours]
+        if self._of_pixels:
+            addresses = [min(addresses)] * len(addresses)
+        fields = type(self._fields).from_buffer_copy(self._fields)
+        pitch = colours[0].layout.strides[0] * self._samples.element.itemsize
+        fields[:_OF_COLOURS] = [*addresses, pitch]
+        fields[_OF_COLOURS : _OF_COLOURS + _OF_PLANES] = [*_plane_fields(self._samples, planes, (0, 0))]
+        return fields
+
+
+def _array(fields: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * len(fields))(*fields)
