@@ -109,37 +109,58 @@ template <class S, class T, int columns, bool affine> void mix(const Block& k) {
     char* target = k.target;
     const int64_t pitch = k.source_pitch, target_pitch = k.target_pitch, rows = k.rows;
     auto constant = [](const char* values, int64_t number) INLINE_LAMBDA { return all<F, P>(load<F>(values + number * sizeof(F))); };
-    auto steps = [&](auto each_row) INLINE_LAMBDA {
-        for_steps<P>(k.size, [&](int64_t at) INLINE_LAMBDA {
-            Numbers numbers[columns];
-            unrolled<columns>([&](auto c) INLINE_LAMBDA { numbers[c] = converted<S, F, P>(load<Vec<S, P>>(source + c * pitch + at * sizeof(S))); });
-            each_row([&](int64_t row, const Numbers* weights, Numbers scale, Numbers bias) INLINE_LAMBDA {
-                Numbers total = numbers[0] * weights[0];
-                unrolled<columns - 1>([&](auto c) INLINE_LAMBDA {
-                    Numbers product = numbers[c + 1] * weights[c + 1];
-                    total = total + product;
-                });
-                if constexpr (affine) total = MultiplyAdd::of<F, P>(total, scale, bias, total, 0, 0);
-                if constexpr (is_float<T>) total = pick(is_nan(total), all<F, P>(F(__builtin_nan(""))), total);
-                store(target + row * target_pitch + at * sizeof(Stored<T>), converted<F, T, P>(total));
-            });
+    auto read_rows = [&](int64_t at, Numbers* numbers) INLINE_LAMBDA {
+        unrolled<columns>([&](auto c) INLINE_LAMBDA {
+            numbers[c] = converted<S, F, P>(load<Vec<S, P>>(source + c * pitch + at * sizeof(S)));
         });
     };
-    // The constants of three rows of three numbers stay in registers.
-    if (columns == 3 && rows == 3) {
-        Numbers all_weights[3][columns], scale[3], bias[3];
-        unrolled<3>([&](auto row) INLINE_LAMBDA {
-            unrolled<columns>([&](auto c) INLINE_LAMBDA { all_weights[row][c] = constant(weights, row * columns + c); });
-            if constexpr (affine) { scale[row] = constant(scales, row); bias[row] = constant(biases, row); }
+    auto mixed = [&](const Numbers* numbers, const Numbers* weights, Numbers scale, Numbers bias) INLINE_LAMBDA {
+        Numbers total = numbers[0] * weights[0];
+        unrolled<columns - 1>([&](auto c) INLINE_LAMBDA {
+            Numbers product = numbers[c + 1] * weights[c + 1];
+            total = total + product;
         });
-        steps([&](auto one) INLINE_LAMBDA { unrolled<3>([&](auto row) INLINE_LAMBDA { one(row, all_weights[row], scale[row], bias[row]); }); });
-    } else steps([&](auto one) INLINE_LAMBDA {
+        if constexpr (affine) total = MultiplyAdd::of<F, P>(total, scale, bias, total, 0, 0);
+        if constexpr (is_float<T>) total = pick(is_nan(total), all<F, P>(F(__builtin_nan(""))), total);
+        return converted<F, T, P>(total);
+    };
+    auto write = [&](int64_t row, int64_t at, auto elements) INLINE_LAMBDA { store(target + row * target_pitch + at * sizeof(Stored<T>), elements); };
+    if (columns != 3 || rows != 3) return for_steps<P>(k.size, [&](int64_t at) INLINE_LAMBDA {
+        Numbers numbers[columns], some[columns];
+        read_rows(at, numbers);
         for (int64_t row = 0; row < rows; row++) {
-            Numbers some[columns];
             unrolled<columns>([&](auto c) INLINE_LAMBDA { some[c] = constant(weights, row * columns + c); });
-            one(row, some, affine ? constant(scales, row) : Numbers{}, affine ? constant(biases, row) : Numbers{});
+            write(row, at, mixed(numbers, some, affine ? constant(scales, row) : Numbers{}, affine ? constant(biases, row) : Numbers{}));
         }
     });
+    // The constants of three rows of three numbers stay in registers, and so do pixels of float32 on both sides.
+    if constexpr (columns == 3) {
+        Numbers of_row[3][3], scale[3], bias[3];
+        unrolled<3>([&](auto row) INLINE_LAMBDA {
+            unrolled<3>([&](auto c) INLINE_LAMBDA { of_row[row][c] = constant(weights, row * 3 + c); });
+            if constexpr (affine) { scale[row] = constant(scales, row); bias[row] = constant(biases, row); }
+        });
+        auto steps = [&](auto read, auto written) INLINE_LAMBDA {
+            for_steps<P>(k.size, [&](int64_t at) INLINE_LAMBDA {
+                Numbers numbers[3];
+                Vec<Stored<T>, P> results[3];
+                read(at, numbers);
+                unrolled<3>([&](auto row) INLINE_LAMBDA { results[row] = mixed(numbers, of_row[row], scale[row], bias[row]); });
+                written(at, results);
+            });
+        };
+        auto write_rows = [&](int64_t at, const auto& results) INLINE_LAMBDA { unrolled<3>([&](auto row) INLINE_LAMBDA { write(row, at, results[row]); }); };
+        if constexpr (same<S, float> && same<T, float>) {
+            typedef Pixels<float, 3, LINE> Step;
+            const bool of_pixels = k.source_step == sizeof(float[3]), to_pixels = k.target_step == sizeof(float[3]);
+            auto read_pixels = [&](int64_t at, Numbers (&numbers)[3]) INLINE_LAMBDA { Step::apart(source + at * sizeof(float[3]), numbers); };
+            auto write_pixels = [&](int64_t at, const Numbers (&results)[3]) INLINE_LAMBDA { Step::together(results, target + at * sizeof(float[3])); };
+            if (of_pixels && to_pixels) return steps(read_pixels, write_pixels);
+            if (of_pixels) return steps(read_pixels, write_rows);
+            if (to_pixels) return steps(read_rows, write_pixels);
+        }
+        steps(read_rows, write_rows);
+    }
 }
 
 struct PixelStage { Move move; int64_t rows, bytes; };  // rows, and bytes of an element, that the move writes

@@ -101,11 +101,12 @@ def _pieces(row: int) -> tuple[int, int]:
 def _stages(kernel: MatrixKernel) -> list[Stage]:
     """The stages of a kernel."""
     conversion, columns = kernel.conversion, kernel.columns
-    stages = []
-    if kernel.source_pixel > 1:
-        stages.append(Stage(pixels("take apart", conversion.source.itemsize, kernel.source_pixel), columns))
-    stages += mixing_stages(conversion, columns)
-    if kernel.target_pixel > 1:
+    stages = mixing_stages(conversion, columns)
+    # Pixels of three float32 are mixed as they lie.
+    fused = 3 if conversion.source.name == conversion.target.name == "float32" and columns == kernel.rows == 3 else 1
+    if kernel.source_pixel not in (0, 1, fused):
+        stages.insert(0, Stage(pixels("take apart", conversion.source.itemsize, kernel.source_pixel), columns))
+    if kernel.target_pixel not in (0, 1, fused):
         stages.append(Stage(pixels("put together", conversion.target.itemsize, kernel.target_pixel), kernel.rows))
     return stages
 
