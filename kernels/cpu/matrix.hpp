@@ -100,37 +100,38 @@ template <class T, int C> void put_together(const Block& k) {
 }
 
 // Rows of a result, of a step or more, of `columns` rows of a source. The weights lie at `scale`, row by row, the scale
-// and the bias of each row at `bias` and `low`.
-template <class S, class T, int columns, bool affine> void mix(const Block& k) {
+// and the bias of each row at `bias` and `low`; `unit` is 0 where these change nothing.
+template <class S, class T, int columns> void mix(const Block& k) {
     typedef Compute<S, T> F;
     constexpr int P = row_step<F, T>;
     typedef Vec<F, P> Numbers;
+    typedef Vec<Stored<T>, P> Results;
     const char *source = k.source, *weights = k.scale, *scales = k.bias, *biases = k.low;
     char* target = k.target;
     const int64_t pitch = k.source_pitch, target_pitch = k.target_pitch, rows = k.rows;
     auto constant = [](const char* values, int64_t number) INLINE_LAMBDA { return all<F, P>(load<F>(values + number * sizeof(F))); };
     auto read_rows = [&](int64_t at, Numbers* numbers) INLINE_LAMBDA {
         unrolled<columns>([&](auto c) INLINE_LAMBDA {
-            numbers[c] = converted<S, F, P>(load<Vec<S, P>>(source + c * pitch + at * sizeof(S)));
+            numbers[c] = converted<S, F, P>(load<Vec<Stored<S>, P>>(source + c * pitch + at * sizeof(Stored<S>)));
         });
     };
-    auto mixed = [&](const Numbers* numbers, const Numbers* weights, Numbers scale, Numbers bias) INLINE_LAMBDA {
+    auto mixed = [&](const Numbers* numbers, const Numbers* weights, auto affine) INLINE_LAMBDA {
         Numbers total = numbers[0] * weights[0];
         unrolled<columns - 1>([&](auto c) INLINE_LAMBDA {
             Numbers product = numbers[c + 1] * weights[c + 1];
             total = total + product;
         });
-        if constexpr (affine) total = MultiplyAdd::of<F, P>(total, scale, bias, total, 0, 0);
+        total = affine(total);
         if constexpr (is_float<T>) total = pick(is_nan(total), all<F, P>(F(__builtin_nan(""))), total);
         return converted<F, T, P>(total);
     };
-    auto write = [&](int64_t row, int64_t at, auto elements) INLINE_LAMBDA { store(target + row * target_pitch + at * sizeof(Stored<T>), elements); };
+    auto write = [&](int64_t row, int64_t at, Results results) INLINE_LAMBDA { store(target + row * target_pitch + at * sizeof(results[0]), results); };
     if (columns != 3 || rows != 3) return for_steps<P>(k.size, [&](int64_t at) INLINE_LAMBDA {
         Numbers numbers[columns], some[columns];
         read_rows(at, numbers);
         for (int64_t row = 0; row < rows; row++) {
             unrolled<columns>([&](auto c) INLINE_LAMBDA { some[c] = constant(weights, row * columns + c); });
-            write(row, at, mixed(numbers, some, affine ? constant(scales, row) : Numbers{}, affine ? constant(biases, row) : Numbers{}));
+            write(row, at, mixed(numbers, some, [&](Numbers x) INLINE_LAMBDA { return MultiplyAdd::of<F, P>(x, constant(scales, row), constant(biases, row), x, 0, 0); }));
         }
     });
     // The constants of three rows of three numbers stay in registers, and so do pixels of float32 on both sides.
@@ -138,23 +139,28 @@ template <class S, class T, int columns, bool affine> void mix(const Block& k) {
         Numbers of_row[3][3], scale[3], bias[3];
         unrolled<3>([&](auto row) INLINE_LAMBDA {
             unrolled<3>([&](auto c) INLINE_LAMBDA { of_row[row][c] = constant(weights, row * 3 + c); });
-            if constexpr (affine) { scale[row] = constant(scales, row); bias[row] = constant(biases, row); }
+            scale[row] = constant(scales, row); bias[row] = constant(biases, row);
         });
         auto steps = [&](auto read, auto written) INLINE_LAMBDA {
-            for_steps<P>(k.size, [&](int64_t at) INLINE_LAMBDA {
-                Numbers numbers[3];
-                Vec<Stored<T>, P> results[3];
-                read(at, numbers);
-                unrolled<3>([&](auto row) INLINE_LAMBDA { results[row] = mixed(numbers, of_row[row], scale[row], bias[row]); });
-                written(at, results);
-            });
+            auto by = [&](auto affine) INLINE_LAMBDA {
+                for_steps<P>(k.size, [&](int64_t at) INLINE_LAMBDA {
+                    Numbers numbers[3];
+                    Results results[3];
+                    read(at, numbers);
+                    unrolled<3>([&](auto row) INLINE_LAMBDA { results[row] = mixed(numbers, of_row[row], [&](Numbers x) INLINE_LAMBDA { return affine(x, row); }); });
+                    written(at, results);
+                });
+            };
+            if (k.unit == 0) by([](Numbers x, auto) INLINE_LAMBDA { return x; });
+            else by([&](Numbers x, auto row) INLINE_LAMBDA { return MultiplyAdd::of<F, P>(x, scale[row], bias[row], x, 0, 0); });
         };
-        auto write_rows = [&](int64_t at, const auto& results) INLINE_LAMBDA { unrolled<3>([&](auto row) INLINE_LAMBDA { write(row, at, results[row]); }); };
+        auto write_rows = [&](int64_t at, const Results (&results)[3]) INLINE_LAMBDA { unrolled<3>([&](auto row) INLINE_LAMBDA { write(row, at, results[row]); }); };
         if constexpr (same<S, float> && same<T, float>) {
             typedef Pixels<float, 3, LINE> Step;
-            const bool of_pixels = k.source_step == sizeof(float[3]), to_pixels = k.target_step == sizeof(float[3]);
-            auto read_pixels = [&](int64_t at, Numbers (&numbers)[3]) INLINE_LAMBDA { Step::apart(source + at * sizeof(float[3]), numbers); };
-            auto write_pixels = [&](int64_t at, const Numbers (&results)[3]) INLINE_LAMBDA { Step::together(results, target + at * sizeof(float[3])); };
+            constexpr int64_t pixel = 3 * sizeof(float);
+            const bool of_pixels = k.source_step == pixel, to_pixels = k.target_step == pixel;
+            auto read_pixels = [&](int64_t at, Numbers (&numbers)[3]) INLINE_LAMBDA { Step::apart(source + at * pixel, numbers); };
+            auto write_pixels = [&](int64_t at, const Results (&results)[3]) INLINE_LAMBDA { Step::together(results, target + at * pixel); };
             if (of_pixels && to_pixels) return steps(read_pixels, write_pixels);
             if (of_pixels) return steps(read_pixels, write_rows);
             if (to_pixels) return steps(read_rows, write_pixels);
@@ -190,11 +196,12 @@ INLINE void run_stages(const Stages& s, Block& k, char (*tiles)[STRIP_BYTES], in
     }
 }
 
-// The strips of a line or more of pixels by body(from, size). The last one is moved back to whole steps.
+// The strips of a step or more of pixels by body(from, size). The last one is moved back to a whole step.
+constexpr int64_t MOST_LANES = LINE / sizeof(float);
 template <class Body> INLINE void for_strips(int64_t size, int64_t strip, Body body) {
     for (int64_t at = 0; at < size; at += strip) {
         int64_t rest = size - at < strip ? size - at : strip;
-        if (rest < LINE) rest = LINE;
+        if (rest < MOST_LANES) rest = MOST_LANES;
         body(size - at < rest ? size - rest : at, rest);
     }
 }

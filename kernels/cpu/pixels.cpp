@@ -11,11 +11,11 @@ namespace LEVEL {
 constexpr Move pixels_apart[4][3] = BY_SIZE(take_apart);
 constexpr Move pixels_together[4][3] = BY_SIZE(put_together);
 
-// Mixed channels: [bytes, float32][to uint8, float16, bfloat16, float32][channels of the source][plain, affine].
-#define BY_COLUMNS(S, T) {{mix<S, T, 1, false>, mix<S, T, 1, true>}, {mix<S, T, 2, false>, mix<S, T, 2, true>}, \
-                          {mix<S, T, 3, false>, mix<S, T, 3, true>}, {mix<S, T, 4, false>, mix<S, T, 4, true>}}
+// Mixed channels: [uint8, uint16, float16, float32][to uint8, float16, bfloat16, float32][channels of the source].
+#define BY_COLUMNS(S, T) {mix<S, T, 1>, mix<S, T, 2>, mix<S, T, 3>, mix<S, T, 4>}
 #define BY_TARGET(S) {BY_COLUMNS(S, uint8_t), BY_COLUMNS(S, half), BY_COLUMNS(S, Bfloat16), BY_COLUMNS(S, float)}
-constexpr Move mixes[2][4][4][2] = {BY_TARGET(uint8_t), BY_TARGET(float)}, mixes_of_doubles[4][2] = BY_COLUMNS(double, double);
+constexpr Move mixes[4][4][4] = {BY_TARGET(uint8_t), BY_TARGET(uint16_t), BY_TARGET(half), BY_TARGET(float)};
+constexpr Move mixes_of_doubles[4] = BY_COLUMNS(double, double);
 constexpr Loop raw_loops[] = {raw}, mixing_loops[] = {mixing}, crop_loops[] = {entries, bordered};
 constexpr Loop frame_loops[] = {frames<uint8_t, false>, frames<uint8_t, true>, frames<uint16_t, false>, frames<uint16_t, true>};
 constexpr Loop encoding_loops[] = {frame_samples<uint8_t>, frame_samples<uint16_t>};

@@ -72,7 +72,7 @@ class NativeFrameParameters:
         numbers, kept, pitch = [0, 0, 0], list[NDArray[Any]](), 0
         if conversion.matrix is not None:
             stages = mixing_stages(conversion, 3)
-            numbers, kept = mixing_constants(conversion, channels)
+            numbers, unit, kept = mixing_constants(conversion, channels)
         else:
             if not conversion.is_bitwise_copy:
                 moves, _ = conversion_moves(conversion, finite=kernel.finite, products=False, along=False)

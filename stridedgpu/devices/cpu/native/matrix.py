@@ -31,12 +31,16 @@ if TYPE_CHECKING:
     from stridedgpu.values.conversion import Conversion
     from stridedgpu.values.dtypes import ElementType
 
+_MIXABLE: Final = ("uint8", "uint16", "float16", "float32")
 _MIXED: Final = ("uint8", "float16", "bfloat16", "float32")
-"""The types to which bytes and float32 are mixed in one move."""
+"""The types that are mixed in one move, and those that they become."""
 
 _STRIP_BYTES: Final = 8192
 _LINE: Final = 64
-"""Bytes of a strip, and the pixels that one is whole steps of."""
+"""Bytes of a strip, and the pixels below which many rows are one in a strip, unless a row takes but one move."""
+
+_STEP: Final = 16
+"""Pixels of the longest step of a mix."""
 
 STRIP: Final = 5
 """The place of the pixels of a strip in `Stages`."""
@@ -69,13 +73,13 @@ def mixing_loop(problem: ChannelMatrixProblem, kernel: MatrixKernel, level: str)
     *loops, (row, *_) = zip(problem.sizes, problem.source_strides, problem.target_strides, strict=True)
     stages = _stages(kernel)
     source_pixel, target_pixel = max(kernel.source_pixel, 1), max(kernel.target_pixel, 1)
-    numbers, kept = mixing_constants(conversion, kernel.rows)
+    numbers, unit, kept = mixing_constants(conversion, kernel.rows)
     widest = max(read * max(source_pixel, kernel.columns), written * kernel.rows)
-    staged = stage_fields(stages, level, numbers, widest)
+    staged = stage_fields(stages, level, numbers, widest, unit=unit)
     count, down, target_down = loops.pop() if loops else (1, 0, 0)
     block, pieces = _pieces(row)
     of_block, copies = max(1, policy().pixels.item_pixels // row), [0, 0]
-    if row < _LINE:
+    if row < _STEP or (row < _LINE and len(stages) > 1):
         of_block = staged[STRIP] // row
         copies = [function(level, "copy", itemsize.bit_length() - 1) for itemsize in (read, written)]
     fields = [*staged, source_across * read, copies[0], 1 if source_pixel > 1 else kernel.columns, source_pixel, read]
@@ -119,12 +123,11 @@ def mixing_stages(conversion: Conversion, columns: int) -> list[Stage]:
     is_wide = compute.itemsize == 8
     mixed = target if target.name in _MIXED and not (truncates or is_wide) else compute
     stages = []
-    if source != compute and (is_wide or source.name != "uint8"):
-        stages.append(Stage(cast(source, compute), columns))
-    of_numbers = bool(stages) or source == compute
-    pair = 0 if is_wide else 4 * of_numbers + _MIXED.index(mixed.name)
-    affine = conversion.scale is not None or conversion.bias is not None
-    mix = Move("mix float64" if is_wide else "mix", (pair * 4 + columns - 1) * 2 + affine, mixed.itemsize)
+    if is_wide or source.name not in _MIXABLE:
+        stages = [] if source == compute else [Stage(cast(source, compute), columns)]
+        source = compute
+    pair = 0 if is_wide else 4 * _MIXABLE.index(source.name) + _MIXED.index(mixed.name)
+    mix = Move("mix float64" if is_wide else "mix", pair * 4 + columns - 1, mixed.itemsize)
     return [*stages, Stage(mix, rows), *cast_stages(conversion, mixed, rows)]
 
 
@@ -140,13 +143,14 @@ def cast_stages(conversion: Conversion, numbers: ElementType, rows: int) -> list
     return stages
 
 
-def mixing_constants(conversion: Conversion, rows: int) -> tuple[list[int], list[NDArray[Any]]]:
-    """The addresses of the weights, scales and biases of a matrix, and their memory."""
+def mixing_constants(conversion: Conversion, rows: int) -> tuple[list[int], float, list[NDArray[Any]]]:
+    """The addresses of weights, scales and biases, 1 if there are scales or biases, else 0, and the memory of all."""
     compute = conversion.compute
     scale, bias = conversion.scale or (1.0,), conversion.bias or (-0.0,)
     weights = constants([number for row in conversion.matrix or () for number in row], compute)
     kept = [weights, *(np.resize(constants(values, compute), rows) for values in (scale, bias))]
-    return [values.ctypes.data for values in kept], kept
+    has_affine = conversion.scale is not None or conversion.bias is not None
+    return [values.ctypes.data for values in kept], float(has_affine), kept
 
 
 def stage_fields(
