@@ -17,12 +17,17 @@ inline void entries(const char*, char*, const void* parameters, int64_t first, i
 
 // Windows of images of one size that lie evenly: the last row and column where one inside begins, and the bytes from a
 // row, a column, an image and a window to the next.
-struct Windows { uint64_t last_row, last_column; int64_t down, right, next_image, next_window; Loop loop; const void* parameters; int64_t items; };
+struct Windows {
+    uint64_t last_row, last_column;
+    int64_t down, right, next_image, next_window;
+    Loop loop; const void* parameters; int64_t items;
+};
 struct Origin { int64_t row, column; };
 struct WindowList { int64_t is_outside; Entry entry[]; };
 
 // The entries of windows inside their images, each of all items of one loop.
-inline void list_windows(const Origin* origins, WindowList* list, const Windows* p, const char* pixel, char* written, int64_t count) {
+inline void list_windows(const Origin* origins, WindowList* list, const Windows* p, const char* pixel, char* written,
+                         int64_t count) {
     bool is_outside = false;
     for (int64_t number = 0; number < count; number++, pixel += p->next_image, written += p->next_window) {
         const Origin at = origins[number];
@@ -91,7 +96,7 @@ inline void bordered(const char* source, char* target, const void* parameters, i
             if (length < LINE) copy_short(written, fill, length);
             else {
                 for (int64_t at = 0; at < before; at += LINE) store(written + (at < length - LINE ? at : length - LINE), line);
-                for (int64_t at = length - LINE, end = length - behind; at + LINE > end; at -= LINE) store(written + (at > 0 ? at : 0), line);
+                for (int64_t at = length - LINE; at + LINE > length - behind; at -= LINE) store(written + (at > 0 ? at : 0), line);
             }
             copy_bytes(written + before, from + row * grid.a.source, grid.b.size);
         }

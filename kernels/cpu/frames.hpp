@@ -57,26 +57,33 @@ template <class T, int N> INLINE auto joined(Vec<typename Sample<T>::Sum, N> eve
 }
 
 // Colours of N pairs of pixels or more. `chroma`: rows of blue and red of the even columns, and of the odd ones.
-template <class T, bool linear> INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* const (&chroma)[4], char* colours, int64_t pairs) {
+template <class T, bool linear>
+INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* const (&chroma)[4], char* colours, int64_t pairs) {
     typedef typename Sample<T>::Sum Sum;
     constexpr int N = LINE / sizeof(Sum);
     typedef Vec<Sum, N> Sums;
     typedef Vec<int32_t, N> Numbers;
     const Sum black = (1 << (FRACTION - 1)) - Sum(m.luma_floor) * m.luma, centre = m.centre;
-    const Sum red = black - centre * m.red_v, green = black - centre * (m.green_u + m.green_v), blue = black - centre * m.blue_u;
+    const Sum red = black - centre * m.red_v, blue = black - centre * m.blue_u;
+    const Sum green = black - centre * (m.green_u + m.green_v);
     const int64_t factor = m.luma, red_v = m.red_v, green_u = m.green_u, green_v = m.green_v, blue_u = m.blue_u;
     const auto least = all<T, 2 * N>(T(m.luma_least));
     for_steps<N>(pairs, [&](int64_t at) INLINE_LAMBDA {
         struct Products { Sums of[3]; };
         auto products = [&](const char* blues, const char* reds) INLINE_LAMBDA {
-            auto u = cast<int32_t, T, N>(load<Vec<T, N>>(blues + at * sizeof(T))), v = cast<int32_t, T, N>(load<Vec<T, N>>(reds + at * sizeof(T)));
-            return Products{{times<Sum, N>(v, red_v) + red, times<Sum, N>(v, green_v) + times<Sum, N>(u, green_u) + green, times<Sum, N>(u, blue_u) + blue}};
+            auto u = cast<int32_t, T, N>(load<Vec<T, N>>(blues + at * sizeof(T)));
+            auto v = cast<int32_t, T, N>(load<Vec<T, N>>(reds + at * sizeof(T)));
+            return Products{{times<Sum, N>(v, red_v) + red, times<Sum, N>(v, green_v) + times<Sum, N>(u, green_u) + green,
+                             times<Sum, N>(u, blue_u) + blue}};
         };
-        auto y = bits<Vec<typename Sample<T>::Pair, N>>(__builtin_elementwise_max(load<Vec<T, 2 * N>>(luma + 2 * at * sizeof(T)), least));
+        auto counted = __builtin_elementwise_max(load<Vec<T, 2 * N>>(luma + 2 * at * sizeof(T)), least);
+        auto y = bits<Vec<typename Sample<T>::Pair, N>>(counted);
         const Sums even = times<Sum, N>(__builtin_convertvector(y & T(-1), Numbers), factor);
         const Sums odd = times<Sum, N>(__builtin_convertvector(y >> 8 * sizeof(T), Numbers), factor);
         const Products first = products(chroma[0], chroma[1]), second = linear ? products(chroma[2], chroma[3]) : first;
-        unrolled<3>([&](auto c) INLINE_LAMBDA { store(colours + c * FRAME_ROW + 2 * at * sizeof(T), joined<T, N>(even + first.of[c], odd + second.of[c])); });
+        unrolled<3>([&](auto c) INLINE_LAMBDA {
+            store(colours + c * FRAME_ROW + 2 * at * sizeof(T), joined<T, N>(even + first.of[c], odd + second.of[c]));
+        });
     });
 }
 
@@ -96,8 +103,9 @@ template <class T> INLINE void linear_chroma(const char* own, const char* beside
     }
 }
 
-// A row's samples, or several, by a move.
-INLINE void moved(Move move, const char* source, char* target, int64_t rows, int64_t size, int64_t bytes, int64_t pitch = 0, int64_t step = 0) {
+// Samples to a row of a strip, or to several, by a move.
+INLINE void moved(Move move, const char* source, char* target, int64_t rows, int64_t size, int64_t bytes, int64_t pitch = 0,
+                  int64_t step = 0) {
     Block k = {source, target, rows, size, pitch, FRAME_ROW, step ? step : bytes, bytes, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
     move(k);
 }
@@ -105,7 +113,10 @@ INLINE void moved(Move move, const char* source, char* target, int64_t rows, int
 template <class T, bool linear> void frames(const char*, char* target, const void* parameters, int64_t first, int64_t last) {
     const Frame& p = *(const Frame*)parameters;
     constexpr int64_t bytes = sizeof(T), least = 2 * LINE / sizeof(typename Sample<T>::Sum);  // pixels of a step
-    enum Row { LUMA, OTHERS, BLUE, RED, BESIDE_BLUE, BESIDE_RED, EVEN_BLUE, EVEN_RED, ODD_BLUE, ODD_RED, COLOURS, TURNED = COLOURS + 7, ROWS = TURNED + 4 };
+    enum Row {
+        LUMA, OTHERS, BLUE, RED, BESIDE_BLUE, BESIDE_RED, EVEN_BLUE, EVEN_RED, ODD_BLUE, ODD_RED,
+        COLOURS, ORDERED = COLOURS + 3, TURNED = ORDERED + 4, ROWS = TURNED + 4,
+    };
     alignas(LINE) char rows[ROWS][FRAME_ROW];
     alignas(LINE) char tiles[2][STRIP_BYTES];
     const int64_t width = (p.width + p.phase + 1) & -2;
@@ -136,7 +147,10 @@ template <class T, bool linear> void frames(const char*, char* target, const voi
                 moved(p.apart, from, rows[blue], 2, count, bytes);
                 if (p.swapped) { u = rows[blue + 1]; v = rows[blue]; }
             }
-            if (linear && count == pairs) for (int k = 0; k < 2; k++) store(rows[blue + k] + pairs * bytes, load<T>(rows[blue + k] + (pairs - 1) * bytes));
+            if (linear && count == pairs) for (int k = 0; k < 2; k++) {  // the last sample is its own neighbour
+                char* end = rows[blue + k] + pairs * bytes;
+                store(end, load<T>(end - bytes));
+            }
         };
         const char *u, *v;
         chroma_row(shared, BLUE, u, v);
@@ -160,7 +174,7 @@ template <class T, bool linear> void frames(const char*, char* target, const voi
         const char* source = rows[COLOURS + p.colour] + skipped * bytes;
         int64_t pitch = p.colour_step * FRAME_ROW;
         for (int64_t channel = 0; channel < p.copies; channel++)
-            moved(p.copy, rows[COLOURS + p.order[channel]] + skipped * bytes, rows[COLOURS + 3 + channel], 1, count, bytes);
+            moved(p.copy, rows[COLOURS + p.order[channel]] + skipped * bytes, rows[ORDERED + channel], 1, count, bytes);
         char* written = target + row * p.target_row + from * p.target_step;
         int64_t step = p.target_step;
         if (p.mirrored) {
@@ -198,8 +212,11 @@ template <class T, int N> struct Weighted {
     Vec<Sum, N> weights[3], offset;
     int32_t bits, most, shift;  // of bytes: FRACTION, 255 and 0
 
-    INLINE Vec<Sum, N> constant(int64_t number) const { return all<Sum, N>(is_exact ? Sum(double(number) / double(int64_t(1) << bits)) : Sum(number)); }
-    INLINE Weighted(const FrameEncoding& p, const Weights& w) : bits(int32_t(p.bits)), most(int32_t(p.most)), shift(int32_t(p.shift)) {
+    INLINE Vec<Sum, N> constant(int64_t number) const {
+        return all<Sum, N>(is_exact ? Sum(double(number) / double(int64_t(1) << bits)) : Sum(number));
+    }
+    INLINE Weighted(const FrameEncoding& p, const Weights& w)
+        : bits(int32_t(p.bits)), most(int32_t(p.most)), shift(int32_t(p.shift)) {
         const int64_t numbers[] = {w.red, w.green, w.blue};
         for (int c = 0; c < 3; c++) weights[c] = constant(numbers[c]);
         offset = constant(w.offset);
@@ -231,7 +248,8 @@ template <class T> void frame_samples(const char*, char*, const void* parameters
     enum Row { COLOURS, LUMA = COLOURS + 3, OTHERS, BLUE, RED, ROWS };
     alignas(LINE) char rows[ROWS][FRAME_ROW];
     const Weighted<T, N> luma_of(p, p.y), blue_of(p, p.u), red_of(p, p.v);
-    for (int64_t item = first; item < last; item++) for (int64_t number = 0; number < p.down; number++) for (int64_t next = 0; next < p.width; next += strip) {
+    for (int64_t item = first; item < last; item++) for (int64_t number = 0; number < p.down; number++)
+    for (int64_t next = 0; next < p.width; next += strip) {
         int64_t begin = next, size = p.width - next < strip ? p.width - next : strip;
         if (size < least && p.width >= least) { begin = (p.width - least) & -2; size = p.width - begin; }
         const bool is_short = size < least;
@@ -251,7 +269,9 @@ template <class T> void frame_samples(const char*, char*, const void* parameters
         for_steps<least>(is_short ? least : size, [&](int64_t at) INLINE_LAMBDA {
             unrolled<2>([&](auto half) INLINE_LAMBDA {
                 Vec<int32_t, N> pixels[3];
-                unrolled<3>([&](auto c) INLINE_LAMBDA { pixels[c] = cast<int32_t, T, N>(load<Vec<T, N>>(colours[c] + (at + half * N) * bytes)); });
+                unrolled<3>([&](auto c) INLINE_LAMBDA {
+                    pixels[c] = cast<int32_t, T, N>(load<Vec<T, N>>(colours[c] + (at + half * N) * bytes));
+                });
                 store(luma + (at + half * N) * bytes, luma_of.of(pixels));
             });
         });

@@ -13,7 +13,10 @@
 template <auto map, int K, class T, int N> INLINE Vec<T, N> gathered(const Vec<T, N>* v) {
     auto r = shuffle<N, [](int i) { int at = map(i); return at < 2 * N ? at : -1; }>(v[0], v[1]);
     [&]<int... J>(Sequence<int, J...>) INLINE_LAMBDA {
-        ((r = shuffle<N, [](int i) { int at = map(i); return at / N == J + 2 ? N + at % N : at / N < J + 2 ? i : -1; }>(r, v[J + 2])), ...);
+        ((r = shuffle<N, [](int i) {
+              int at = map(i);
+              return at / N == J + 2 ? N + at % N : at / N < J + 2 ? i : -1;
+          }>(r, v[J + 2])), ...);
     }(Numbers<K - 2>());
     return r;
 }
@@ -43,16 +46,26 @@ template <class T, int C, int nbytes> struct Pixels {
     static INLINE void apart(const char* pixels, V (&channels)[C]) {
         V pieces[C];
         unrolled<C>([&](auto k) INLINE_LAMBDA {
-            unrolled<parts>([&](auto part) INLINE_LAMBDA { store((char*)&pieces[k] + part * sizeof(Part), load<Part>(pixels + (part * C + k) * sizeof(Part))); });
+            unrolled<parts>([&](auto part) INLINE_LAMBDA {
+                store((char*)&pieces[k] + part * sizeof(Part), load<Part>(pixels + (part * C + k) * sizeof(Part)));
+            });
         });
         unrolled<C>([&](auto c) INLINE_LAMBDA {
-            channels[c] = gathered<[](int i) { int at = i % each * C + decltype(c)::value; return at / each * P + i / each * each + at % each; }, C, T, P>(pieces);
+            channels[c] = gathered<[](int i) {
+                int at = i % each * C + decltype(c)::value;
+                return at / each * P + i / each * each + at % each;
+            }, C, T, P>(pieces);
         });
     }
     static INLINE void together(const V (&channels)[C], char* pixels) {
         unrolled<C>([&](auto k) INLINE_LAMBDA {
-            V piece = gathered<[](int i) { int at = decltype(k)::value * each + i % each; return at % C * P + i / each * each + at / C; }, C, T, P>(channels);
-            unrolled<parts>([&](auto part) INLINE_LAMBDA { store(pixels + (part * C + k) * sizeof(Part), load<Part>((char*)&piece + part * sizeof(Part))); });
+            V piece = gathered<[](int i) {
+                int at = decltype(k)::value * each + i % each;
+                return at % C * P + i / each * each + at / C;
+            }, C, T, P>(channels);
+            unrolled<parts>([&](auto part) INLINE_LAMBDA {
+                store(pixels + (part * C + k) * sizeof(Part), load<Part>((char*)&piece + part * sizeof(Part)));
+            });
         });
     }
 };
@@ -109,7 +122,7 @@ template <class S, class T, int columns> void mix(const Block& k) {
     const char *source = k.source, *weights = k.scale, *scales = k.bias, *biases = k.low;
     char* target = k.target;
     const int64_t pitch = k.source_pitch, target_pitch = k.target_pitch, rows = k.rows;
-    auto constant = [](const char* values, int64_t number) INLINE_LAMBDA { return all<F, P>(load<F>(values + number * sizeof(F))); };
+    auto constant = [](const char* values, int64_t at) INLINE_LAMBDA { return all<F, P>(load<F>(values + at * sizeof(F))); };
     auto read_rows = [&](int64_t at, Numbers* numbers) INLINE_LAMBDA {
         unrolled<columns>([&](auto c) INLINE_LAMBDA {
             numbers[c] = converted<S, F, P>(load<Vec<Stored<S>, P>>(source + c * pitch + at * sizeof(Stored<S>)));
@@ -125,13 +138,17 @@ template <class S, class T, int columns> void mix(const Block& k) {
         if constexpr (is_float<T>) total = pick(is_nan(total), all<F, P>(F(__builtin_nan(""))), total);
         return converted<F, T, P>(total);
     };
-    auto write = [&](int64_t row, int64_t at, Results results) INLINE_LAMBDA { store(target + row * target_pitch + at * sizeof(results[0]), results); };
+    auto write = [&](int64_t row, int64_t at, Results results) INLINE_LAMBDA {
+        store(target + row * target_pitch + at * sizeof(results[0]), results);
+    };
     if (columns != 3 || rows != 3) return for_steps<P>(k.size, [&](int64_t at) INLINE_LAMBDA {
         Numbers numbers[columns], some[columns];
         read_rows(at, numbers);
         for (int64_t row = 0; row < rows; row++) {
             unrolled<columns>([&](auto c) INLINE_LAMBDA { some[c] = constant(weights, row * columns + c); });
-            write(row, at, mixed(numbers, some, [&](Numbers x) INLINE_LAMBDA { return MultiplyAdd::of<F, P>(x, constant(scales, row), constant(biases, row), x, 0, 0); }));
+            write(row, at, mixed(numbers, some, [&](Numbers x) INLINE_LAMBDA {
+                return MultiplyAdd::of<F, P>(x, constant(scales, row), constant(biases, row), x, 0, 0);
+            }));
         }
     });
     // The constants of three rows of three numbers stay in registers, and so do pixels of float32 on both sides.
@@ -147,20 +164,24 @@ template <class S, class T, int columns> void mix(const Block& k) {
                     Numbers numbers[3];
                     Results results[3];
                     read(at, numbers);
-                    unrolled<3>([&](auto row) INLINE_LAMBDA { results[row] = mixed(numbers, of_row[row], [&](Numbers x) INLINE_LAMBDA { return affine(x, row); }); });
+                    unrolled<3>([&](auto row) INLINE_LAMBDA {
+                        results[row] = mixed(numbers, of_row[row], [&](Numbers x) INLINE_LAMBDA { return affine(x, row); });
+                    });
                     written(at, results);
                 });
             };
             if (k.unit == 0) by([](Numbers x, auto) INLINE_LAMBDA { return x; });
             else by([&](Numbers x, auto row) INLINE_LAMBDA { return MultiplyAdd::of<F, P>(x, scale[row], bias[row], x, 0, 0); });
         };
-        auto write_rows = [&](int64_t at, const Results (&results)[3]) INLINE_LAMBDA { unrolled<3>([&](auto row) INLINE_LAMBDA { write(row, at, results[row]); }); };
+        auto write_rows = [&](int64_t at, const Results (&results)[3]) INLINE_LAMBDA {
+            unrolled<3>([&](auto row) INLINE_LAMBDA { write(row, at, results[row]); });
+        };
         if constexpr (same<S, float> && same<T, float>) {
             typedef Pixels<float, 3, LINE> Step;
             constexpr int64_t pixel = 3 * sizeof(float);
             const bool of_pixels = k.source_step == pixel, to_pixels = k.target_step == pixel;
-            auto read_pixels = [&](int64_t at, Numbers (&numbers)[3]) INLINE_LAMBDA { Step::apart(source + at * pixel, numbers); };
-            auto write_pixels = [&](int64_t at, const Results (&results)[3]) INLINE_LAMBDA { Step::together(results, target + at * pixel); };
+            auto read_pixels = [&](int64_t at, Numbers (&to)[3]) INLINE_LAMBDA { Step::apart(source + at * pixel, to); };
+            auto write_pixels = [&](int64_t at, const Results (&from)[3]) INLINE_LAMBDA { Step::together(from, target + at * pixel); };
             if (of_pixels && to_pixels) return steps(read_pixels, write_pixels);
             if (of_pixels) return steps(read_pixels, write_rows);
             if (to_pixels) return steps(read_rows, write_pixels);
@@ -225,15 +246,18 @@ inline void mixing(const char* source, char* target, const void* parameters, int
         Block k = {nullptr, nullptr, 0, 0, 0, 0, 0, 0, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
         if (!in.copy) {
             for (int64_t line = 0; line < item.rows; line++) for_strips(item.size, strip, [&](int64_t at, int64_t size) INLINE_LAMBDA {
-                k.source = item.source + line * grid.a.source + at * grid.b.source; k.source_pitch = in.across; k.source_step = grid.b.source;
-                k.target = item.target + line * grid.a.target + at * grid.b.target; k.target_pitch = out.across; k.target_step = grid.b.target;
+                k.source = item.source + line * grid.a.source + at * grid.b.source;
+                k.target = item.target + line * grid.a.target + at * grid.b.target;
+                k.source_pitch = in.across; k.source_step = grid.b.source;
+                k.target_pitch = out.across; k.target_step = grid.b.target;
                 k.size = size;
                 run_stages(p.stages, k, tiles, 0);
             });
             return;
         }
-        auto copied = [&](const Side& side, const char* from, char* to, int64_t size, int64_t pitch, int64_t target_pitch) INLINE_LAMBDA {
-            k.source = from; k.target = to; k.rows = item.rows; k.size = size; k.source_pitch = pitch; k.target_pitch = target_pitch;
+        auto copied = [&](const Side& side, const char* from, char* to, int64_t size, int64_t pitch, int64_t written) INLINE_LAMBDA {
+            k.source = from; k.target = to; k.rows = item.rows; k.size = size;
+            k.source_pitch = pitch; k.target_pitch = written;
             k.source_step = k.target_step = side.bytes;
             side.copy(k);
         };
@@ -241,13 +265,15 @@ inline void mixing(const char* source, char* target, const void* parameters, int
         int64_t size = item.rows * item.size;
         for (; size < LINE; size++)  // steps are whole: zeros behind
             for_parts(in, strip, 1, [&](int64_t, int64_t at, int64_t elements) INLINE_LAMBDA {
-                for (int64_t byte = 0; byte < elements * in.bytes; byte++) *(volatile char*)(read + at + size * elements * in.bytes + byte) = 0;
+                for (int64_t byte = 0; byte < elements * in.bytes; byte++)
+                    *(volatile char*)(read + at + size * elements * in.bytes + byte) = 0;  // no call of memset
             });
         for_parts(in, strip, item.size, [&](int64_t there, int64_t here, int64_t elements) INLINE_LAMBDA {
             copied(in, item.source + there, read + here, elements, grid.a.source, elements * in.bytes);
         });
         k.source = read; k.target = written; k.size = size;
-        k.source_pitch = strip * in.bytes; k.target_pitch = strip * out.bytes; k.source_step = in.elements * in.bytes; k.target_step = out.elements * out.bytes;
+        k.source_pitch = strip * in.bytes; k.source_step = in.elements * in.bytes;
+        k.target_pitch = strip * out.bytes; k.target_step = out.elements * out.bytes;
         run_stages(p.stages, k, tiles, 0);
         for_parts(out, strip, item.size, [&](int64_t there, int64_t here, int64_t elements) INLINE_LAMBDA {
             copied(out, written + here, item.target + there, elements, elements * out.bytes, grid.a.target);

@@ -6,8 +6,8 @@ namespace LEVEL {
 #include "raw.hpp"
 
 // Pixels of 2, 3 and 4 elements: [bytes of an element][elements].
-#define BY_SIZE(move) {{move<uint8_t, 2>, move<uint8_t, 3>, move<uint8_t, 4>}, {move<uint16_t, 2>, move<uint16_t, 3>, move<uint16_t, 4>}, \
-                       {move<uint32_t, 2>, move<uint32_t, 3>, move<uint32_t, 4>}, {move<uint64_t, 2>, move<uint64_t, 3>, move<uint64_t, 4>}}
+#define BY_COUNT(move, T) {move<T, 2>, move<T, 3>, move<T, 4>}
+#define BY_SIZE(move) {BY_COUNT(move, uint8_t), BY_COUNT(move, uint16_t), BY_COUNT(move, uint32_t), BY_COUNT(move, uint64_t)}
 constexpr Move pixels_apart[4][3] = BY_SIZE(take_apart);
 constexpr Move pixels_together[4][3] = BY_SIZE(put_together);
 
@@ -22,7 +22,9 @@ constexpr Loop encoding_loops[] = {frame_samples<uint8_t>, frame_samples<uint16_
 constexpr decltype(&list_windows) lists[] = {list_windows};
 
 const Family families[] = {
-    FAMILY("raw", raw_loops), FAMILY("mixing", mixing_loops), FAMILY("crops", crop_loops), FAMILY("crop list", lists), FAMILY("frames", frame_loops), FAMILY("frame samples", encoding_loops), FAMILY("mix", mixes), FAMILY("mix float64", mixes_of_doubles),
+    FAMILY("raw", raw_loops), FAMILY("crops", crop_loops), FAMILY("crop list", lists),
+    FAMILY("frames", frame_loops), FAMILY("frame samples", encoding_loops),
+    FAMILY("mixing", mixing_loops), FAMILY("mix", mixes), FAMILY("mix float64", mixes_of_doubles),
     FAMILY("take apart", pixels_apart), FAMILY("put together", pixels_together),
 };
 }  // namespace LEVEL

@@ -46,9 +46,13 @@ inline void raw(const char* source, char* target, const void* parameters, int64_
     Bytes places[vectors];
     int64_t at[64 / PART];
     const int64_t step_bytes = p.step_bytes, group_bytes = step_bytes / p.step;
-    for (int part = 0; part < 64 / PART; part++) at[part] = step_bytes * part * PART / 64 < step_bytes - PART ? step_bytes * part * PART / 64 : step_bytes - PART;
+    for (int part = 0; part < 64 / PART; part++) {
+        const int64_t begin = step_bytes * part * PART / 64, last = step_bytes - PART;
+        at[part] = begin < last ? begin : last;
+    }
     for (int k = 0; k < vectors; k++) {
-        higher[k] = load<Words>(p.higher + k * N); lower[k] = load<Words>(p.lower + k * N); mask[k] = load<Words>(p.mask + k * N);
+        higher[k] = load<Words>(p.higher + k * N); lower[k] = load<Words>(p.lower + k * N);
+        mask[k] = load<Words>(p.mask + k * N);
         for (int lane = 0; lane < VECTOR; lane++) {
             const int part = lane / PART, in_vector = VECTOR == 64 && PART == 32 ? part * PART : 0;
             places[k][lane] = uint8_t(p.bytes[k * VECTOR + lane] - at[k * parts + part] + in_vector);
@@ -58,7 +62,9 @@ inline void raw(const char* source, char* target, const void* parameters, int64_
         auto step = [&](const char* bytes, char* samples) INLINE_LAMBDA {
             unrolled<vectors>([&](auto k) INLINE_LAMBDA {
                 Bytes joined;
-                unrolled<parts>([&](auto part) INLINE_LAMBDA { store((char*)&joined + PART * part, load<Vec<uint8_t, PART>>(bytes + at[k * parts + part])); });
+                unrolled<parts>([&](auto part) INLINE_LAMBDA {
+                    store((char*)&joined + PART * part, load<Vec<uint8_t, PART>>(bytes + at[k * parts + part]));
+                });
                 auto words = bits<Words>(looked_up(joined, places[k]));
                 store(samples + k * VECTOR, ((words * higher[k] & mask[k]) | (words * lower[k] & ~mask[k])) >> shift);
             });

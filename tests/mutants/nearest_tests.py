@@ -47,6 +47,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # devices
     ("devices/cpu/*", ("cpu/test_{module}.py", "cpu/test_compiled_{module}.py")),
     ("devices/cpu/native/pool.py", ("cpu/test_worker_pool.py", "cpu/test_interrupts.py")),
+    ("devices/cpu/native/matrix.py", ("operations/test_channel_matrix.py", "cpu/test_frame_loops.py")),
     ("devices/cpu/native/*", ("cpu/test_native_library.py", "cpu/test_native_calls.py")),
     ("devices/cpu/compiled/compiler*", ("cpu/test_compiler.py", "cpu/test_jit.py")),
     ("devices/cpu/compiled/jit.py", ("cpu/test_object_file.py", "cpu/test_compiler.py")),

@@ -10,7 +10,6 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.native.crops import bordered_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
@@ -151,9 +150,15 @@ class KernelCall:
         return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
 
 
+def _bordered_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+    from stridedgpu.devices.cpu.native.crops import bordered_loop  # relayouts have none
+
+    return bordered_loop(call, level, owner)
+
+
 _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
     "rows": (has_rows, rows_loop),
-    "bordered_rows": (lambda _: True, bordered_loop),
+    "bordered_rows": (lambda _: True, _bordered_loop),
 }
 """Of each family of kernels that the native library has loops for: whether it has a call's, and what makes it."""
 
