@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import re
 import runpy
@@ -91,19 +92,21 @@ def machine_code():
 
 
 def addresses_of(level):
-    counts = {
-        "convert": 3 * len(TYPES) ** 2,
-        "rows": 1,
-        "gather": 1,
-        "resolve": 24,
-        "runs": 30,
-        "elements": 32,
-        "index check": 4,
+    """Every function of a level, by the families that the units name."""
+    names = {
+        name
+        for unit in (ROOT / "kernels/cpu").glob("*.cpp")
+        for name in re.findall(r'FAMILY\("(.*?)"', unit.read_text())
     }
-    return [library.function(level, family, place) for family, count in counts.items() for place in range(count)]
+    lookup, addresses = library.library().stridedgpu_function, []
+    for name in sorted(names):
+        places = (lookup(level.encode(), name.encode(), place) for place in itertools.count())
+        addresses += itertools.takewhile(bool, places)
+    return addresses
 
 
 @needs_library
+@needs_checkout
 @reads_x86
 def test_loops_call_nothing_but_their_moves_and_have_the_instructions_of_their_level():
     code = machine_code()

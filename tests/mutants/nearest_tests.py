@@ -52,6 +52,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/native/short_runs.py", ("cpu/test_compiled_relayout.py", "cpu/test_relayout_choices.py")),
     ("devices/cpu/native/transpose.py", ("cpu/test_compiled_relayout.py", "operations/test_relayout.py")),
     ("devices/cpu/native/resize.py", ("cpu/test_native_resize.py", "cpu/test_compiled_resize.py")),
+    ("devices/cpu/native/matrix.py", ("operations/test_channel_matrix.py", "cpu/test_frame_loops.py")),
     ("devices/cpu/native/*", ("cpu/test_native_library.py", "cpu/test_native_calls.py")),
     ("devices/cpu/compiled/compiler*", ("cpu/test_compiler.py", "cpu/test_jit.py")),
     ("devices/cpu/compiled/jit.py", ("cpu/test_object_file.py", "cpu/test_compiler.py")),

@@ -139,6 +139,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.crops.crops_kernel",
             "compiled.crops.compiled_crops",
             tells_why=False,
+            has_native=True,
         ),
         "ChannelMatrixProblem": CpuOperation(
             "numpy_loops.channel_matrix.numpy_channel_matrix_kernel",
@@ -147,6 +148,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.channel_matrix.compiled_channel_matrix",
             arguments=4,
             by_address=True,
+            has_native=True,
         ),
         "ResizeProblem": CpuOperation(
             "numpy_loops.resize.numpy_resize_kernel",
@@ -162,6 +164,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.frames.frames_kernel",
             "compiled.frames.compiled_frames",
             at_once="frame_bytes",
+            has_native=True,
         ),
         "SamplesProblem": CpuOperation(
             "numpy_loops.frames.numpy_samples_kernel",
@@ -170,6 +173,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             "compiled.frame_encode.compiled_samples",
             arguments=2,
             at_once="frame_bytes",
+            has_native=True,
         ),
         "RawProblem": CpuOperation(
             "numpy_loops.raw.numpy_raw_kernel",
@@ -179,6 +183,7 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
             arguments=4,
             by_address=True,
             at_once="frame_bytes",
+            has_native=True,
         ),
     }
 )

@@ -19,6 +19,7 @@ from operator import add
 from struct import pack
 from typing import NamedTuple
 
+from stridedgpu.devices.cpu.native.matrix import has_mixing, mixing_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -212,11 +213,15 @@ def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | str:
         items=prod(problem.sizes[:-1]) * -(-problem.sizes[-1] // limits.item_pixels),
         shared_bytes=limits.shared_bytes,
         calls=(kernel,),
+        is_native=has_mixing(kernel),
     )
 
 
 def mixing_call(problem: ChannelMatrixProblem, kernel: MatrixKernel) -> LoopCall:
-    """The compiled loop of a problem, from each side's lowest element."""
+    """The loop of a problem, from each side's lowest element."""
+    level = policy().native_level
+    if level is not None and has_mixing(kernel):
+        return mixing_loop(problem, kernel, level)
     item_pixels, conversion = policy().pixels.item_pixels, problem.conversion
     read, written = conversion.source.itemsize, conversion.target.itemsize
     across, source_across = problem.channel_strides

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.native.calls import CompiledFunction, python_function
+from stridedgpu.devices.cpu.native.crops import entries_loop, list_function
 from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -79,6 +80,7 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
         items=problem.target.layout.sizes[0],
         shared_bytes=policy().crops.shared_bytes,
         calls=inner.calls,
+        is_native=inner.is_native,
     )
 
 
@@ -94,7 +96,8 @@ class _Crops:
 
     def __init__(self, problem: CropProblem) -> None:
         """Store the problem; classes of windows, and batches laid out alike, are planned on first use."""
-        self._problem, self._loop, (_, _, *size) = problem, compiled(entries_text), problem.target.layout.sizes
+        self._loop = entries_loop() or compiled(entries_text)
+        self._problem, (_, _, *size) = problem, problem.target.layout.sizes
         self._size = size[0], size[1]
         self._class_of = lru_cache(_MOST_KEPT)(partial(_plan_class, problem, Buffer.of(problem.fill)))
         self._even_batch = lru_cache(_MOST_BATCHES)(partial(_EvenBatch, problem, self._class_of, self._loop))
@@ -291,7 +294,8 @@ class _EvenBatch:
         rooms, steps = (rows - height, columns - width), (self._down, self._right, step, pitch)
         self._parameters = (ctypes.c_int64 * LIST_FIELDS)(*rooms, *steps, copy.kernel, copy.parameters, copy.items)
         self._fields = ctypes.addressof(self._parameters)
-        self._list, self._alone = python_function(compiled(list_text).address, 6), loop.alone
+        self._list = list_function() or python_function(compiled(list_text).address, 6)
+        self._alone = loop.alone
 
     def __call__(self, source: int, target: int, origins: NDArray[np.int64]) -> bool:
         """Write every window; see `DirectCrops`."""

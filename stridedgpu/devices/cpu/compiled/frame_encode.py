@@ -13,6 +13,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stridedgpu.devices.cpu.native.frames import NativeSamplesParameters, samples_loop
 from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -142,6 +143,7 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
         items=height // problem.samples.chroma_step[0],
         shared_bytes=limits.shared_bytes,
         calls=(kernel,),
+        is_native=policy().native_level is not None,
     )
 
 
@@ -151,16 +153,27 @@ def compiled_samples(plan: CpuPlan[SamplesProblem]) -> SamplesMove | None:
     if chosen is None:
         return None
     kernel: SamplesKernel = chosen.calls[0]
-    loop, items, itemsize, width = loop_of(kernel), chosen.items, problem.samples.element.itemsize, problem.sizes[1]
+    level, items, itemsize, width = (
+        policy().native_level,
+        chosen.items,
+        problem.samples.element.itemsize,
+        problem.sizes[1],
+    )
+    loop = loop_of(kernel) if level is None else samples_loop(problem, level)
     work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
 
-    def write(colours: Sequence[Operand], planes: Sequence[Operand]) -> None:
+    def compiled_parameters(colours: Sequence[Operand], planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
         addresses = [colour.address for colour in colours]
         fields = addresses if kernel.places is None else [min(addresses)] * 3
         fields.append(colours[0].layout.strides[0] * itemsize)
         for plane in planes:
             fields += [plane.address, plane.layout.strides[0] * itemsize]
-        parameters = (ctypes.c_int64 * (len(fields) + 1))(*fields, width)
+        return (ctypes.c_int64 * (len(fields) + 1))(*fields, width)
+
+    parameters_of = compiled_parameters if level is None else NativeSamplesParameters(problem, kernel.places, level)
+
+    def write(colours: Sequence[Operand], planes: Sequence[Operand]) -> None:
+        parameters = parameters_of(colours, planes)
         run_shared(loop, 0, 0, ctypes.addressof(parameters), items, nbytes=work, shared_bytes=shared)
 
     return write

@@ -20,6 +20,7 @@ from math import isfinite
 from struct import pack, unpack
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.frames import NativeFrameParameters, frames_loop, has_frames
 from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -272,6 +273,7 @@ def frames_kernel(problem: FrameProblem) -> CpuKernel | str:
         items=problem.target.layout.sizes[1],
         shared_bytes=policy().pixels.shared_bytes,
         calls=tuple(kernels),
+        is_native=has_frames(kernel),
     )
 
 
@@ -284,7 +286,8 @@ def compiled_frames(plan: CpuPlan[FrameProblem]) -> FrameMove | None:
     chosen, problem, limits = plan.compiled, plan.problem, policy().pixels
     if chosen is None:
         return None
-    loops, pack = [loop_of(kernel) for kernel in chosen.calls], _FrameParameters(problem)
+    loops = [_loop_of(kernel) for kernel in chosen.calls]
+    pack = _parameters_of(problem, chosen.calls[0])
     work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
 
     def write(planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
@@ -294,6 +297,22 @@ def compiled_frames(plan: CpuPlan[FrameProblem]) -> FrameMove | None:
         run_shared(loop, 0, target.address, address, height, nbytes=work, shared_bytes=shared)
 
     return write
+
+
+def _loop_of(kernel: FrameKernel) -> CompiledFunction:
+    level = policy().native_level
+    return frames_loop(kernel, level) if level is not None and has_frames(kernel) else loop_of(kernel)
+
+
+def _parameters_of(problem: FrameProblem, kernel: FrameKernel) -> FrameParameters:
+    level = policy().native_level
+    if level is not None and has_frames(kernel):
+        return NativeFrameParameters(problem, kernel, level)
+    return _CompiledParameters(problem)
+
+
+FrameParameters = Callable[[Sequence[Operand], tuple[int, int]], ctypes.Array[ctypes.c_int64]]
+"""What makes a loop's parameters for the window of a frame's planes that begins at a pixel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +326,7 @@ class RowLoop:
     loop: CompiledFunction
     left: int
     pitch: int
-    pack: _FrameParameters
+    pack: FrameParameters
 
     def parameters(self, planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
         """The parameters of the loop for a frame; the caller keeps them alive while it runs."""
@@ -322,11 +341,11 @@ def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
     if isinstance(kernel, str):
         return None
     pitch = problem.target.layout.strides[1] * surface.samples.element.itemsize
-    return RowLoop(loop_of(kernel), left, pitch, _FrameParameters(problem))
+    return RowLoop(_loop_of(kernel), left, pitch, _parameters_of(problem, kernel))
 
 
-class _FrameParameters:
-    """The parameters of a problem's loops for a window: those that all windows share are computed once."""
+class _CompiledParameters:
+    """The parameters of a problem's compiled loops for a window: those that all windows share are computed once."""
 
     def __init__(self, problem: FrameProblem) -> None:
         self._samples, self._sizes, self._linear = problem.samples, problem.sizes, problem.chroma == "linear"

@@ -152,6 +152,12 @@ class KernelCall:
         return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
 
 
+def _bordered_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+    from stridedgpu.devices.cpu.native.crops import bordered_loop  # relayouts have none
+
+    return bordered_loop(call, level, owner)
+
+
 def kernel_call(
     kernel: Kernel,
     conversion: Conversion,
@@ -179,6 +185,7 @@ _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCal
     "channels": (has_channels, channels_loop),
     "transpose": (has_transpose, transpose_loop),
     "blocks": (has_short_runs, short_runs_loop),
+    "bordered_rows": (lambda _: True, _bordered_loop),
 }
 """Families of kernels that the native library has: whether it has a call's loop, and that loop."""
 

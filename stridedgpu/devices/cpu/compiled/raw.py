@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stridedgpu.devices.cpu.native.pool import LoopCall
+from stridedgpu.devices.cpu.native.raw import has_raw, raw_loop
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
@@ -81,6 +82,7 @@ def raw_kernel(problem: RawProblem) -> CpuKernel | str:
         items=problem.target.layout.sizes[0],
         shared_bytes=limits.shared_bytes,
         calls=(kernel,),
+        is_native=has_raw(kernel),
     )
 
 
@@ -89,7 +91,10 @@ def compiled_raw(plan: CpuPlan[RawProblem]) -> DirectLaunch | None:
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
-    layout = problem.target.layout
-    fields, offsets = (problem.pitch, 2 * layout.strides[0], problem.groups), (0, 2 * layout.offset)
-    call = LoopCall.of(loop_of(chosen.calls[0]), fields, chosen.items, offsets)
+    kernel, level, layout = chosen.calls[0], policy().native_level, problem.target.layout
+    if level is not None and has_raw(kernel):
+        call = raw_loop(problem, kernel, level)
+    else:
+        fields, offsets = (problem.pitch, 2 * layout.strides[0], problem.groups), (0, 2 * layout.offset)
+        call = LoopCall.of(loop_of(kernel), fields, chosen.items, offsets)
     return call.launch(plan.bytes_moved, chosen.shared_bytes)
