@@ -82,6 +82,7 @@ class NativeFrameParameters:
                 given = conversion.scale or (1.0,), conversion.bias or (-0.0,), (0.0,)
                 kept = [np.resize(constants(values, conversion.compute), channels) for values in given]
                 numbers = [values.ctypes.data for values in kept]
+        is_direct = not (stages or kernel.pixel or kernel.mirrored) and order in ((0, 1, 2), (2, 1, 0))
         if kernel.pixel > 1:
             stages.append(Stage(pixels("put together", itemsize, kernel.pixel), channels))
         elif not stages or stages[-1].move.family.startswith("mix"):  # whose steps are whole
@@ -95,7 +96,7 @@ class NativeFrameParameters:
             *_format_fields(self._samples),
             *_matrix_fields(problem.matrix),
             *_moves(level, self._samples),
-            *(down * itemsize, across * itemsize, right * itemsize, width, int(kernel.mirrored)),
+            *(down * itemsize, across * itemsize, right * itemsize, width, int(kernel.mirrored), int(is_direct)),
             *(ordered + [0] * (_MOST_CHANNELS - len(order))),
             *staged,
         ]
