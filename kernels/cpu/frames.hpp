@@ -23,7 +23,7 @@ struct Frame {
     int64_t target_row, target_across, target_step; // in bytes, from a row, a channel and a pixel to the next
     int64_t width, mirrored;
     int64_t is_direct;                              // the channels are the colours, in order or in reverse, in planes
-    int64_t colour, colour_step, count, copies, order[4];  // the colours of the channels: in even steps, or as copies
+    int64_t colour, colour_step, count, copies, order[4];  // the colours that stages begin with: in even steps, or copies
     Stages stages;
 };
 
@@ -181,8 +181,8 @@ template <class T, bool linear> void frames(const char*, char* target, const voi
         // The window's pixels of the strip, through the stages.
         const int64_t from = begin < p.phase ? 0 : begin - p.phase, end = begin + size - p.phase;
         const int64_t count = (end < p.width ? end : p.width) - from, skipped = from + p.phase - begin;
-        const char* source = rows[COLOURS + p.colour] + skipped * bytes;
-        int64_t pitch = p.colour_step * FRAME_ROW;
+        const char* source = p.copies ? rows[ORDERED] : rows[COLOURS + p.colour] + skipped * bytes;
+        int64_t pitch = p.copies ? FRAME_ROW : p.colour_step * FRAME_ROW;
         for (int64_t channel = 0; channel < p.copies; channel++)
             moved(p.copy, rows[COLOURS + p.order[channel]] + skipped * bytes, rows[ORDERED + channel], 1, count, bytes);
         char* written = target + row * p.target_row + from * p.target_step;
