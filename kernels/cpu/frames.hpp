@@ -22,7 +22,8 @@ struct Frame {
     Move apart, copy;                               // pairs of samples, and samples
     int64_t target_row, target_across, target_step; // in bytes, from a row, a channel and a pixel to the next
     int64_t width, mirrored;
-    int64_t colour, colour_step, count, copies, order[4];  // the colours of the channels: in even steps, or as copies
+    int64_t is_direct;                              // the channels are the colours, in order or in reverse, in planes
+    int64_t colour, colour_step, count, copies, order[4];  // the colours that stages begin with: in even steps, or copies
     Stages stages;
 };
 
@@ -58,7 +59,8 @@ template <class T, int N> INLINE auto joined(Vec<typename Sample<T>::Sum, N> eve
 
 // Colours of N pairs of pixels or more. `chroma`: rows of blue and red of the even columns, and of the odd ones.
 template <class T, bool linear>
-INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* const (&chroma)[4], char* colours, int64_t pairs) {
+INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* const (&chroma)[4], char* colours,
+                       int64_t pitch, int64_t pairs) {
     typedef typename Sample<T>::Sum Sum;
     constexpr int N = LINE / sizeof(Sum);
     typedef Vec<Sum, N> Sums;
@@ -82,7 +84,7 @@ INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* cons
         const Sums odd = times<Sum, N>(__builtin_convertvector(y >> 8 * sizeof(T), Numbers), factor);
         const Products first = products(chroma[0], chroma[1]), second = linear ? products(chroma[2], chroma[3]) : first;
         unrolled<3>([&](auto c) INLINE_LAMBDA {
-            store(colours + c * FRAME_ROW + 2 * at * sizeof(T), joined<T, N>(even + first.of[c], odd + second.of[c]));
+            store(colours + c * pitch + 2 * at * sizeof(T), joined<T, N>(even + first.of[c], odd + second.of[c]));
         });
     });
 }
@@ -167,12 +169,20 @@ template <class T, bool linear> void frames(const char*, char* target, const voi
             u = rows[EVEN_BLUE]; v = rows[EVEN_RED];
         }
         const char* const chroma[] = {u, v, rows[ODD_BLUE], rows[ODD_RED]};
-        colours_of<T, linear>(p.matrix, luma, chroma, rows[COLOURS], is_short ? least / 2 : pairs);
+        char* colours = rows[COLOURS];
+        int64_t colours_pitch = FRAME_ROW;
+        const bool is_direct = p.is_direct && !is_short && width == p.width;
+        if (is_direct) {
+            colours = target + row * p.target_row + begin * bytes + (p.colour ? 2 * p.target_across : 0);
+            colours_pitch = p.colour ? -p.target_across : p.target_across;
+        }
+        colours_of<T, linear>(p.matrix, luma, chroma, colours, colours_pitch, is_short ? least / 2 : pairs);
+        if (is_direct) continue;
         // The window's pixels of the strip, through the stages.
         const int64_t from = begin < p.phase ? 0 : begin - p.phase, end = begin + size - p.phase;
         const int64_t count = (end < p.width ? end : p.width) - from, skipped = from + p.phase - begin;
-        const char* source = rows[COLOURS + p.colour] + skipped * bytes;
-        int64_t pitch = p.colour_step * FRAME_ROW;
+        const char* source = p.copies ? rows[ORDERED] : rows[COLOURS + p.colour] + skipped * bytes;
+        int64_t pitch = p.copies ? FRAME_ROW : p.colour_step * FRAME_ROW;
         for (int64_t channel = 0; channel < p.copies; channel++)
             moved(p.copy, rows[COLOURS + p.order[channel]] + skipped * bytes, rows[ORDERED + channel], 1, count, bytes);
         char* written = target + row * p.target_row + from * p.target_step;

@@ -192,6 +192,24 @@ def test_frames_of_one_kind_share_a_kernel_whatever_their_constants():
     assert kernels[0] == kernels[1]
 
 
+@cpu_paths
+@pytest.mark.parametrize(
+    "options",
+    [{"channels": (0, 0, 2, 1)}, {"channels": (1, 2, 0), "dtype": "float32"}, {"matrix": [[0.5, 0.25, 1]]}],
+    ids=["channels", "converted", "mixed"],
+)
+@pytest.mark.parametrize("flip", [False, True], ids=["forwards", "mirrored"])
+@pytest.mark.parametrize("name", ["nv12", "yuyv", "i010"])
+def test_channels_in_any_order_begin_at_any_column(path, name, flip, options):
+    frame = surface(name, (6, 170), seed=4).frame()
+    picture = sg.relayout(frame)
+    for column, width in ((1, 38), (3, 97), (8, 11), (5, 160)):
+        with converting_by(path):
+            window = sg.gather_crops([frame], [[1, column]], (4, width), flip=flip, **options)
+        wanted = sg.gather_crops([picture], [[1, column]], (4, width), flip=flip, **options)
+        assert np.array_equal(window.numpy(), wanted.numpy())
+
+
 WINDOWS = (((8, 70), (0, 0)), ((9, 71), (1, 1)), ((4, 33), (3, 5)), ((2, 8), (6, 14)), ((3, 64), (1, 11)))
 """Sizes and origins, of whole steps and not, from even columns and odd ones, up to the frame's edge."""
 

@@ -82,6 +82,7 @@ class NativeFrameParameters:
                 given = conversion.scale or (1.0,), conversion.bias or (-0.0,), (0.0,)
                 kept = [np.resize(constants(values, conversion.compute), channels) for values in given]
                 numbers = [values.ctypes.data for values in kept]
+        is_direct = not (stages or kernel.pixel or kernel.mirrored) and order in ((0, 1, 2), (2, 1, 0))
         if kernel.pixel > 1:
             stages.append(Stage(pixels("put together", itemsize, kernel.pixel), channels))
         elif not stages or stages[-1].move.family.startswith("mix"):  # whose steps are whole
@@ -89,14 +90,15 @@ class NativeFrameParameters:
         staged = stage_fields(stages, level, numbers, itemsize * channels, pitch=pitch, unit=unit)
         staged[STRIP] = min(staged[STRIP], _STRIP_BYTES // element.itemsize)
         steps = {after - before for before, after in pairwise(order)} or {0}
-        ordered = [3, 1, channels, channels, *order] if len(steps) > 1 else [order[0], *steps, channels, 0, *order]
+        count = len(order)
+        ordered = [0, 0, count, count, *order] if len(steps) > 1 else [order[0], *steps, count, 0, *order]
         self._kept = kept
         shared = [
             *_format_fields(self._samples),
             *_matrix_fields(problem.matrix),
             *_moves(level, self._samples),
-            *(down * itemsize, across * itemsize, right * itemsize, width, int(kernel.mirrored)),
-            *(ordered + [0] * (_MOST_CHANNELS - len(order))),
+            *(down * itemsize, across * itemsize, right * itemsize, width, int(kernel.mirrored), int(is_direct)),
+            *(ordered + [0] * (_MOST_CHANNELS - count)),
             *staged,
         ]
         self._fields = _array([0] * _OF_WINDOW + shared)
