@@ -27,6 +27,9 @@ from stridedgpu.devices.cpu.target import Target
 
 MOVE = """
 import sys, numpy as np, stridedgpu as sg
+from stridedgpu.devices.cpu.policy import policy, using
+compiling = using(policy()._replace(native=False))
+compiling.__enter__()
 frame = np.random.default_rng(0).integers(0, 256, (3, 640, 480, 3), np.uint8)
 made = sg.asarray(frame, dims="NHWC").relayout(layout="NCHW", dtype="float32", scale=1 / 255)
 assert np.array_equal(made.numpy(), frame.transpose(0, 3, 1, 2).astype(np.float32) * np.float32(1 / 255))
@@ -304,6 +307,9 @@ def test_products_and_sums_are_rounded_apart():
 
 _SMALL_MOVES = """
 import os, sys, threading, numpy as np, stridedgpu as sg
+from stridedgpu.devices.cpu.policy import policy, using
+compiling = using(policy()._replace(native=False))
+compiling.__enter__()
 importing = set()
 def hear(event, given):
     if event == "subprocess.Popen":

@@ -12,7 +12,7 @@ import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import jit, object_file
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.native.calls import python_function
-from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 
 
@@ -34,7 +34,8 @@ def test_a_kernel_runs_from_its_object_file():
     plan, source, out, expected = planes()
     (address,) = object_file.functions_of(object_of("kernel_alone"), "kernel_alone")
     walk = plan_relayout(plan.problem)
-    call = walk.loop()
+    with using(policy()._replace(native=False)):
+        call = walk.loop()
     reads = source.numpy().ctypes.data + walk.source_offset
     writes = out.numpy().ctypes.data + walk.target_offset
     python_function(address, 5)(reads, writes, call.parameters, 0, walk.items)
