@@ -187,6 +187,25 @@ struct Sides {
     }
 };
 
+// Offsets of indices from the first of a chunk: some one by one, and then vectors of them from those before.
+constexpr int LANES_OF_BASES = 16;
+template <class B> INLINE void fill_bases(B* bases, int64_t count, int64_t width, int64_t along, int64_t row) {
+    constexpr int N = LANES_OF_BASES;
+    const int64_t first = width < N ? (N + width - 1) / width * width : N;
+    for (int64_t i = 0, column = 0, at = 0; i < first; i++) {
+        bases[i] = B(at + column * along);
+        if (++column == width) { column = 0; at += row; }
+    }
+    auto extend = [&](int64_t begin, int64_t end, int64_t distance, int64_t step) INLINE_LAMBDA {
+        for (int64_t i = begin; i < end; i += N) store(bases + i, load<Vec<B, N>>(bases + i - distance) + B(step));
+    };
+    if (width < N) extend(first, count, first, first / width * row);
+    else {
+        extend(N, smaller(width, count), N, N * along);
+        extend(width, count, width, row);
+    }
+}
+
 struct Gather {
     const char* indices;
     Resolve resolve; Transfer transfer; MoveElements elements;  // the last or the two before
@@ -202,13 +221,11 @@ inline void gather(const char* source, char* target, const void* parameters, int
     const Gather& p = *(const Gather*)parameters;
     const Around* outer = (const Around*)p.more;
     const int64_t* axes = p.more + 4 * p.rank;
-    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2], offsets[CHUNK];
+    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2 + 2 * LANES_OF_BASES], offsets[CHUNK];
     const int64_t most = p.elements ? CHUNK_OF_ELEMENTS : CHUNK, chunk = p.width < most ? most / p.width * p.width : most;
-    for (int64_t i = 0, column = 0, at = 0; i < smaller(chunk, p.b.block); i++) {
-        int64_t base = at + column * p.b.indexed;
-        if (p.elements) ((int32_t*)bases)[i] = int32_t(base); else bases[i] = base;
-        if (++column == p.width) { column = 0; at += p.row; }
-    }
+    const bool is_row = p.elements && p.width >= chunk && !p.b.indexed;  // all are 0
+    if (p.elements && !is_row) fill_bases((int32_t*)bases, smaller(chunk, p.b.block), p.width, p.b.indexed, p.row);
+    if (!p.elements) fill_bases(bases, smaller(chunk, p.b.block), p.width, p.b.indexed, p.row);
     auto size = [&](int64_t k) INLINE_LAMBDA { return k == 0 ? p.run_blocks : k == 1 ? p.m.blocks : k == 2 ? p.b.blocks : k == 3 ? p.a.blocks : outer[k - 4].size; };
     for_places(4 + p.rank, size, first, last, [&](const int64_t* at) INLINE_LAMBDA {
         Sides item = {p.scatters ? (char*)source : target, p.scatters ? target : (char*)source, p.indices};
@@ -226,7 +243,7 @@ inline void gather(const char* source, char* target, const void* parameters, int
                 count = smaller(end - b, column || p.width > chunk ? smaller(chunk, p.width - column) : chunk);
                 if (p.elements) {
                     p.elements({row.dense + b * p.b.dense, row.indexed + rows_before * p.row + column * p.b.indexed,
-                                row.indices + b * p.b.index, p.width >= chunk && !p.b.indexed ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
+                                row.indices + b * p.b.index, is_row ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
                     continue;
                 }
                 for (int64_t k = 0; k < p.components; k++) {
