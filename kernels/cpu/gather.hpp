@@ -112,12 +112,15 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
         }
     };
     const int64_t m = k.m, m_dense = k.m_dense, m_indexed = k.m_indexed, row_dense = k.row_dense, row_indexed = k.row_indexed;
-    if constexpr (length == EXACT && W <= 16 && !scatters) if (count <= 4 && m == 1) {  // few columns of many rows
-        for (int64_t i = 0; i < count; i++) {
-            char *here = dense + i * dense_step, *there = indexed + offsets[i];
-#pragma clang loop unroll_count(4)
-            for (int64_t row = 0; row < k.rows; row++) copy_run(here + row * row_dense, there + row * row_indexed, nullptr);
-        }
+    if constexpr (length == EXACT && W <= 16 && !scatters) if (count <= 4 && k.rows > 1 && m == 1) {  // few columns of many rows
+        auto columns = [&](auto number) INLINE_LAMBDA {
+            for (int64_t row = 0; row < k.rows; row++, dense += row_dense, indexed += row_indexed)
+                unrolled<decltype(number)::value>([&](auto i) INLINE_LAMBDA { copy_run(dense + i * dense_step, indexed + offsets[i], nullptr); });
+        };
+        if (count == 1) columns(Count<1>());
+        else if (count == 2) columns(Count<2>());
+        else if (count == 3) columns(Count<3>());
+        else columns(Count<4>());
         return;
     }
     for (int64_t row = k.rows; row > 0; row--, dense += row_dense, indexed += row_indexed) {

@@ -26,22 +26,22 @@ template <class I, class P, bool clips, bool has_upper> void position(const Posi
     char *positions = k.positions, *upper = k.upper;
     auto in_steps = [&](auto of) INLINE_LAMBDA {
         constexpr int N = decltype(of)::value, W = N < 16 ? N : 16;
-        // Checked indices are narrowed first, clipped ones last.
-        typedef either<clips, I, Signed<sizeof(P)>> Narrow;
+        typedef Signed<sizeof(P)> Narrow;
         typedef Vec<Narrow, N> V;
+        auto narrowed = [&](Vec<I, W> part) INLINE_LAMBDA {  // checked indices first, clipped ones last
+            if constexpr (clips && is_signed<I>) part = __builtin_elementwise_max(part, Vec<I, W>{});
+            if constexpr (clips) part = __builtin_elementwise_min(part, all<I, W>(I(size - 1)));
+            return __builtin_convertvector(part, Vec<Narrow, W>);
+        };
         for (int64_t at = 0; at < count; at += N) {
             end_with(at, N, count);
             const char* soon = indices + at * sizeof(I) + INDICES_AHEAD;
             for (size_t line = 0; line < N * sizeof(I); line += LINE) __builtin_prefetch(soon + line);
-            auto narrowed = [](Vec<I, W> part) INLINE_LAMBDA { return __builtin_convertvector(part, Vec<Narrow, W>); };
             V v = in_parts<Narrow, W, I, N>(load<Vec<I, N>>(indices + at * sizeof(I)), narrowed);
-            Vec<P, N> place;
-            if constexpr (clips) {
-                if constexpr (is_signed<I>) v = __builtin_elementwise_max(v, V{});
-                place = cast<P, I, N>(__builtin_elementwise_min(v, all<I, N>(I(size - 1))));
-            } else {
-                v = pick(v < 0, v + all<Narrow, N>(Narrow(size)), v);
-                place = __builtin_elementwise_min(bits<Vec<P, N>>(v), all<P, N>(P(size - 1)));
+            auto place = bits<Vec<P, N>>(v);
+            if constexpr (!clips) {
+                place = bits<Vec<P, N>>(pick(v < 0, v + all<Narrow, N>(Narrow(size)), v));
+                place = __builtin_elementwise_min(place, all<P, N>(P(size - 1)));
             }
             if (parts > 1) place *= P(parts);
             if (places) place += load<Vec<P, N>>(places + at * sizeof(P));
