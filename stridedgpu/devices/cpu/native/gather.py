@@ -1,7 +1,7 @@
 """Gathers, scatters and checks of indices on the native library: a compiled kernel's parameters as the library's.
 
-One or two functions of the library stand for what is compiled for each kernel: one resolves a chunk of indices of a type
-and a mode, the other moves runs of some length.
+One or two functions of the library stand for what is compiled for each kernel: one resolves a chunk of indices of a
+type and a mode, the other moves runs of some length.
 
     rows of 100 bytes by int32, clipped    "resolve" int32, clipped        "runs" of two times 64 bytes that overlap
     elements of float32 by int64           "elements" of 4 bytes by int64, checked
