@@ -30,7 +30,8 @@ constexpr Loop gathers[] = {gather};
 constexpr Loop checks[] = {check<int32_t>, check<int64_t>, check<uint32_t>, check<uint64_t>};
 
 const Family families[] = {
-    FAMILY("gather", gathers), FAMILY("resolve", resolves), FAMILY("runs", transfers), FAMILY("elements", moves_of_elements), FAMILY("index check", checks),
+    FAMILY("gather", gathers), FAMILY("resolve", resolves), FAMILY("runs", transfers), FAMILY("elements", moves_of_elements),
+    FAMILY("index check", checks),
 #if defined(__AVX512VBMI__)
     FAMILY("gather in registers", in_registers), FAMILY("positions", positions), FAMILY("lookup", lookups),
 #endif

@@ -12,11 +12,14 @@
 #include "copy.hpp"
 
 constexpr int CHUNK = 256, CHUNK_OF_ELEMENTS = 2048;  // indices that are resolved together
-constexpr int64_t INDICES_AHEAD = 4096;  // bytes of one number each: chunk by chunk is too uneven for the hardware's prefetcher
+// Bytes, of one number each, to the indices that are prefetched: chunk by chunk is too uneven for the hardware.
+constexpr int64_t INDICES_AHEAD = 4096;
 
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 // Moves a last step back to end with the row: by a branch, since a conditional move takes time of every step.
-INLINE void end_with(int64_t& at, int64_t step, int64_t count) { if (at + step > count) [[unlikely]] { at = count - step; __asm__(""); } }
+INLINE void end_with(int64_t& at, int64_t step, int64_t count) {
+    if (at + step > count) [[unlikely]] { at = count - step; __asm__(""); }
+}
 
 enum Mode { CHECKED, CLIPPED, WRAPPED };
 
@@ -52,13 +55,17 @@ template <class I, Mode mode, bool small> void resolve(const Indices& k) {
     const bool is_packed = k.step == sizeof(I), in_pairs = k.step == 2 * sizeof(I);
     const int64_t ahead = INDICES_AHEAD / sizeof(I) * k.step;
     if (!is_packed && !in_pairs) {
-        for (int64_t i = 0; i < count; i++) { packed[i] = load<I>(indices + i * k.step); __builtin_prefetch(indices + i * k.step + ahead); }
+        for (int64_t i = 0; i < count; i++) {
+            packed[i] = load<I>(indices + i * k.step);
+            __builtin_prefetch(indices + i * k.step + ahead);
+        }
         indices = (const char*)packed;
     }
     auto step = [&](auto lanes) INLINE_LAMBDA {
         constexpr int N = decltype(lanes)::value;
         const char* from = indices + at * (in_pairs ? 2 : 1) * sizeof(I);
-        if constexpr (N > 1) for (size_t line = 0; line < N * size_t(k.step) && (is_packed || in_pairs); line += LINE) __builtin_prefetch(from + ahead + line);
+        if constexpr (N > 1) if (is_packed || in_pairs)
+            for (size_t line = 0; line < N * size_t(k.step); line += LINE) __builtin_prefetch(from + ahead + line);
         auto v = load<Vec<I, N>>(from);
         // Every second index: of two vectors that end with the last one.
         if constexpr (N > 1) if (in_pairs)
@@ -105,20 +112,28 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
         }
     };
     const int64_t m = k.m, m_dense = k.m_dense, m_indexed = k.m_indexed, row_dense = k.row_dense, row_indexed = k.row_indexed;
-    if constexpr (length == EXACT && W <= 16 && !scatters) if (count <= 4 && m == 1) {  // few columns of many rows
-        for (int64_t i = 0; i < count; i++) {
-            char *here = dense + i * dense_step, *there = indexed + offsets[i];
-#pragma clang loop unroll_count(4)
-            for (int64_t row = 0; row < k.rows; row++) copy_run(here + row * row_dense, there + row * row_indexed, nullptr);
-        }
+    if constexpr (length == EXACT && W <= 16 && !scatters) if (count <= 4 && k.rows > 1 && m == 1) {  // few columns of many rows
+        auto columns = [&](auto number) INLINE_LAMBDA {
+            for (int64_t row = 0; row < k.rows; row++, dense += row_dense, indexed += row_indexed)
+                unrolled<decltype(number)::value>([&](auto i) INLINE_LAMBDA { copy_run(dense + i * dense_step, indexed + offsets[i], nullptr); });
+        };
+        if (count == 1) columns(Count<1>());
+        else if (count == 2) columns(Count<2>());
+        else if (count == 3) columns(Count<3>());
+        else columns(Count<4>());
         return;
     }
     for (int64_t row = k.rows; row > 0; row--, dense += row_dense, indexed += row_indexed) {
         if (m == 1) {
 #pragma clang loop unroll_count(length == EXACT ? 8 : 1)
-            for (int64_t i = 0; i < count; i++) copy_run(dense + i * dense_step, indexed + offsets[i], indexed + offsets[i + 1 < count ? i + 1 : i]);
-        } else for (int64_t i = 0; i < count; i++)
-            for (int64_t j = 0; j < m; j++) copy_run(dense + i * dense_step + j * m_dense, indexed + offsets[i] + j * m_indexed, indexed + offsets[i] + (j + 1) * m_indexed);
+            for (int64_t i = 0; i < count; i++) {
+                char* next = indexed + offsets[i + 1 < count ? i + 1 : i];
+                copy_run(dense + i * dense_step, indexed + offsets[i], next);
+            }
+        } else for (int64_t i = 0; i < count; i++) {
+            char *here = dense + i * dense_step, *there = indexed + offsets[i];
+            for (int64_t j = 0; j < m; j++, here += m_dense, there += m_indexed) copy_run(here, there, there + m_indexed);
+        }
     }
 }
 
@@ -187,6 +202,25 @@ struct Sides {
     }
 };
 
+// Offsets of indices from the first of a chunk: some one by one, and then vectors of them from those before.
+constexpr int LANES_OF_BASES = 16;
+template <class B> INLINE void fill_bases(B* bases, int64_t count, int64_t width, int64_t along, int64_t row) {
+    constexpr int N = LANES_OF_BASES;
+    const int64_t first = width < N ? (N + width - 1) / width * width : N;
+    for (int64_t i = 0, column = 0, at = 0; i < first; i++) {
+        bases[i] = B(at + column * along);
+        if (++column == width) { column = 0; at += row; }
+    }
+    auto extend = [&](int64_t begin, int64_t end, int64_t distance, int64_t step) INLINE_LAMBDA {
+        for (int64_t i = begin; i < end; i += N) store(bases + i, load<Vec<B, N>>(bases + i - distance) + B(step));
+    };
+    if (width < N) extend(first, count, first, first / width * row);
+    else {
+        extend(N, smaller(width, count), N, N * along);
+        extend(width, count, width, row);
+    }
+}
+
 struct Gather {
     const char* indices;
     Resolve resolve; Transfer transfer; MoveElements elements;  // the last or the two before
@@ -202,14 +236,14 @@ inline void gather(const char* source, char* target, const void* parameters, int
     const Gather& p = *(const Gather*)parameters;
     const Around* outer = (const Around*)p.more;
     const int64_t* axes = p.more + 4 * p.rank;
-    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2], offsets[CHUNK];
+    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2 + 2 * LANES_OF_BASES], offsets[CHUNK];
     const int64_t most = p.elements ? CHUNK_OF_ELEMENTS : CHUNK, chunk = p.width < most ? most / p.width * p.width : most;
-    for (int64_t i = 0, column = 0, at = 0; i < smaller(chunk, p.b.block); i++) {
-        int64_t base = at + column * p.b.indexed;
-        if (p.elements) ((int32_t*)bases)[i] = int32_t(base); else bases[i] = base;
-        if (++column == p.width) { column = 0; at += p.row; }
-    }
-    auto size = [&](int64_t k) INLINE_LAMBDA { return k == 0 ? p.run_blocks : k == 1 ? p.m.blocks : k == 2 ? p.b.blocks : k == 3 ? p.a.blocks : outer[k - 4].size; };
+    const bool is_row = p.elements && p.width >= chunk && !p.b.indexed;  // all are 0
+    if (p.elements && !is_row) fill_bases((int32_t*)bases, smaller(chunk, p.b.block), p.width, p.b.indexed, p.row);
+    if (!p.elements) fill_bases(bases, smaller(chunk, p.b.block), p.width, p.b.indexed, p.row);
+    auto size = [&](int64_t k) INLINE_LAMBDA {
+        return k == 0 ? p.run_blocks : k == 1 ? p.m.blocks : k == 2 ? p.b.blocks : k == 3 ? p.a.blocks : outer[k - 4].size;
+    };
     for_places(4 + p.rank, size, first, last, [&](const int64_t* at) INLINE_LAMBDA {
         Sides item = {p.scatters ? (char*)source : target, p.scatters ? target : (char*)source, p.indices};
         for (int64_t k = 0; k < p.rank; k++) item = item.along(outer[k], at[4 + k]);
@@ -224,18 +258,18 @@ inline void gather(const char* source, char* target, const void* parameters, int
             for (int64_t b = start, count; b < end; b += count) {
                 const int64_t rows_before = b / p.width, column = b - rows_before * p.width;
                 count = smaller(end - b, column || p.width > chunk ? smaller(chunk, p.width - column) : chunk);
+                char *dense = row.dense + b * p.b.dense, *indexed = row.indexed + rows_before * p.row + column * p.b.indexed;
+                const char* indices = row.indices + b * p.b.index;
                 if (p.elements) {
-                    p.elements({row.dense + b * p.b.dense, row.indexed + rows_before * p.row + column * p.b.indexed,
-                                row.indices + b * p.b.index, p.width >= chunk && !p.b.indexed ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
+                    p.elements({dense, indexed, indices, is_row ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
                     continue;
                 }
                 for (int64_t k = 0; k < p.components; k++) {
                     const int64_t* axis = axes + 3 * k;
-                    p.resolve({row.indices + b * p.b.index + axis[2], p.b.index, count, axis[0], axis[1], k ? offsets : bases, offsets});
+                    p.resolve({indices + axis[2], p.b.index, count, axis[0], axis[1], k ? offsets : bases, offsets});
                 }
-                p.transfer({row.dense + b * p.b.dense, row.indexed + rows_before * p.row + column * p.b.indexed, p.components ? offsets : bases,
-                            count, p.b.dense, p.run_block, smaller(p.m.block, p.m.size - m), p.m.dense, p.m.indexed,
-                            p.follows ? 1 : rows, p.a.dense, p.a.indexed});
+                p.transfer({dense, indexed, p.components ? offsets : bases, count, p.b.dense, p.run_block,
+                            smaller(p.m.block, p.m.size - m), p.m.dense, p.m.indexed, p.follows ? 1 : rows, p.a.dense, p.a.indexed});
             }
         }
     });

@@ -26,20 +26,22 @@ template <class I, class P, bool clips, bool has_upper> void position(const Posi
     char *positions = k.positions, *upper = k.upper;
     auto in_steps = [&](auto of) INLINE_LAMBDA {
         constexpr int N = decltype(of)::value, W = N < 16 ? N : 16;
-        // Checked indices are narrowed first, clipped ones last.
-        typedef either<clips, I, Signed<sizeof(P)>> Narrow;
+        typedef Signed<sizeof(P)> Narrow;
         typedef Vec<Narrow, N> V;
+        auto narrowed = [&](Vec<I, W> part) INLINE_LAMBDA {  // checked indices first, clipped ones last
+            if constexpr (clips && is_signed<I>) part = __builtin_elementwise_max(part, Vec<I, W>{});
+            if constexpr (clips) part = __builtin_elementwise_min(part, all<I, W>(I(size - 1)));
+            return __builtin_convertvector(part, Vec<Narrow, W>);
+        };
         for (int64_t at = 0; at < count; at += N) {
             end_with(at, N, count);
-            for (size_t line = 0; line < N * sizeof(I); line += LINE) __builtin_prefetch(indices + at * sizeof(I) + INDICES_AHEAD + line);
-            V v = in_parts<Narrow, W, I, N>(load<Vec<I, N>>(indices + at * sizeof(I)), [](auto part) INLINE_LAMBDA { return __builtin_convertvector(part, Vec<Narrow, W>); });
-            Vec<P, N> place;
-            if constexpr (clips) {
-                if constexpr (is_signed<I>) v = __builtin_elementwise_max(v, V{});
-                place = cast<P, I, N>(__builtin_elementwise_min(v, all<I, N>(I(size - 1))));
-            } else {
-                v = pick(v < 0, v + all<Narrow, N>(Narrow(size)), v);
-                place = __builtin_elementwise_min(bits<Vec<P, N>>(v), all<P, N>(P(size - 1)));
+            const char* soon = indices + at * sizeof(I) + INDICES_AHEAD;
+            for (size_t line = 0; line < N * sizeof(I); line += LINE) __builtin_prefetch(soon + line);
+            V v = in_parts<Narrow, W, I, N>(load<Vec<I, N>>(indices + at * sizeof(I)), narrowed);
+            auto place = bits<Vec<P, N>>(v);
+            if constexpr (!clips) {
+                place = bits<Vec<P, N>>(pick(v < 0, v + all<Narrow, N>(Narrow(size)), v));
+                place = __builtin_elementwise_min(place, all<P, N>(P(size - 1)));
             }
             if (parts > 1) place *= P(parts);
             if (places) place += load<Vec<P, N>>(places + at * sizeof(P));
@@ -54,23 +56,27 @@ template <class I, class P, bool clips, bool has_upper> void position(const Posi
 }
 
 template <class T> using Register = Vec<T, LINE / sizeof(T)>;
+template <class To, class T> INLINE Vec<To, LINE / sizeof(To)> as(Register<T> v) { return bits<Vec<To, LINE / sizeof(To)>>(v); }
 template <class T> INLINE Register<T> in_one(Register<T> a, Register<T> at) {
     typedef Register<T> R;
-    if constexpr (sizeof(T) == 1) return bits<R>(__builtin_ia32_permvarqi512(bits<Vec<char, 64>>(a), bits<Vec<char, 64>>(at)));
-    else if constexpr (sizeof(T) == 2) return bits<R>(__builtin_ia32_permvarhi512(bits<Vec<short, 32>>(a), bits<Vec<short, 32>>(at)));
-    else if constexpr (sizeof(T) == 4) return bits<R>(__builtin_ia32_permvarsi512(bits<Vec<int, 16>>(a), bits<Vec<int, 16>>(at)));
-    else return bits<R>(__builtin_ia32_permvardi512(bits<Vec<long long, 8>>(a), bits<Vec<long long, 8>>(at)));
+    if constexpr (sizeof(T) == 1) return bits<R>(__builtin_ia32_permvarqi512(as<char, T>(a), as<char, T>(at)));
+    else if constexpr (sizeof(T) == 2) return bits<R>(__builtin_ia32_permvarhi512(as<short, T>(a), as<short, T>(at)));
+    else if constexpr (sizeof(T) == 4) return bits<R>(__builtin_ia32_permvarsi512(as<int, T>(a), as<int, T>(at)));
+    else return bits<R>(__builtin_ia32_permvardi512(as<long long, T>(a), as<long long, T>(at)));
 }
 template <class T> INLINE Register<T> in_two(Register<T> a, Register<T> b, Register<T> at) {
     typedef Register<T> R;
-    if constexpr (sizeof(T) == 1) return bits<R>(__builtin_ia32_vpermi2varqi512(bits<Vec<char, 64>>(a), bits<Vec<char, 64>>(at), bits<Vec<char, 64>>(b)));
-    else if constexpr (sizeof(T) == 2) return bits<R>(__builtin_ia32_vpermi2varhi512(bits<Vec<short, 32>>(a), bits<Vec<short, 32>>(at), bits<Vec<short, 32>>(b)));
-    else if constexpr (sizeof(T) == 4) return bits<R>(__builtin_ia32_vpermi2vard512(bits<Vec<int, 16>>(a), bits<Vec<int, 16>>(at), bits<Vec<int, 16>>(b)));
-    else return bits<R>(__builtin_ia32_vpermi2varq512(bits<Vec<long long, 8>>(a), bits<Vec<long long, 8>>(at), bits<Vec<long long, 8>>(b)));
+    if constexpr (sizeof(T) == 1) return bits<R>(__builtin_ia32_vpermi2varqi512(as<char, T>(a), as<char, T>(at), as<char, T>(b)));
+    else if constexpr (sizeof(T) == 2) return bits<R>(__builtin_ia32_vpermi2varhi512(as<short, T>(a), as<short, T>(at), as<short, T>(b)));
+    else if constexpr (sizeof(T) == 4) return bits<R>(__builtin_ia32_vpermi2vard512(as<int, T>(a), as<int, T>(at), as<int, T>(b)));
+    else return bits<R>(__builtin_ia32_vpermi2varq512(as<long long, T>(a), as<long long, T>(at), as<long long, T>(b)));
 }
 
 // Groups of `count` elements each, from tables of so many bytes. The positions of the next are `positions_step` further.
-struct Lookup { const char* indexed; char* dense; const char *positions, *upper; int64_t indexed_step, dense_step, positions_step, bytes, count, groups; };
+struct Lookup {
+    const char* indexed; char* dense; const char *positions, *upper;
+    int64_t indexed_step, dense_step, positions_step, bytes, count, groups;
+};
 typedef void (*LookUp)(const Lookup&);
 
 // Of unsigned elements T, in so many pairs of registers; 0: in one.
@@ -79,7 +85,8 @@ template <class T, int pairs, bool has_upper> void look_up(const Lookup& k) {
     constexpr int lanes = LINE / sizeof(T), registers = pairs ? 2 * pairs : 1;
     const char *indexed = k.indexed, *positions = k.positions, *upper = k.upper;
     char* dense = k.dense;
-    const int64_t indexed_step = k.indexed_step, dense_step = k.dense_step, positions_step = k.positions_step, count = k.count;
+    const int64_t indexed_step = k.indexed_step, dense_step = k.dense_step, positions_step = k.positions_step;
+    const int64_t count = k.count;
     uint64_t masks[2];  // of the last registers, of which the second may be empty
     for (int n = 0; n < 2; n++) {
         int64_t rest = k.bytes - LINE * (registers - 2 + n);
@@ -91,7 +98,10 @@ template <class T, int pairs, bool has_upper> void look_up(const Lookup& k) {
         unrolled<registers>([&](auto n) INLINE_LAMBDA {
             const char* from = indexed + n * LINE;
             if constexpr (n < registers - 2) table[n] = load<R>(from);
-            else table[n] = bits<R>(__builtin_ia32_loaddquqi512_mask((const Vec<char, 64>*)from, Vec<char, 64>{}, masks[n - registers + 2]));
+            else {
+                typedef Vec<char, LINE> Bytes;
+                table[n] = bits<R>(__builtin_ia32_loaddquqi512_mask((const Bytes*)from, Bytes{}, masks[n - registers + 2]));
+            }
         });
         for (int64_t at = 0; at < count; at += lanes) {
             end_with(at, lanes, count);
@@ -106,7 +116,8 @@ template <class T, int pairs, bool has_upper> void look_up(const Lookup& k) {
                     if constexpr (distance < pairs) {
                         auto is_second = bit >> 8 && has_upper ? (above & T(bit >> 8)) != 0 : (position & T(bit)) != 0;
                         unrolled<8>([&](auto n) INLINE_LAMBDA {
-                            if constexpr (n % (2 * distance) == 0 && n + distance < pairs) found[n] = pick(is_second, found[n + distance], found[n]);
+                            if constexpr (n % (2 * distance) == 0 && n + distance < pairs)
+                                found[n] = pick(is_second, found[n + distance], found[n]);
                         });
                     }
                 });
@@ -146,10 +157,12 @@ inline void gather_in_registers(const char* source, char* target, const void* pa
         const int64_t end = smaller((at[0] + 1) * p.block, p.count), begin = smaller(at[0] * p.block, end - lanes);
         const int64_t begin_group = at[1] * p.many, end_group = smaller(begin_group + p.many, groups);
         auto resolve = [&](const char* indices, int64_t from, int64_t count) INLINE_LAMBDA {
-            p.position({indices + from * p.index_bytes, count, p.size, p.parts, places ? places + from * p.position_bytes : nullptr, positions, upper});
+            const char* own = places ? places + from * p.position_bytes : nullptr;
+            p.position({indices + from * p.index_bytes, count, p.size, p.parts, own, positions, upper});
         };
         auto look_up = [&](int64_t group, int64_t some, int64_t from, int64_t count) INLINE_LAMBDA {
-            const int64_t row = smaller(group * p.step, p.last), step = p.repeated ? 0 : count * smaller(p.position_bytes, element);
+            const int64_t row = smaller(group * p.step, p.last);
+            const int64_t step = p.repeated ? 0 : count * smaller(p.position_bytes, element);
             p.look_up({item.indexed + row * p.indexed, item.dense + row * p.dense + from * element, positions, upper,
                        p.step * p.indexed, p.step * p.dense, step, bytes, count, some});
         };
@@ -159,7 +172,8 @@ inline void gather_in_registers(const char* source, char* target, const void* pa
             if (places) {  // the indices of a group
                 for (int64_t i = begin; i < end; i++) {
                     const char* index = indices + i % width / p.parts * p.index_bytes;
-                    if (p.index_bytes == 4) store(numbers + 4 * i, load<uint32_t>(index)); else store(numbers + 8 * i, load<uint64_t>(index));
+                    if (p.index_bytes == 4) store(numbers + 4 * i, load<uint32_t>(index));
+                    else store(numbers + 8 * i, load<uint64_t>(index));
                 }
                 indices = numbers;
             }
@@ -194,7 +208,10 @@ constexpr PositionsOf<int32_t, int64_t, uint32_t, uint64_t> positions;
 template <class T, bool has_upper> struct LookUps { LookUp functions[9] = {
     look_up<T, 0, has_upper>, look_up<T, 1, has_upper>, look_up<T, 2, has_upper>, look_up<T, 3, has_upper>, look_up<T, 4, has_upper>,
     look_up<T, 5, has_upper>, look_up<T, 6, has_upper>, look_up<T, 7, has_upper>, look_up<T, 8, has_upper>}; };
-struct AllLookUps { LookUps<uint8_t, false> bytes; LookUps<uint16_t, false> halves; LookUps<uint32_t, false> words; LookUps<uint64_t, false> longs; LookUps<uint8_t, true> of_long_rows; };
+struct AllLookUps {
+    LookUps<uint8_t, false> bytes; LookUps<uint16_t, false> halves; LookUps<uint32_t, false> words; LookUps<uint64_t, false> longs;
+    LookUps<uint8_t, true> bytes_of_long_rows;
+};
 constexpr AllLookUps lookups;
 constexpr Loop in_registers[] = {gather_in_registers};
 #endif

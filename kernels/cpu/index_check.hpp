@@ -49,7 +49,10 @@ template <class I> INLINE bool is_any_outside(const char* indices, int64_t count
         for (int64_t at = 0; at + N <= count; at += N) look(at, low, high);
     } else for (int64_t at = 0, place = 0; at + N <= count; at += N, place = (place + N) % components)
         look(at, load<V>(lows + place), load<V>(highs + place));
-    if (count >= N) { const int64_t place = (count - N) % components; look(count - N, load<V>(lows + place), load<V>(highs + place)); }
+    if (count >= N) {
+        const int64_t place = (count - N) % components;
+        look(count - N, load<V>(lows + place), load<V>(highs + place));
+    }
     return any_lane(wrong);
 }
 
@@ -69,34 +72,42 @@ template <class I> void check(const char* source, char* target, const void* para
         const Range<I> range = Range<I>::of(axes[3 * k]);
         lows[i] = range.low; highs[i] = range.high;
     }
-    const int64_t chunk = p.mark ? CHUNK_OF_ELEMENTS : CHUNK;
-    if (p.mark) for (int64_t i = 0; p.b.pitch && i < smaller(chunk, p.b.block); i++) ((int32_t*)bases)[i] = int32_t(i * p.b.pitch);
-    else for (int64_t i = 0; i < smaller(chunk, p.b.block); i++) bases[i] = i * p.b.pitch;
+    const int64_t chunk = p.mark ? CHUNK_OF_ELEMENTS : CHUNK, numbered = p.marks && p.b.pitch ? smaller(chunk, p.b.block) : 0;
+    if (p.mark) for (int64_t i = 0; i < numbered; i++) ((int32_t*)bases)[i] = int32_t(i * p.b.pitch);
+    else for (int64_t i = 0; i < (p.marks ? smaller(chunk, p.b.block) : 0); i++) bases[i] = i * p.b.pitch;
     auto size = [&](int64_t k) INLINE_LAMBDA { return k == 0 ? p.b.blocks : k == 1 ? p.a.blocks : outer[k - 2].size; };
     for_places(2 + p.rank, size, first, last, [&](const int64_t* at) INLINE_LAMBDA {
         const int64_t b = at[0] * p.b.block, a = at[1] * p.a.block;
         const int64_t count = smaller(p.b.block, p.b.size - b), rows = smaller(p.a.block, p.a.size - a);
         const char* indices = source + a * p.a.stride + b * p.b.stride;
         int64_t number = a * p.a.pitch + b * p.b.pitch;
-        for (int64_t k = 0; k < p.rank; k++) { indices += at[2 + k] * outer[k].stride; number += at[2 + k] * outer[k].pitch; }
+        for (int64_t k = 0; k < p.rank; k++) {
+            indices += at[2 + k] * outer[k].stride;
+            number += at[2 + k] * outer[k].pitch;
+        }
         bool wrong = is_empty && rows && count;
         for (int64_t row = 0; row < rows; row++, indices += p.a.stride, number += p.a.pitch) {
             if (is_packed) wrong |= is_any_outside<I>(indices, count * components, components, lows, highs);
             else for (int64_t k = 0; k < components; k++) {
                 const Range<I> range = Range<I>::of(axes[3 * k]);
                 const char* from = indices + axes[3 * k + 2];
-                for (int64_t i = 0; i < count; i++) { I v = load<I>(from + i * p.b.stride); wrong |= v < range.low || v > range.high; }
+                for (int64_t i = 0; i < count; i++) {
+                    I v = load<I>(from + i * p.b.stride);
+                    wrong |= v < range.low || v > range.high;
+                }
             }
             if (p.marks) for (int64_t begin = 0; begin < count; begin += chunk) {
                 const int64_t part = smaller(chunk, count - begin);
                 char* of_part = marks + number + begin * p.b.pitch;
                 if (p.mark) {
-                    p.mark({(char*)all_ones.ones, of_part, indices + begin * p.b.stride + axes[2], p.b.pitch ? (int32_t*)bases : nullptr, part, axes[0], axes[1]});
+                    const int32_t* of_each = p.b.pitch ? (int32_t*)bases : nullptr;
+                    p.mark({(char*)all_ones.ones, of_part, indices + begin * p.b.stride + axes[2], of_each, part, axes[0], axes[1]});
                     continue;
                 }
                 for (int64_t k = 0; k < components; k++) {
                     const int64_t* axis = axes + 3 * k;
-                    p.resolve({indices + begin * p.b.stride + axis[2], p.b.stride, part, axis[0], axis[1], k ? offsets : bases, offsets});
+                    const char* from = indices + begin * p.b.stride + axis[2];
+                    p.resolve({from, p.b.stride, part, axis[0], axis[1], k ? offsets : bases, offsets});
                 }
                 for (int64_t i = 0; i < part; i++) of_part[offsets[i]] = 1;
             }

@@ -196,6 +196,15 @@ def test_scattered_rows_of_any_width(item, data, seed):
         assert isinstance(kernel, GatherElements)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 40])
+@pytest.mark.parametrize("element", ["uint8", "float16", "float32", "int64"])
+def test_few_columns_of_many_rows(element, count):
+    data, dense = side_of(Layout((70, 9), (11, 1)), element), side_of(Layout((70, count), (count + 1, 1)), element)
+    with planned_as("single loads"):
+        for mode in MODES:
+            check(gather_problem(data, side_of(Layout((count,)), "int64"), dense, 1), mode, count)
+
+
 permutes = pytest.mark.skipif(
     not CLASSES["AVX-512 VBMI"].runs_on(Target.here()), reason="AVX-512 permutes by variable positions"
 )

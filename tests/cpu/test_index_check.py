@@ -185,6 +185,24 @@ def test_one_duplicate_or_wrong_index_anywhere_is_found(choice, index_type, axis
 
 
 @needs_compiler
+@index_types
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 9])
+@pytest.mark.parametrize("count", [3, 70])
+def test_each_number_of_a_tuple_is_in_its_own_axis(index_type, length, count):
+    sizes = tuple(range(2, 2 + length))
+    rule = index_rule(spec_of(Layout((count, length)), index_type), sizes, range(length), has_tuples=True, unique=False)
+    numbers, within = np.zeros((count, length), index_type), compiled_index_check(rule)
+    lowest = 0 if index_type.startswith("u") else -1
+    for place in np.ndindex(numbers.shape):
+        size = sizes[place[1]]
+        for number, is_valid in ((size, False), (size - 1, True), (lowest * size, True), (lowest * size - 1, False)):
+            if number >= 0 or lowest:
+                numbers[place] = number
+                assert within(numbers.ctypes.data) == is_valid
+        numbers[place] = 1
+
+
+@needs_compiler
 @choices
 @pytest.mark.parametrize("at_end", [False, True], ids=["fence before", "fence behind"])
 @given(case=rules(), seed=seeds)
