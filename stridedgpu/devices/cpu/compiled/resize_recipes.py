@@ -34,7 +34,7 @@ from .relayout import plan_relayout
 from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, NATIVE_FIELDS, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WORD_BYTES, HalfRows, TapRows
-from .resize_tables import FilterAxes, filter_axes, has_tables, scratch_fields, window_tables
+from .resize_tables import FilterAxes, filter_axes, filter_number, has_tables, scratch_fields, window_tables
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
 _ROW_STRIDE, _SOURCES = GEOMETRY.index("row_stride"), GEOMETRY.index("sources")
@@ -245,6 +245,8 @@ def is_native(problem: ResizeProblem) -> bool:
     channels = channels if channels <= policy().resize.most_channels else 1
     kernel = ResizeKernel(*passes, channels, channels)
     if has_tables(problem):
+        if filter_number(rule.interpolation) is None:
+            return False
         kernel = kernel.with_pairs()
     elif arithmetic is ResizeSums.OPENCV_LINEAR:
         kernel = replace(kernel, by_rows=TapRows(channels, channels))
@@ -255,7 +257,8 @@ def _native(
     problem: ResizeProblem, shape: RowShape, taps: FilterAxes | WindowTaps, height: int, width: int
 ) -> tuple[ResizeKernel, Bands] | None:
     """The kernel and the bands of a window that the native library resizes; None if it does not."""
-    if policy().native_level is None or problem.conversion.matrix is not None:
+    has_loop = not isinstance(taps, FilterAxes) or filter_number(problem.rule.interpolation) is not None
+    if policy().native_level is None or problem.conversion.matrix is not None or not has_loop:
         return None
     kernel = _kernel(problem, taps, shape, converts_rows=False, native=True)
     bands = _bands(problem, kernel, height, width) if has_passes(kernel) else None

@@ -323,15 +323,21 @@ def filter_table(
     for size in sizes[:-1]:
         places.append(places[-1] + size * _WORD)
     assert _SINES is not None, "axes have been made"
-    kind = _FILTERS.index(interpolation.name.partition("-")[2]), int(interpolation.has_narrow_weights)
+    level, number = policy().native_level, filter_number(interpolation)
+    kind = number or 0, int(interpolation.has_narrow_weights)
     counts = axis.source, axis.target, start, ahead, count
     numbers = *counts, step, origin + axis.first * step, mask, parity, groups, *kind, 0
     _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *_SINES, *places[1:])
-    level = policy().native_level
-    loop = loop_of(_TableKernel(interpolation)) if level is None else table_loop(level)
+    loop = table_loop(level) if level is not None and number is not None else loop_of(_TableKernel(interpolation))
     loop.alone(0, 0, places[0], 0, 1)
     tables = dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))
     return {"groups": groups, "unused": int(memory[_UNUSED]), **tables}, memory
+
+
+def filter_number(interpolation: Interpolation) -> int | None:
+    """The number of a rule's filter among those of the native library; None for another one."""
+    name = interpolation.name.partition("-")[2]
+    return _FILTERS.index(name) if name in _FILTERS and interpolation.filter is not None else None
 
 
 def _sines() -> tuple[int, int] | None:
