@@ -4,35 +4,30 @@ namespace LEVEL {
 #include "channels.hpp"
 
 // [elements of a pixel]: by size from 2 on; and with the common conversions of 3 and 4 elements, without arithmetic and with
-// it. Those that are often large have steps past the caches.
+// it: those that are often large have steps past the caches.
 #define BY_SIZE(move, T) {move<T, T, 2, Nothing, false>, move<T, T, 3, Nothing, true>, move<T, T, 4, Nothing, true>, \
     move<T, T, 5, Nothing, false>, move<T, T, 6, Nothing, false>, move<T, T, 7, Nothing, false>}
-#define OF_3_AND_4(move, ...) {nullptr, move<__VA_ARGS__, 3, Nothing, STREAMS>, move<__VA_ARGS__, 4, Nothing, STREAMS>}, \
-    {nullptr, move<__VA_ARGS__, 3, MultiplyAdd, STREAMS>, move<__VA_ARGS__, 4, MultiplyAdd, STREAMS>}
+#define CONVERTED(streams, move, S, T) {nullptr, move<S, T, 3, Nothing, streams>, move<S, T, 4, Nothing, streams>}, \
+    {nullptr, move<S, T, 3, MultiplyAdd, streams>, move<S, T, 4, MultiplyAdd, streams>}
 constexpr Move to_planes[][6] = {
     BY_SIZE(pixels_to_planes, uint8_t), BY_SIZE(pixels_to_planes, uint16_t), BY_SIZE(pixels_to_planes, uint32_t),
-#define STREAMS true
-    OF_3_AND_4(pixels_to_planes, uint8_t, float), OF_3_AND_4(pixels_to_planes, uint8_t, half), OF_3_AND_4(pixels_to_planes, uint8_t, Bfloat16),
-#undef STREAMS
-#define STREAMS false
-    OF_3_AND_4(pixels_to_planes, uint16_t, float), OF_3_AND_4(pixels_to_planes, half, float), OF_3_AND_4(pixels_to_planes, float, half),
-    OF_3_AND_4(pixels_to_planes, float, uint8_t),
+    CONVERTED(true, pixels_to_planes, uint8_t, float), CONVERTED(true, pixels_to_planes, uint8_t, half),
+    CONVERTED(true, pixels_to_planes, uint8_t, Bfloat16), CONVERTED(false, pixels_to_planes, uint16_t, float),
+    CONVERTED(false, pixels_to_planes, half, float), CONVERTED(false, pixels_to_planes, float, half),
+    CONVERTED(false, pixels_to_planes, float, uint8_t),
 };
 constexpr Move to_pixels[][6] = {
     BY_SIZE(planes_to_pixels, uint8_t), BY_SIZE(planes_to_pixels, uint16_t), BY_SIZE(planes_to_pixels, uint32_t),
-    OF_3_AND_4(planes_to_pixels, uint8_t, float), OF_3_AND_4(planes_to_pixels, uint8_t, half), OF_3_AND_4(planes_to_pixels, half, float),
-    OF_3_AND_4(planes_to_pixels, float, half),
-#undef STREAMS
-#define STREAMS true
-    OF_3_AND_4(planes_to_pixels, float, uint8_t), OF_3_AND_4(planes_to_pixels, half, uint8_t),
+    CONVERTED(true, planes_to_pixels, float, uint8_t), CONVERTED(true, planes_to_pixels, half, uint8_t),
+    CONVERTED(true, planes_to_pixels, uint8_t, float), CONVERTED(true, planes_to_pixels, uint8_t, half),
+    CONVERTED(false, planes_to_pixels, half, float), CONVERTED(false, planes_to_pixels, float, half),
 };
-#undef STREAMS
-// [element size][order of a pixel's elements]: the last ones are mirrored rows.
+// [bytes of an element][order of a pixel's elements]; the last two are mirrored rows.
 #define ORDERS(T) { \
-    pixels_to_pixels<T, 3, false, 2, 1, 0>, pixels_to_pixels<T, 4, false, 2, 1, 0, 3>, pixels_to_pixels<T, 4, false, 0, 1, 2>, \
-    pixels_to_pixels<T, 4, false, 2, 1, 0>, pixels_to_pixels<T, 3, false, 0, 1, 2, -1>, pixels_to_pixels<T, 3, false, 2, 1, 0, -1>, \
-    pixels_to_pixels<T, 3, true, 0, 1, 2>, pixels_to_pixels<T, 4, true, 0, 1, 2, 3>}
-constexpr Move orders[][8] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
+    pixels_to_pixels<T, 2, false, 1, 0>, pixels_to_pixels<T, 3, false, 2, 1, 0>, pixels_to_pixels<T, 4, false, 2, 1, 0, 3>, \
+    pixels_to_pixels<T, 4, false, 0, 1, 2>, pixels_to_pixels<T, 4, false, 2, 1, 0>, pixels_to_pixels<T, 3, false, 0, 1, 2, -1>, \
+    pixels_to_pixels<T, 3, false, 2, 1, 0, -1>, pixels_to_pixels<T, 3, true, 0, 1, 2>, pixels_to_pixels<T, 4, true, 0, 1, 2, 3>}
+constexpr Move orders[][9] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
 constexpr Move permutations[] = {
     permute<16>,
 #if defined(__AVX512VBMI__)

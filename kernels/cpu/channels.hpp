@@ -49,7 +49,7 @@ template <auto map, int K, class T, int N> INLINE Vec<T, N> gathered(const Vec<T
 template <class T> constexpr int pixels_of_step = LINE / sizeof(T);
 template <class T> constexpr int parts_of = LINE / (sizeof(T) < 4 && VECTOR < LINE ? 16 : VECTOR);
 
-template <class T, int C, int P, bool mirrors = false> INLINE void take_apart(const char* pixels, Vec<T, P> (&pieces)[C]) {
+template <class T, int C, int P, bool mirrors = false> INLINE void take_apart(const char* pixels, Vec<T, P>* pieces) {
     constexpr int parts = parts_of<T>, each = P / parts, bytes = each * sizeof(T);
     unrolled<C>([&](auto k) INLINE_LAMBDA {
         unrolled<parts>([&](auto part) INLINE_LAMBDA {
@@ -208,37 +208,42 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void plane
 }
 
 // Pixels of C elements to pixels of others of them, or of zeros (-1), in this order; `mirrors`: from the last pixel on.
-template <int... order> constexpr int place_of(int i) { const int places[] = {order...}; return places[i]; }
+template <int... order> struct Order {
+    static constexpr int at(int i) { const int places[] = {order...}; return places[i]; }
+    static constexpr int most() { int most = 0; ((most = order > most ? order : most), ...); return most; }
+    static constexpr bool has_zeros = ((order < 0) || ...);
+};
 template <class T, int C, bool mirrors, int... order> void pixels_to_pixels(const Block& block) {
+    typedef Order<order...> Taken;
     const PixelBlock& k = static_cast<const PixelBlock&>(block);
     constexpr int P = pixels_of_step<T>, each = P / parts_of<T>, D = sizeof...(order), pixel = C * sizeof(T), to = D * sizeof(T);
-    constexpr int read = [] { int most = 0; for (int i = 0; i < D; i++) if (place_of<order...>(i) > most) most = place_of<order...>(i); return most + 1; }();
-    constexpr int64_t unread = (C - read) * sizeof(T);
+    constexpr int64_t unread = (C - 1 - Taken::most()) * sizeof(T);
     const int64_t size = k.size, rows = k.rows, source_pitch = k.source_pitch;
     for (int64_t row = 0; row < rows; row++) {
         alignas(LINE) char in[P * pixel], out[P * to];
         const char* source = k.source + row * source_pitch;
         char *target = k.target + row * k.target_pitch, *pixels = size < P ? out : target;
         const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
-        // The lowest address of a step, and of the pixels from a place on.
+        // The lowest address of the pixels from a place on.
         auto lowest = [&](int64_t at, int64_t count) INLINE_LAMBDA { return source + (mirrors ? 1 - at - count : at) * pixel; };
-        for_steps<P>(size, k.streams ? pixels_to_line<to>(target) : -1, copies, [&](int64_t at, auto streams) INLINE_LAMBDA {
-            Vec<T, P> pieces[C], zeros[C + 1] = {};
+        auto step = [&](int64_t at, auto streams) INLINE_LAMBDA {
+            Vec<T, P> pieces[C + Taken::has_zeros] = {};
             take_apart<T, C, P, mirrors>(lowest(at, P), pieces);
-            for (int i = 0; i < C; i++) zeros[i] = pieces[i];
             store_pieces<T, D, P, decltype(streams)::value>(pixels + at * to, [&](auto k) INLINE_LAMBDA {
                 return gathered<[](int i) {
-                    int place = decltype(k)::value * each + i % each, from = place_of<order...>(place % D);
+                    int place = decltype(k)::value * each + i % each, from = Taken::at(place % D);
                     int at = (mirrors ? each - 1 - place / D : place / D) * C + from;
                     return from < 0 ? C * P : at / each * P + i / each * each + at % each;
-                }, C + 1, T, P>(zeros);
+                }, C + Taken::has_zeros, T, P>(pieces);
             });
-        }, [&](int64_t at) INLINE_LAMBDA {
+        };
+        auto before_last = [&](int64_t at) INLINE_LAMBDA {
             if (!copies) return;
             const int64_t count = size - at;
             copy_bytes(in + (mirrors ? (P - count) * pixel : 0), lowest(at, count), count * pixel - unread);
             source = mirrors ? in + (P - 1 + at) * pixel : in - at * pixel;
-        });
+        };
+        for_steps<P>(size, k.streams ? pixels_to_line<to>(target) : -1, copies, step, before_last);
         if (size < P) copy_bytes(target, out, size * to);
     }
 }

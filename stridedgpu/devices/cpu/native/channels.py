@@ -53,17 +53,17 @@ _TO_PLANES: Final = (
     ("float32", "float16"), ("float32", "uint8"),
 )  # fmt: skip
 _TO_PIXELS: Final = (
-    ("uint8", "float32"), ("uint8", "float16"), ("float16", "float32"), ("float32", "float16"), ("float32", "uint8"),
-    ("float16", "uint8"),
+    ("float32", "uint8"), ("float16", "uint8"), ("uint8", "float32"), ("uint8", "float16"), ("float16", "float32"),
+    ("float32", "float16"),
 )  # fmt: skip
 """Conversions while pixels are taken apart, or put together, in the order of the tables: each without arithmetic and
 with it."""
 
-_STREAMED: Final = (*_TO_PLANES[:3], *_TO_PIXELS[-2:])
-"""Those with stores past the caches."""
+_STREAMED: Final = (*((pair, True) for pair in _TO_PLANES[:3]), *((pair, False) for pair in _TO_PIXELS[:4]))
+"""Those with stores past the caches, and whether these are of planes."""
 
 _ORDERS: Final = (
-    (3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)),
+    (2, (1, 0)), (3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)),
     (-3, (0, 1, 2)), (-4, (0, 1, 2, 3)),
 )  # fmt: skip
 """Pixels that templates make of pixels: the elements from one of the source's to the next, and the order of those that
@@ -234,7 +234,8 @@ def _streams(move: Move | None, source: Side, target: Side) -> bool:
     kind = move.place // len(_TEMPLATES) - len(_SIZES)
     if move.family == "orders" or kind < 0:
         return move.family == "orders" or _is_split(source, target, _LARGE)
-    return (_TO_PLANES if target.is_planar else _TO_PIXELS)[kind // 2] in _STREAMED
+    known = _TO_PLANES if target.is_planar else _TO_PIXELS
+    return (known[kind // 2], target.is_planar) in _STREAMED
 
 
 class Stages:
