@@ -42,7 +42,6 @@ def test_photographs_are_resized_natively(interpolation: str) -> None:
 
 
 def test_what_the_library_has_not_is_compiled() -> None:
-    assert not planned("pillow-bicubic", "float32", pixels=False, planar=False).plan.compiled.is_native
     with using(policy()._replace(native=False)):
         assert not planned("pillow-bicubic", "uint8").plan.compiled.is_native
 
