@@ -91,8 +91,8 @@ def machine_code():
 
 
 def addresses_of(level):
-    moves = range(3 * len(TYPES) ** 2)
-    return [*(library.function(level, "convert", place) for place in moves), library.function(level, "rows")]
+    numbers = {"convert": 3 * len(TYPES) ** 2, "rows": 1, "resize": 4, "resize along": 8, "resize down linear": 24}
+    return [library.function(level, family, place) for family, count in numbers.items() for place in range(count)]
 
 
 @needs_library
