@@ -116,7 +116,8 @@ void down_numbers(const Geometry& g, const char* rows, int64_t pitch, int64_t ro
             });
         }
     };
+    constexpr int most = VECTOR == 64 ? 4 : 2;  // vectors at once, whose sums fit the registers
     int64_t x = 0;
-    for (; x + 2 * ROWS <= elements; x += 2 * ROWS) step(Count<2>(), x);
+    for (; x + most * ROWS <= elements; x += most * ROWS) step(Count<most>(), x);
     for (; x < elements; x += ROWS) step(Count<1>(), x + ROWS <= elements ? x : elements - ROWS);
 }

@@ -25,7 +25,7 @@ class NumpyStep:
 
     def __init__(self, step: Preprocess[Any]) -> None:
         self._step, self._near = step, replace(step, device="cpu")
-        self._policy = policy()._replace(promotion=_NEVER)
+        self._policy = policy()._replace(native=False, promotion=_NEVER)
 
     def check_bits(self, image: StridedTensor, pixels: Pixels, key: str, number: int) -> None:
         """Raise `StridedGpuError` if an image of the step differs from NumPy's: wrong pixels are never handed out."""

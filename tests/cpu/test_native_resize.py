@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler, needs_library
-from harness.cpu_paths import forget
+from harness.cpu_paths import forget, picking_by
+from harness.fenced_memory import Fenced
 from harness.profiles import examples
 from harness.resize_cases import Resize, pictures, resizes
 from hypothesis import given, settings, strategies as st
@@ -135,3 +136,35 @@ def test_an_axis_that_stays_is_a_pass_of_copies(interpolation: str) -> None:
                 forget()
                 made.append(sg.resize(picture, size, dims="HWC", interpolation=interpolation).numpy())
         np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize("at_end", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize(
+    "interpolation, element, channels",
+    [
+        *(("opencv-linear", "uint8", channels) for channels in (1, 2, 3, 4)),
+        ("opencv-cubic", "uint8", 3),
+        ("pillow-nearest", "uint8", 3),
+        ("pillow-bicubic", "uint16", 3),
+        ("torch-bilinear", "float32", 1),
+        ("alpha", "uint8", 2),
+        ("alpha", "uint8", 4),
+    ],
+)
+def test_no_byte_beside_the_rows_is_read(interpolation: str, element: str, channels: int, at_end: bool) -> None:
+    """Six rows between pages that may not be touched are halved, shrunk and enlarged."""
+    weighs = {"interpolation": "pillow-bilinear", "premultiply": True}
+    arguments = weighs if interpolation == "alpha" else {"interpolation": interpolation}
+    itemsize = np.dtype(element).itemsize
+    for width in (*range(16, 36), *range(60, 72, 2), 130):
+        fenced = Fenced(6 * width * channels * itemsize, np.random.default_rng(width), at_end=at_end)
+        numbers = fenced.bytes.view(element)
+        if element == "float32":
+            numbers[:] = np.arange(numbers.size)
+        rows = numbers.reshape(6, width, channels)
+        for columns in (width // 2, width // 3, width * 2):
+            made = []
+            for path in ("NumPy", "compiled, 1 thread"):
+                with picking_by(path):
+                    made.append(sg.resize(rows, (3, columns), dims="HWC", **arguments).numpy())
+            np.testing.assert_array_equal(*made)
