@@ -5,6 +5,7 @@ A public name is imported when it is first used (PEP 562), so that `import strid
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from importlib import import_module
@@ -193,9 +194,14 @@ thread that it does not have."""
 def _wait_for_imports() -> None:
     """Before a fork: wait until no other thread imports a module of the package, by a name or inside of a function."""
     _importing.acquire()
-    for name, module in tuple(sys.modules.items()):
-        if name.startswith(f"{__name__}.") and getattr(getattr(module, "__spec__", None), "_initializing", False):
-            import_module(name)
+    # CPython has a lock for each module whose import has begun, before the module is found; others have its mark alone.
+    begun, waited = getattr(importlib._bootstrap, "_module_locks", sys.modules), set[str]()
+    while names := {name for name in tuple(begun) if name.startswith(f"{__name__}.")} - waited:
+        waited |= names
+        for name in names:
+            module = sys.modules.get(name)
+            if module is None or getattr(module.__spec__, "_initializing", False):
+                import_module(name)
 
 
 if hasattr(os, "register_at_fork"):
