@@ -91,8 +91,9 @@ def machine_code():
 
 
 def addresses_of(level):
-    moves = range(3 * len(TYPES) ** 2)
-    return [*(library.function(level, "convert", place) for place in moves), library.function(level, "rows")]
+    moves = [("convert", place) for place in range(3 * len(TYPES) ** 2)] + [("transpose", place) for place in range(4)]
+    loops = [(family, 0) for family in ("rows", "transposes", "short runs")]
+    return [library.function(level, family, place) for family, place in moves + loops]
 
 
 @needs_library
