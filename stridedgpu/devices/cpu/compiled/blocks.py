@@ -96,14 +96,16 @@ class Blocks:
         reads = [grid.a.source, grid.b.source, *whole[::2]]
         writes = [grid.a.target, grid.b.target, *whole[1::2]]
         loads, stores = self.accesses()
+        read_at, written_at = self._offsets(code, loads, reads), self._offsets(code, stores, writes)
         a_step, b_step = self.digits[0].size, self.digits[1].size
         with grid.items(a_step, b_step) as item, code.steps(*item.a, a_step) as a:
             row = grid.addresses(grid.a, a, item.source, item.target)
             with code.steps(*item.b, b_step) as b:
                 source, target = grid.addresses(grid.b, b, *row)
-                vectors = [self._loaded(source + self._offset(code, load, reads), load.words) for load in loads]
-                offsets = [self._offset(code, store, writes) for store in stores]
-                for vector, store, offset in zip(self.permuted(vectors, stores), stores, offsets, strict=True):
+                vectors = [
+                    self._loaded(source + offset, load.words) for load, offset in zip(loads, read_at, strict=True)
+                ]
+                for vector, store, offset in zip(self.permuted(vectors, stores), stores, written_at, strict=True):
                     value = vector.value
                     if len(store.words) < self.lanes:
                         opaque = value.opaque() if value.nbytes == LINE_BYTES else value
@@ -116,13 +118,19 @@ class Blocks:
         wanted = [store.words for store in stores]
         return self._gathered(self._merged(vectors, wanted), wanted)
 
-    def _offset(self, code: Code, access: Access, strides: Sequence[Value]) -> Value:
-        """The distance of an access from the block's first word in bytes, by the strides between the runs of a side."""
-        start = code.constant(0)
-        for place, stride in zip(access.run, strides, strict=True):
-            if place:
-                start = start + stride * place
-        return start + access.begin * self.elements.source_bytes
+    def _offsets(self, code: Code, accesses: Sequence[Access], strides: Sequence[Value]) -> list[Value]:
+        """The distance of each access from the block's first word in bytes, by the strides between a side's runs."""
+        starts: dict[tuple[int, ...], Value] = {}
+        offsets = []
+        for access in accesses:
+            if access.run not in starts:
+                start = code.constant(0)
+                for place, stride in zip(access.run, strides, strict=True):
+                    if place:
+                        start = start + stride * place
+                starts[access.run] = start
+            offsets.append(starts[access.run] + access.begin * self.elements.source_bytes)
+        return offsets
 
     def _places(self) -> list[tuple[int, ...]]:
         """The place of each word in each of the block's loops."""
