@@ -21,7 +21,7 @@ from math import inf, prod
 from operator import mul
 from typing import ClassVar, Final, NamedTuple
 
-from stridedgpu.devices.cpu.native.short_runs import LEVELS, permutation_cost, permutation_factor
+from stridedgpu.devices.cpu.native.short_runs import WIDTHS, permutation_cost, permutation_factor
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
@@ -30,7 +30,7 @@ from .ir import LINE_BYTES, Code, Value, gathered, shuffled_bytes, vector_type
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .work_grid import Elements, Grid
 
-_TRIED: Final = 3
+_TRIED: Final = 5
 """The blocks of least estimated cost of which the native library's shuffles are counted."""
 
 
@@ -96,14 +96,16 @@ class Blocks:
         reads = [grid.a.source, grid.b.source, *whole[::2]]
         writes = [grid.a.target, grid.b.target, *whole[1::2]]
         loads, stores = self.accesses()
+        read_at, written_at = self._offsets(code, loads, reads), self._offsets(code, stores, writes)
         a_step, b_step = self.digits[0].size, self.digits[1].size
         with grid.items(a_step, b_step) as item, code.steps(*item.a, a_step) as a:
             row = grid.addresses(grid.a, a, item.source, item.target)
             with code.steps(*item.b, b_step) as b:
                 source, target = grid.addresses(grid.b, b, *row)
-                vectors = [self._loaded(source + self._offset(code, load, reads), load.words) for load in loads]
-                offsets = [self._offset(code, store, writes) for store in stores]
-                for vector, store, offset in zip(self.permuted(vectors, stores), stores, offsets, strict=True):
+                vectors = [
+                    self._loaded(source + offset, load.words) for load, offset in zip(loads, read_at, strict=True)
+                ]
+                for vector, store, offset in zip(self.permuted(vectors, stores), stores, written_at, strict=True):
                     value = vector.value
                     if len(store.words) < self.lanes:
                         opaque = value.opaque() if value.nbytes == LINE_BYTES else value
@@ -116,13 +118,19 @@ class Blocks:
         wanted = [store.words for store in stores]
         return self._gathered(self._merged(vectors, wanted), wanted)
 
-    def _offset(self, code: Code, access: Access, strides: Sequence[Value]) -> Value:
-        """The distance of an access from the block's first word in bytes, by the strides between the runs of a side."""
-        start = code.constant(0)
-        for place, stride in zip(access.run, strides, strict=True):
-            if place:
-                start = start + stride * place
-        return start + access.begin * self.elements.source_bytes
+    def _offsets(self, code: Code, accesses: Sequence[Access], strides: Sequence[Value]) -> list[Value]:
+        """The distance of each access from the block's first word in bytes, by the strides between a side's runs."""
+        starts: dict[tuple[int, ...], Value] = {}
+        offsets = []
+        for access in accesses:
+            if access.run not in starts:
+                start = code.constant(0)
+                for place, stride in zip(access.run, strides, strict=True):
+                    if place:
+                        start = start + stride * place
+                starts[access.run] = start
+            offsets.append(starts[access.run] + access.begin * self.elements.source_bytes)
+        return offsets
 
     def _places(self) -> list[tuple[int, ...]]:
         """The place of each word in each of the block's loops."""
@@ -241,26 +249,16 @@ def match_blocks(match: LoopMatch) -> KernelCall | None:
     if not match.problem.conversion.is_bitwise_copy or match.problem.filler:
         return None
     match = _in_words(match)
+    level = policy().native_level
+    call = None if level is None else _native_call(match, WIDTHS[level])
+    if call is not None:
+        return call
     word = match.source_bytes
     vector_bytes = shuffled_bytes(word)
-    match = _read_forward(match, vector_bytes)
-    loops, lanes = match.loops, vector_bytes // word
-    runs = [
-        _run_of([loop.source for loop in loops], loops, word),
-        _run_of([loop.target for loop in loops], loops, word),
-    ]
+    match, lanes = _read_forward(match, vector_bytes), vector_bytes // word
+    loops, runs = match.loops, _runs_of(match)
     if not all(runs):
         return None
-    if policy().native_level in LEVELS:
-        # Nothing is compiled for a block, and its size is free.
-        lengths = [lanes * times // 4 for times in (1, 2, 4, 8, 12, 16, 24, 32) if lanes * times >= 8]
-        blocks = {
-            _block(loops, runs, wanted, whole=whole) for wanted in product(lengths, lengths) for whole in (False, True)
-        }
-        costs = {block: _native_cost(loops, block, lanes) for block in blocks}
-        best = sorted((cost, block) for block, cost in costs.items() if cost < inf)[:_TRIED]
-        calls = [(cost, _call(match, block, lanes)) for cost, block in best]
-        return min(calls, key=lambda found: found[0] * permutation_factor(found[1]), default=(inf, None))[1]
     lengths = [length for length in (lanes, lanes // 2, lanes // 4) if length > 1]
     blocks = {_block(loops, runs, wanted) for wanted in product(lengths, lengths)}
     # With their copies between two merges, vectors of a block take half of the registers.
@@ -269,6 +267,32 @@ def match_blocks(match: LoopMatch) -> KernelCall | None:
     if not fitting:
         return None
     return _call(match, min(fitting, key=lambda block: (_cost(loops, block, lanes), block)), lanes)
+
+
+def _native_call(match: LoopMatch, vector_bytes: int) -> KernelCall | None:
+    """The kernel for the native library, which compiles nothing for a block: its size is free. None without a loop."""
+    match, lanes = _read_forward(match, vector_bytes), vector_bytes // match.source_bytes
+    loops, runs = match.loops, _runs_of(match)
+    if not all(runs):
+        return None
+    lengths = [lanes * times // 4 for times in (1, 2, 4, 8, 12, 16, 24, 32) if lanes * times >= 4 * min(lanes, 2)]
+    blocks = {
+        _block(loops, runs, wanted, whole=whole) for wanted in product(lengths, lengths) for whole in (False, True)
+    }
+    costs = sorted((_native_cost(loops, block, lanes), block) for block in blocks)
+    calls = ((cost, _call(match, block, lanes)) for cost, block in costs[:_TRIED] if cost < inf)
+    found = [(cost * permutation_factor(call), call) for cost, call in calls]
+    cost, call = min(found, key=lambda each: each[0], default=(inf, None))
+    return call if cost < inf else None
+
+
+def _runs_of(match: LoopMatch) -> list[tuple[int, ...]]:
+    """The source's run and the target's."""
+    loops, word = match.loops, match.source_bytes
+    return [
+        _run_of([loop.source for loop in loops], loops, word),
+        _run_of([loop.target for loop in loops], loops, word),
+    ]
 
 
 def _in_words(match: LoopMatch) -> LoopMatch:
@@ -346,7 +370,8 @@ def _native_cost(loops: Sequence[LoopAxis], block: _Block, lanes: int) -> float:
     sizes, words = block.sizes, prod(block.sizes)
     lengths = [prod(sizes[number] for number in run) for run in (block.source_run, block.target_run)]
     repeated = prod(-(-loop.size // size) * size / loop.size for loop, size in zip(loops, sizes, strict=True))
-    return permutation_cost(words, lengths[0], lengths[1], lanes) / words * repeated
+    pairs = WIDTHS.get(policy().native_level or "") == LINE_BYTES
+    return permutation_cost(words, lengths[0], lengths[1], lanes, pairs=pairs) / words * repeated
 
 
 def _cost(loops: Sequence[LoopAxis], block: _Block, lanes: int) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.ir import LINE_BYTES
+from stridedgpu.devices.cpu.compiled.ir import LANE_BYTES, LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
 
 from .calls import CompiledFunction
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.blocks import Blocks
     from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
 
-LEVELS: Final = ("v4",)
-"""The levels with shuffles of two vectors by a table of bytes."""
+WIDTHS: Final = {"v4": LINE_BYTES, "v3": LANE_BYTES, "neon": LANE_BYTES}
+"""Bytes of the vectors that a level permutes: two of a line by one instruction, or 16 bytes of one."""
 
 _VECTORS: Final = (1, 2, 3, 4, 6, 8)
 """How many registers and results a block may have."""
@@ -41,11 +41,18 @@ _MOST_DIRECT: Final = 3
 _BLOCK_COST: Final = 5
 """The time of a block beside its loads, shuffles and stores, in shuffles."""
 
-_FORMS: Final = ((1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (4, 1), (4, 4), (4, 0), (2, 0), (1, 0), (0, 1), (0, 0))
-"""The pieces of each register and of each result that the library has loops for; 0 for any pieces."""
+_FORMS: Final = ((1, 1), (1, 2), (1, 4), (2, 1), (4, 1), (2, 2), (1, 0), (0, 1), (0, 0))
+_WIDE_FORMS: Final = (*_FORMS, (4, 4), (4, 0), (2, 0))
+"""The pieces of each register and of each result that the library has loops for; and with vectors of a line."""
 
 _SIZES: Final = (64, 32, 16, 8, 4, 2, 1)
 """Bytes of parts of results that are stored."""
+
+_MOST_WITHOUT: Final = 4
+"""The most registers of a block whose results cannot be merged in halves."""
+
+_NONE: Final = 128
+"""The place of a byte that is not taken from a register."""
 
 _MOST_LOOPS: Final = 64
 
@@ -77,14 +84,21 @@ class _Permutation(NamedTuple):
 def has_short_runs(call: KernelCall) -> bool:
     """Whether the library has the loop of a call of a kernel of blocks."""
     kernel: Blocks = call.kernel  # type: ignore[assignment]
-    if policy().native_level not in LEVELS or len(call.outer) > _MOST_LOOPS:
+    level = policy().native_level
+    if level is None or _width(kernel) != WIDTHS[level] or len(call.outer) > _MOST_LOOPS:
         return False
     return max(map(len, _vectors(kernel))) <= _VECTORS[-1] and permutation_factor(call) < inf
 
 
-def permutation_cost(words: int, source_run: int, target_run: int, lanes: int) -> float:
+def _width(kernel: Blocks) -> int:
+    """Bytes of a kernel's vectors."""
+    return kernel.lanes * kernel.elements.itemsize
+
+
+def permutation_cost(words: int, source_run: int, target_run: int, lanes: int, *, pairs: bool) -> float:
     """The time of a block in shuffles, about, by its words and those of a side's run; infinite if it is too large.
 
+    `pairs`: a shuffle has two vectors; else two blocks are permuted at once, by a shuffle a register and result.
     Measured on a Zen 5, where a shuffle of two vectors takes a cycle.
     """
     registers, loads = _vectors_of(words // source_run, source_run, lanes)
@@ -95,6 +109,8 @@ def permutation_cost(words: int, source_run: int, target_run: int, lanes: int) -
     shuffles = count * count / 2 if count > _MOST_DIRECT else count * max(1, count - 1)
     # Tables of eight registers are loaded for each block.
     shuffles *= 1 if count < _VECTORS[-1] else 1.6
+    if not pairs:
+        shuffles = count * count / 2
     is_even_read, is_even_written = (
         length % lanes == 0 or length in {lanes // 2, lanes // 4} for length in (source_run, target_run)
     )
@@ -107,9 +123,9 @@ def permutation_factor(call: KernelCall) -> float:
     """The time of a call's blocks in the estimated one: more where pairs cannot be merged for half of the results."""
     kernel: Blocks = call.kernel  # type: ignore[assignment]
     registers, _, in_halves, _ = _permutation_of(kernel)
-    if in_halves or len(registers) <= _MOST_DIRECT:
+    if in_halves or _width(kernel) == LANE_BYTES or len(registers) <= _MOST_DIRECT:
         return 1
-    return 1.5 if len(registers) < _VECTORS[-1] else inf
+    return 1.3 if len(registers) <= _MOST_WITHOUT else inf
 
 
 def _vectors_of(runs: int, length: int, lanes: int) -> tuple[int, int]:
@@ -120,12 +136,12 @@ def _vectors_of(runs: int, length: int, lanes: int) -> tuple[int, int]:
 
 def _vectors(kernel: Blocks) -> tuple[list[list[_Piece]], list[list[_Piece]]]:
     """The pieces of a block's registers and of its results."""
-    lanes = LINE_BYTES // kernel.elements.itemsize
+    lanes = kernel.lanes
     registers = _packed(kernel.runs([digit.source for digit in kernel.digits]), lanes)
     results = _packed(kernel.runs([digit.target for digit in kernel.digits]), lanes)
     for pieces in results:
         # Pieces that are all as long fill each result: a missing one is the last again.
-        for _ in range(len(pieces), _even(results, kernel.elements.itemsize)):
+        for _ in range(len(pieces), _even(results, lanes)):
             pieces.append(pieces[-1]._replace(lane=pieces[-1].lane + len(pieces[-1].words)))
     return registers, results
 
@@ -134,11 +150,14 @@ def _vectors(kernel: Blocks) -> tuple[list[list[_Piece]], list[list[_Piece]]]:
 def _permutation_of(kernel: Blocks) -> _Permutation:
     """The places of a block's words, and the tables that bring them there."""
     word = kernel.elements.itemsize
-    lanes = LINE_BYTES // word
+    lanes = kernel.lanes
     registers, results = _vectors(kernel)
     count = next(count for count in _VECTORS if count >= max(len(registers), len(results)))
     registers += [[]] * (count - len(registers))
     results += [results[-1]] * (count - len(results))
+    if _width(kernel) == LANE_BYTES:
+        one_by_one = _tables_of_each(_wanted(registers, results), count, word)
+        return _Permutation(registers, results, in_halves=False, tables=_aligned(one_by_one))
     tables = None
     if count > _MOST_DIRECT:
         orders = [[*range(count)], [*range(0, count, 2), *range(1, count, 2)]]
@@ -164,6 +183,16 @@ def _permutation_of(kernel: Blocks) -> _Permutation:
         for table in tables
     ]
     return _Permutation(registers, results, in_halves, _aligned(of_bytes))
+
+
+def _tables_of_each(wanted: list[list[_Place]], count: int, word: int) -> list[list[int]]:
+    """The tables of 16 bytes of each result, one a register, as often as there are blocks of a step."""
+    together = 2 if policy().target.architecture == "x86_64" else 1
+    tables = []
+    for result, register in product(wanted, range(count)):
+        table = [lane * word + byte if of == register else _NONE for of, lane in result for byte in range(word)]
+        tables.append((table + [_NONE] * (LANE_BYTES - len(table))) * together)
+    return tables
 
 
 def _wanted(registers: list[list[_Piece]], results: list[list[_Piece]]) -> list[list[_Place]]:
@@ -209,9 +238,10 @@ def _tables_of(result: list[_Place], vectors: int) -> list[list[_Place]]:
 
 def _aligned(tables: list[list[int]]) -> NDArray[np.uint8]:
     """The tables in cache lines."""
-    memory = np.empty((len(tables) + 1) * LINE_BYTES, np.uint8)
+    nbytes = len(tables) * len(tables[0])
+    memory = np.empty(nbytes + LINE_BYTES, np.uint8)
     begin = -memory.ctypes.data % LINE_BYTES
-    lines = memory[begin : begin + len(tables) * LINE_BYTES].reshape(len(tables), LINE_BYTES)
+    lines = memory[begin : begin + nbytes].reshape(len(tables), -1)
     lines[:] = tables
     return lines
 
@@ -239,23 +269,31 @@ def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     word = kernel.elements.itemsize
     reads = [*(loop.source for loop in call.inner), *call.more[::2]]
     writes = [*(loop.target for loop in call.inner), *call.more[1::2]]
-    loaded, stored = _even(registers, word), _even(results, word)
+    width = _width(kernel)
+    loaded, stored = _even(registers, kernel.lanes), _even(results, kernel.lanes)
     if any(len(pieces) < stored for pieces in results):
         stored = 0
-    if (loaded, stored) not in _FORMS:
+    forms = _FORMS if width == LANE_BYTES else _WIDE_FORMS
+    if (loaded, stored) not in forms:
         # Parts and masks do what has no form of its own.
-        loaded, stored = next((form for form in ((loaded, 0), (0, stored)) if form in _FORMS), (0, 0))
+        loaded, stored = next((form for form in ((loaded, 0), (0, stored)) if form in forms), (0, 0))
     loads = _pieces(registers, word, reads, max(loaded, *map(len, registers)))
     if loaded:
         # What is not used of a register is read from where there is memory.
         for turn, row in enumerate(loads):
-            row[row[:, 1] == 0, 0] = (int(loads[0, 0, 0]) - turn * (LINE_BYTES // loaded)) % 2**64
-    stores, parts = _parts(results, word, writes, stored)
+            row[row[:, 1] == 0, 0] = (int(loads[0, 0, 0]) - turn * (width // loaded)) % 2**64
+    read_parts = [0] * len(_SIZES)
+    if not loaded and width == LANE_BYTES:
+        loads, read_parts = _parts(registers, word, reads, width)
+    if stored:
+        stores, written_parts = _pieces(results, word, writes, stored), [0] * len(_SIZES)
+    else:
+        stores, written_parts = _parts(results, word, writes, width)
     inner, outer, channels = call.grid()
     fields = [
         *(kernel.digits[0].size, kernel.digits[1].size, len(registers), int(in_halves), loaded, stored, len(loads)),
         *(array.ctypes.data for array in (loads, tables, stores)),
-        *parts,
+        *(*read_parts, *written_parts),
         *(0, 0, 0, *inner, len(call.outer), *outer),
     ]
     kept = loads, tables, stores
@@ -289,29 +327,25 @@ def _packed_evenly(runs: dict[tuple[int, ...], list[int]], count: int) -> list[l
     ]
 
 
-def _even(vectors: Sequence[list[_Piece]], word: int) -> int:
+def _even(vectors: Sequence[list[_Piece]], lanes: int) -> int:
     """The pieces of each vector if all are as long, 1, 2 or 4; else 0."""
-    sizes = {len(piece.words) * word for pieces in vectors for piece in pieces}
-    return LINE_BYTES // sizes.pop() if len(sizes) == 1 and sizes <= {64, 32, 16} else 0
+    sizes = {len(piece.words) for pieces in vectors for piece in pieces}
+    return lanes // sizes.pop() if len(sizes) == 1 and sizes <= {lanes, lanes // 2, lanes // 4} else 0
 
 
 def _parts(
-    vectors: Sequence[list[_Piece]], word: int, strides: Sequence[int], stored: int
-) -> tuple[NDArray[np.int64], list[int]]:
-    """Where results are stored: `stored` pieces of each, or else parts with their places in all, with their numbers."""
-    if stored:
-        whole = np.zeros((stored, len(vectors), 2), np.int64)
-        for number, pieces in enumerate(vectors):
-            for turn, piece in enumerate(pieces):
-                whole[turn, number, 0] = sum(map(mul, piece.run, strides)) + piece.begin * word
-        return whole, [0] * len(_SIZES)
+    vectors: Sequence[list[_Piece]], word: int, strides: Sequence[int], width: int
+) -> tuple[NDArray[np.uint64], list[int]]:
+    """Parts of vectors in memory, with their places in all of them; and how many parts have each size."""
     of_size: dict[int, list[tuple[int, int]]] = {size: [] for size in _SIZES}
     for number, pieces in enumerate(vectors):
         for piece in pieces:
             offset = sum(map(mul, piece.run, strides)) + piece.begin * word
-            place, nbytes = number * LINE_BYTES + piece.lane * word, len(piece.words) * word
+            place, nbytes = number * width + piece.lane * word, len(piece.words) * word
             size = min(_SIZES[0], 1 << nbytes.bit_length() - 1)
             for begin in range(0, nbytes, size):
                 at = min(begin, nbytes - size)
                 of_size[size].append((offset + at, place + at))
-    return np.array([part for parts in of_size.values() for part in parts], np.int64), [*map(len, of_size.values())]
+    return np.array([part for parts in of_size.values() for part in parts], np.int64).view(np.uint64), [
+        *map(len, of_size.values())
+    ]
