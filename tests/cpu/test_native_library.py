@@ -92,7 +92,11 @@ def machine_code():
 
 def addresses_of(level):
     moves = range(3 * len(TYPES) ** 2)
-    return [*(library.function(level, "convert", place) for place in moves), library.function(level, "rows")]
+    others = ("rows", "channels", "to planes", "to pixels", "orders", "permute")
+    return [
+        *(library.function(level, "convert", place) for place in moves),
+        *(library.function(level, name) for name in others),
+    ]
 
 
 @needs_library
