@@ -27,8 +27,10 @@ from stridedgpu.devices.cpu.target import Target
 
 MOVE = """
 import sys, numpy as np, stridedgpu as sg
+from stridedgpu.devices.cpu.policy import policy, using
 frame = np.random.default_rng(0).integers(0, 256, (3, 640, 480, 3), np.uint8)
-made = sg.asarray(frame, dims="NHWC").relayout(layout="NCHW", dtype="float32", scale=1 / 255)
+with using(policy()._replace(native=False)):
+    made = sg.asarray(frame, dims="NHWC").relayout(layout="NCHW", dtype="float32", scale=1 / 255)
 assert np.array_equal(made.numpy(), frame.transpose(0, 3, 1, 2).astype(np.float32) * np.float32(1 / 255))
 from stridedgpu.devices.cpu.compiled import jit
 print("numba" in sys.modules or "llvmlite" in sys.modules, jit._COMPILER._process is not None)
@@ -309,6 +311,8 @@ def hear(event, given):
     if event == "subprocess.Popen":
         importing.add(threading.get_ident())
 sys.addaudithook(hear)
+from stridedgpu.devices.cpu import policy
+policy._own = policy.policy()._replace(native=False)
 source = sg.asarray(np.arange(3 * 32 * 32, dtype=np.float32).reshape(1, 32, 32, 3), dims="NHWC")
 out = sg.empty((1, 3, 32, 32), "float32")
 plan = sg.plan_relayout(source, out)
