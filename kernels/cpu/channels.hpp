@@ -143,20 +143,21 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void pixel
     const int64_t size = k.size, rows = k.rows, source_pitch = k.source_pitch;
     int64_t unread = 0;  // bytes behind the last element of a pixel that is read
     for (int c = C - 1; layout.plane[c] == ABSENT; c--) unread += sizeof(In);
+    // Past the caches go all planes, or all but the last one, where they begin lines together.
+    const bool has_last = layout.plane[C - 1] != ABSENT;
+    bool may_stream = streamable && k.streams;
+    for (int c = 0; c < C - !has_last; c++)
+        may_stream &= layout.plane[c] != ABSENT && (uint64_t(layout.plane[c]) - uint64_t(layout.plane[0])) % LINE == 0;
     for (int64_t row = 0; row < rows; row++) {
         const char* source = k.source + row * source_pitch;
         alignas(LINE) char in[P * pixel], out[C][P * sizeof(Out)];
         char* target[C];
-        uintptr_t apart = 0, any = 0;  // bits by which places of planes in a line differ, and an address
-        for (int c = 0; c < C; c++) {
+        unrolled<C>([&](auto c) INLINE_LAMBDA {
             char* plane = size < P ? out[c] : k.target + row * k.target_pitch + layout.plane[c];
             target[c] = layout.plane[c] == ABSENT ? nullptr : plane;
-            if (target[c]) { apart |= any ? any ^ uintptr_t(target[c]) : 0; any = uintptr_t(target[c]); }
-        }
-        bool has_all = target[0] && target[C - 1], has_most = target[0] && !target[C - 1];  // all but the last channel
-        for (int c = 1; c < C - 1; c++) if (!target[c]) has_all = has_most = false;
-        const bool may_stream = streamable && k.streams && (has_all || has_most) && !((apart | any % sizeof(Out)) % LINE);
-        const int64_t lead = may_stream ? (-any & (LINE - 1)) / sizeof(Out) : -1;
+        });
+        const uintptr_t first = uintptr_t(target[0]);
+        const int64_t lead = may_stream && first % sizeof(Out) == 0 ? (-first & (LINE - 1)) / sizeof(Out) : -1;
         // Memory may end behind the last element that is read, unless another row follows: the last step reads a copy.
         const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
         for_steps<P>(size, lead, copies, [&](int64_t at, auto streams) INLINE_LAMBDA {
@@ -173,7 +174,7 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void pixel
                     unrolled<n>([&](auto c) INLINE_LAMBDA { planes[c.value] = plane_of(c); });
                     unrolled<n>([&](auto c) INLINE_LAMBDA { stream(target[c] + at * sizeof(Out), planes[c.value]); });
                 };
-                if (has_all) stream_all(Count<C>()); else stream_all(Count<C - 1>());
+                if (has_last) stream_all(Count<C>()); else stream_all(Count<C - 1>());
             } else unrolled<C>([&](auto c) INLINE_LAMBDA {
                 if (target[c]) store(target[c] + at * sizeof(Out), plane_of(c));
             });
