@@ -25,8 +25,9 @@ constexpr Move to_pixels[][6] = {
 // [bytes of an element][order of a pixel's elements]; the last two are mirrored rows.
 #define ORDERS(T) { \
     pixels_to_pixels<T, 2, false, 1, 0>, pixels_to_pixels<T, 3, false, 2, 1, 0>, pixels_to_pixels<T, 4, false, 2, 1, 0, 3>, \
-    pixels_to_pixels<T, 4, false, 0, 1, 2>, pixels_to_pixels<T, 4, false, 2, 1, 0>, pixels_to_pixels<T, 3, false, 0, 1, 2, -1>, \
-    pixels_to_pixels<T, 3, false, 2, 1, 0, -1>, pixels_to_pixels<T, 3, true, 0, 1, 2>, pixels_to_pixels<T, 4, true, 0, 1, 2, 3>}
+    pixels_to_pixels<T, 4, false, 0, 1, 2>, pixels_to_pixels<T, 4, false, 2, 1, 0>, \
+    pixels_to_pixels<T, 3, false, 0, 1, 2, -1>, pixels_to_pixels<T, 3, false, 2, 1, 0, -1>, \
+    pixels_to_pixels<T, 3, true, 0, 1, 2>, pixels_to_pixels<T, 4, true, 0, 1, 2, 3>}
 constexpr Move orders[][9] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
 constexpr Move permutations[] = {
     permute<16>,

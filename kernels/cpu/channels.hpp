@@ -39,7 +39,8 @@ template <auto map, int K, class T, int N> INLINE Vec<T, N> gathered(const Vec<T
     auto r = shuffle<N, [](int i) { int at = map(i); return at < 2 * N ? at : -1; }>(v[0], v[1]);
     unrolled<K - 2>([&](auto j) INLINE_LAMBDA {
         constexpr int next = decltype(j)::value + 2;
-        r = shuffle<N, [](int i) { int at = map(i); return at / N == next ? N + at % N : at / N < next ? i : -1; }>(r, v[next]);
+        constexpr auto place = [](int i) { int at = map(i); return at / N == next ? N + at % N : at / N < next ? i : -1; };
+        r = shuffle<N, place>(r, v[next]);
     });
     return r;
 }
@@ -53,13 +54,15 @@ template <class T, int C, int P, bool mirrors = false> INLINE void take_apart(co
     constexpr int parts = parts_of<T>, each = P / parts, bytes = each * sizeof(T);
     unrolled<C>([&](auto k) INLINE_LAMBDA {
         unrolled<parts>([&](auto part) INLINE_LAMBDA {
-            store((char*)&pieces[k.value] + part * bytes, load<Vec<T, each>>(pixels + ((mirrors ? parts - 1 - part : part) * C + k) * bytes));
+            const int from = mirrors ? parts - 1 - part : part;
+            store((char*)&pieces[k.value] + part * bytes, load<Vec<T, each>>(pixels + (from * C + k) * bytes));
         });
     });
 }
 template <class T, int C, int P, int c> INLINE Vec<T, P> channel_of(const Vec<T, P> (&pieces)[C]) {
     constexpr int each = P / parts_of<T>;
-    return gathered<[](int i) { int at = i % each * C + c; return at / each * P + i / each * each + at % each; }, C, T, P>(pieces);
+    constexpr auto place = [](int i) { int at = i % each * C + c; return at / each * P + i / each * each + at % each; };
+    return gathered<place, C, T, P>(pieces);
 }
 template <class T, int D, int P, bool streams, class Piece> INLINE void store_pieces(char* pixels, Piece piece_of) {
     constexpr int parts = parts_of<T>, each = P / parts, bytes = each * sizeof(T);
@@ -78,7 +81,9 @@ template <class T, int D, int P, bool streams, class Piece> INLINE void store_pi
 template <class T, int C, int P, bool streams> INLINE void put_together(const Vec<T, P> (&planes)[C], char* pixels) {
     constexpr int each = P / parts_of<T>;
     store_pieces<T, C, P, streams>(pixels, [&](auto k) INLINE_LAMBDA {
-        return gathered<[](int i) { int at = decltype(k)::value * each + i % each; return at % C * P + i / each * each + at / C; }, C, T, P>(planes);
+        constexpr int first = decltype(k)::value * each;
+        constexpr auto place = [](int i) { int at = first + i % each; return at % C * P + i / each * each + at / C; };
+        return gathered<place, C, T, P>(planes);
     });
 }
 
@@ -112,7 +117,8 @@ template <class F, int C, int P, class Arithmetic> struct Constants {
 // The steps of a row of so many pixels: `step(place, streams)`. Steps past the caches begin `lead` pixels behind the first
 // one (-1: there are none), and share no line with other steps, which would read it again. The last step ends with the
 // row; before it comes `ends(place)`, and no other step reads the end where that `copies` it.
-template <int P, class Step, class Ends> INLINE void for_steps(int64_t size, int64_t lead, bool copies, Step step, Ends ends) {
+template <int P, class Step, class Ends>
+INLINE void for_steps(int64_t size, int64_t lead, bool copies, Step step, Ends ends) {
     int64_t at = 0, last = size - P - copies;
     bool streams = lead >= 0 && size >= 4 * P;
     if (streams) last = lead ? 0 : -1;
@@ -137,35 +143,41 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void pixel
     const int64_t size = k.size, rows = k.rows, source_pitch = k.source_pitch;
     int64_t unread = 0;  // bytes behind the last element of a pixel that is read
     for (int c = C - 1; layout.plane[c] == ABSENT; c--) unread += sizeof(In);
+    // Past the caches go all planes, or all but the last one, where they begin lines together.
+    const bool has_last = layout.plane[C - 1] != ABSENT;
+    bool may_stream = streamable && k.streams;
+    for (int c = 0; c < C - !has_last; c++)
+        may_stream &= layout.plane[c] != ABSENT && (uint64_t(layout.plane[c]) - uint64_t(layout.plane[0])) % LINE == 0;
     for (int64_t row = 0; row < rows; row++) {
         const char* source = k.source + row * source_pitch;
         alignas(LINE) char in[P * pixel], out[C][P * sizeof(Out)];
         char* target[C];
-        uintptr_t apart = 0, any = 0;  // bits by which places of planes in a line differ, and an address
-        for (int c = 0; c < C; c++) {
-            target[c] = layout.plane[c] == ABSENT ? nullptr : size < P ? out[c] : k.target + row * k.target_pitch + layout.plane[c];
-            if (target[c]) { apart |= any ? any ^ uintptr_t(target[c]) : 0; any = uintptr_t(target[c]); }
-        }
-        bool has_all = target[0] && target[C - 1], has_most = target[0] && !target[C - 1];  // of the channels, all but the last
-        for (int c = 1; c < C - 1; c++) if (!target[c]) has_all = has_most = false;
-        const bool may_stream = streamable && k.streams && (has_all || has_most) && !((apart | any % sizeof(Out)) % LINE);
-        const int64_t lead = may_stream ? (-any & (LINE - 1)) / sizeof(Out) : -1;
+        unrolled<C>([&](auto c) INLINE_LAMBDA {
+            char* plane = size < P ? out[c] : k.target + row * k.target_pitch + layout.plane[c];
+            target[c] = layout.plane[c] == ABSENT ? nullptr : plane;
+        });
+        const uintptr_t first = uintptr_t(target[0]);
+        const int64_t lead = may_stream && first % sizeof(Out) == 0 ? (-first & (LINE - 1)) / sizeof(Out) : -1;
         // Memory may end behind the last element that is read, unless another row follows: the last step reads a copy.
         const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
         for_steps<P>(size, lead, copies, [&](int64_t at, auto streams) INLINE_LAMBDA {
             Vec<In, P> pieces[C];
             take_apart<In, C, P>(source + at * pixel, pieces);
             auto plane_of = [&](auto c) INLINE_LAMBDA {
-                return constants.template converted_of<S, T, decltype(c)::value>(channel_of<In, C, P, decltype(c)::value>(pieces));
+                constexpr int number = decltype(c)::value;
+                return constants.template converted_of<S, T, number>(channel_of<In, C, P, number>(pieces));
             };
             if constexpr (streamable && decltype(streams)::value) {
-                auto stream_all = [&](auto count) INLINE_LAMBDA {  // all planes before the first store, whose lines are whole sooner
-                    Vec<Out, P> planes[decltype(count)::value];
-                    unrolled<decltype(count)::value>([&](auto c) INLINE_LAMBDA { planes[c.value] = plane_of(c); });
-                    unrolled<decltype(count)::value>([&](auto c) INLINE_LAMBDA { stream(target[c] + at * sizeof(Out), planes[c.value]); });
+                auto stream_all = [&](auto count) INLINE_LAMBDA {  // after all is computed: the stores are one burst
+                    constexpr int n = decltype(count)::value;
+                    Vec<Out, P> planes[n];
+                    unrolled<n>([&](auto c) INLINE_LAMBDA { planes[c.value] = plane_of(c); });
+                    unrolled<n>([&](auto c) INLINE_LAMBDA { stream(target[c] + at * sizeof(Out), planes[c.value]); });
                 };
-                if (has_all) stream_all(Count<C>()); else stream_all(Count<C - 1>());
-            } else unrolled<C>([&](auto c) INLINE_LAMBDA { if (target[c]) store(target[c] + at * sizeof(Out), plane_of(c)); });
+                if (has_last) stream_all(Count<C>()); else stream_all(Count<C - 1>());
+            } else unrolled<C>([&](auto c) INLINE_LAMBDA {
+                if (target[c]) store(target[c] + at * sizeof(Out), plane_of(c));
+            });
         }, [&](int64_t at) INLINE_LAMBDA {
             if (copies) { copy_bytes(in, source + at * pixel, (size - at) * pixel - unread); source = in - at * pixel; }
         });
@@ -199,7 +211,8 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void plane
         for_steps<P>(size, lead, false, [&](int64_t at, auto streams) INLINE_LAMBDA {
             Vec<Out, P> planes[C];
             unrolled<C>([&](auto c) INLINE_LAMBDA {
-                planes[c.value] = constants.template converted_of<S, T, decltype(c)::value>(load<Vec<In, P>>(source[c] + at * sizeof(In)));
+                auto plane = load<Vec<In, P>>(source[c] + at * sizeof(In));
+                planes[c.value] = constants.template converted_of<S, T, decltype(c)::value>(plane);
             });
             put_together<Out, C, P, streamable && decltype(streams)::value>(planes, pixels + at * pixel);
         }, [&](int64_t) INLINE_LAMBDA {});
@@ -216,7 +229,8 @@ template <int... order> struct Order {
 template <class T, int C, bool mirrors, int... order> void pixels_to_pixels(const Block& block) {
     typedef Order<order...> Taken;
     const PixelBlock& k = static_cast<const PixelBlock&>(block);
-    constexpr int P = pixels_of_step<T>, each = P / parts_of<T>, D = sizeof...(order), pixel = C * sizeof(T), to = D * sizeof(T);
+    constexpr int P = pixels_of_step<T>, each = P / parts_of<T>, D = sizeof...(order);
+    constexpr int pixel = C * sizeof(T), to = D * sizeof(T);
     constexpr int64_t unread = (C - 1 - Taken::most()) * sizeof(T);
     const int64_t size = k.size, rows = k.rows, source_pitch = k.source_pitch;
     for (int64_t row = 0; row < rows; row++) {
@@ -225,7 +239,9 @@ template <class T, int C, bool mirrors, int... order> void pixels_to_pixels(cons
         char *target = k.target + row * k.target_pitch, *pixels = size < P ? out : target;
         const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
         // The lowest address of the pixels from a place on.
-        auto lowest = [&](int64_t at, int64_t count) INLINE_LAMBDA { return source + (mirrors ? 1 - at - count : at) * pixel; };
+        auto lowest = [&](int64_t at, int64_t count) INLINE_LAMBDA {
+            return source + (mirrors ? 1 - at - count : at) * pixel;
+        };
         auto step = [&](int64_t at, auto streams) INLINE_LAMBDA {
             Vec<T, P> pieces[C + Taken::has_zeros] = {};
             take_apart<T, C, P, mirrors>(lowest(at, P), pieces);
@@ -279,7 +295,10 @@ template <int W> INLINE Vec<uint8_t, 2 * W> permuted(Vec<uint8_t, 2 * W> sum, Ve
     }
 #endif
 #if defined(__AVX2__)
-    if constexpr (W == 16) return sum | bits<Words>(__builtin_ia32_pshufb256(bits<Vec<char, 32>>(v), bits<Vec<char, 32>>(tables)));
+    if constexpr (W == 16) {
+        typedef Vec<char, 32> Bytes;
+        return sum | bits<Words>(__builtin_ia32_pshufb256(bits<Bytes>(v), bits<Bytes>(tables)));
+    }
 #elif defined(__aarch64__)
     return sum | in_parts<uint8_t, W, uint8_t, 2 * W>(v, [&](Word b) INLINE_LAMBDA {
         return bits<Word>(__builtin_neon_vqtbl1q_v(bits<Vec<int8_t, 16>>(b), bits<Vec<int8_t, 16>>(table), 48));
@@ -289,8 +308,10 @@ template <int W> INLINE Vec<uint8_t, 2 * W> permuted(Vec<uint8_t, 2 * W> sum, Ve
     return sum;
 }
 template <int W, int L> INLINE void permute_rows(const PixelBlock& k, const Permutation& p) {
-    const int64_t puts = p.puts, loads = L ? L : p.loads, pixels = p.pixels, size = k.size, rows = k.rows, last = size - pixels;
-    const int64_t source_step = k.source_step, target_step = k.target_step, source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    const int64_t puts = p.puts, loads = L ? L : p.loads, pixels = p.pixels;
+    const int64_t rows = k.rows, size = k.size, last = size - pixels;
+    const int64_t source_step = k.source_step, target_step = k.target_step;
+    const int64_t source_pitch = k.source_pitch, target_pitch = k.target_pitch;
     const int64_t *put = p.put, *load = p.load;
     const uint8_t* tables = p.places;
     const bool from_zero = p.from_zero;
@@ -306,7 +327,10 @@ template <int W, int L> INLINE void permute_rows(const PixelBlock& k, const Perm
             for (int64_t i = 0; i < puts; i++) {
                 Vec<uint8_t, 2 * W> sum = {};
                 if (!from_zero) sum = steps.loaded(*offset++);
-                auto take = [&](int64_t) INLINE_LAMBDA { sum = permuted<W>(sum, steps.loaded(*offset++), places); places += W; };
+                auto take = [&](int64_t) INLINE_LAMBDA {
+                    sum = permuted<W>(sum, steps.loaded(*offset++), places);
+                    places += W;
+                };
                 if constexpr (L) { if (from_zero) take(0); unrolled<L - 1>(take); }
                 else for (int64_t j = from_zero ? 0 : 1; j < loads; j++) take(j);
                 steps.stored(put[i], sum);
@@ -347,7 +371,7 @@ struct Pixels {
     int64_t least, most;                         // pixels of a call of the moves
     int64_t whole;                               // 1 where one move takes all rows of an item
     int64_t joins;                               // 1 where a tile may have several rows
-    int64_t ahead_planes, ahead_pitch, ahead_bytes;  // what is prefetched: planes, from one to the next, and bytes of a pixel
+    int64_t ahead_planes, ahead_pitch, ahead_bytes;  // what is prefetched: planes, from one to the next, and of a pixel
     int64_t count;
     const PixelStage* stages;
     Grid grid;
@@ -377,7 +401,8 @@ inline void channels(const char* source, char* target, const void* parameters, i
                     if (i == 1) for (int64_t plane = 0; plane < p.ahead_planes; plane++) {
                         const char* next = places[SOURCE] + plane * p.ahead_pitch;
                         next += rows_of_tile > 1 ? rows * grid.a.source : pixels * grid.b.source;
-                        for (int64_t line = 0; line < rows * pixels * p.ahead_bytes; line += LINE) __builtin_prefetch(next + line, 0, 2);
+                        const int64_t nbytes = rows * pixels * p.ahead_bytes;
+                        for (int64_t line = 0; line < nbytes; line += LINE) __builtin_prefetch(next + line, 0, 2);
                     }
                     const int64_t place = constants + (start + begin) * s.along;
                     PixelBlock k;

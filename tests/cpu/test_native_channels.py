@@ -92,11 +92,11 @@ def test_the_arithmetic_of_torchvision(processor):
     assert np.array_equal(got, ((numbers - mean) / std).transpose(0, 3, 1, 2))
 
 
-def planned(kind, sizes, source="uint8", target="float32", filler=0, **options):
+def planned(kind, sizes, source="uint8", target="float32", filler=0, gap=0, **options):
     made = conversion(ELEMENT_TYPES[source], ELEMENT_TYPES[target], source_channels=sizes[2], **options)
     specs = (
         TensorSpec.of(layout, element, base_alignment=1)
-        for layout, element in zip(sides(kind, sizes), (made.source, made.target), strict=True)
+        for layout, element in zip(sides(kind, sizes, gap), (made.source, made.target), strict=True)
     )
     return plan_relayout(chosen_relayout(*specs, made, 2, filler=filler).problem)
 
@@ -123,7 +123,10 @@ def test_chains(kind, options, moves):
     assert [step.move and step.move.family for step in chain_of(call).steps] == moves
 
 
-def test_gaps_and_rows_below_a_word_are_left_to_compiled_loops():
+def test_gaps_and_short_rows_are_left_to_compiled_loops():
+    assert planned("to planes", (9, 64, 3), gap=3).is_native
+    assert not planned("to planes", (9, 63, 3), gap=3).is_native
+    assert planned("to planes", (9, 16, 3), "float32", "uint8", gap=3).is_native
     gaps = planned("to pixels", (9, 640, 3), target="uint8")
     assert gaps.is_native
     sizes = (9, 640, 3)
