@@ -27,11 +27,12 @@ template <class Read> INLINE void write_row(char* target, int64_t nbytes, bool s
             if (lead + 2 * LINE <= nbytes) { step(lead); lead += 2 * LINE; }
             at = lead;
         }
-        int64_t last = (nbytes - at) % (2 * LINE) ? nbytes - 4 * LINE : nbytes - 2 * LINE;
-        for (; at <= last; at += 2 * LINE) {
+        const int64_t end = (nbytes - at) % LINE ? nbytes - 2 * LINE : nbytes;  // the last step is not streamed
+        for (; at + 2 * LINE <= end; at += 2 * LINE) {
             V first = read(at, V()), second = read(at + LINE, V());
             stream(target + at, first); stream(target + at + LINE, second);
         }
+        if (at + LINE <= end) { V line = read(at, V()); stream(target + at, line); at += LINE; }
     }
     for (; at + 2 * LINE <= nbytes; at += 2 * LINE) step(at);
     if (at < nbytes) step(nbytes - 2 * LINE);
@@ -57,21 +58,30 @@ template <class T> void copy(const Block& k) {
     constexpr int64_t bytes = sizeof(T);
     const int64_t nbytes = k.size * bytes;
     const bool forward = k.target_step == bytes, in_vectors = forward && nbytes >= 16;
-    const bool streams = k.streams && uintptr_t(k.target) % bytes == 0 && k.target_pitch % bytes == 0;
-    for (int64_t row = 0; row < k.rows; row++) {
-        const char* source = k.source + row * k.source_pitch;
-        char* target = k.target + row * k.target_pitch;
-        if (forward && k.source_step == bytes) {
-            if (nbytes < 2 * LINE) copy_short(target, source, nbytes);
-            else write_row(target, nbytes, k.streams, [&](int64_t at, auto v) INLINE_LAMBDA {
-                if (k.ahead) __builtin_prefetch(source + at + k.ahead);
+    const bool streams = k.streams && (uintptr_t(k.target) | k.target_pitch) % bytes == 0;
+    // What is read of `k` here is not read again after each store, which may have been to it for all the compiler knows.
+    const int64_t source_pitch = k.source_pitch, target_pitch = k.target_pitch, step = k.source_step, ahead = k.ahead;
+    auto each_row = [&](auto body) INLINE_LAMBDA {
+        const char* source = k.source; char* target = k.target;
+        for (int64_t row = k.rows; row > 0; row--, source += source_pitch, target += target_pitch) body(source, target);
+    };
+    if (forward && step == bytes && nbytes < 2 * LINE)
+        each_row([&](const char* source, char* target) INLINE_LAMBDA { copy_short(target, source, nbytes); });
+    else if (forward && step == bytes)
+        each_row([&](const char* source, char* target) INLINE_LAMBDA {
+            write_row(target, nbytes, k.streams, [&](int64_t at, auto v) INLINE_LAMBDA {
+                if (ahead) __builtin_prefetch(source + at + ahead);
                 return load<decltype(v)>(source + at);
             });
-        } else if (in_vectors && k.source_step == 0) {
+        });
+    else if (in_vectors && step == 0)
+        each_row([&](const char* source, char* target) INLINE_LAMBDA {
             T line[LINE / bytes];
             for (T& element : line) element = load<T>(source);
             write_row(target, nbytes, streams, [&](int64_t, auto v) INLINE_LAMBDA { return load<decltype(v)>(line); });
-        } else if (in_vectors && k.source_step == -bytes) {
+        });
+    else if (in_vectors && step == -bytes)
+        each_row([&](const char* source, char* target) INLINE_LAMBDA {
             write_row(target, nbytes, streams, [&](int64_t at, auto v) INLINE_LAMBDA {
                 typedef either<bytes >= 8, uint64_t, Signed<bytes>> Word;
                 constexpr int N = sizeof v / sizeof(Word), each = bytes / sizeof(Word);
@@ -79,8 +89,11 @@ template <class T> void copy(const Block& k) {
                 words = shuffle<N, [](int i) { return N - each - i / each * each + i % each; }>(words, words);
                 return bits<decltype(v)>(words);
             });
-        } else copy_apart<T>(source, k.source_step, target, k.target_step, k.size);
-    }
+        });
+    else
+        each_row([&](const char* source, char* target) INLINE_LAMBDA {
+            copy_apart<T>(source, step, target, k.target_step, k.size);
+        });
 }
 
 // Rows by a chain of moves: copies into tiles in the L1 cache and out of them, around conversions.

@@ -72,7 +72,7 @@ template <class S, class T, class Arithmetic, bool along> void convert(const Blo
     char* target = k.target;
     const int64_t size = k.size, ahead = k.ahead, source_pitch = k.source_pitch, target_pitch = k.target_pitch;
     const double unit = k.unit, unit_low = k.unit_low;
-    const bool streams = P * sizeof(Out) % LINE == 0 && k.streams && (uintptr_t(target) | target_pitch) % sizeof(Out) == 0;
+    const bool streams = k.streams && (uintptr_t(target) | target_pitch) % sizeof(Out) == 0;
     for (int64_t row = k.rows; row > 0; row--, source += source_pitch, target += target_pitch) {
         Numbers scale = {}, bias = {}, low = {};
         if constexpr (!plain && !along) {
@@ -101,18 +101,24 @@ template <class S, class T, class Arithmetic, bool along> void convert(const Blo
         }
         auto step = [&](int64_t at) INLINE_LAMBDA { store(target + at * sizeof(Out), whole(source + at * sizeof(In), at)); };
         int64_t at = 0;
-        if constexpr (P * sizeof(Out) % LINE == 0) if (streams) {
-            // The first line and the last are shared with steps that are not streamed, and would be read again.
+        constexpr int Q = P > LINE / int(sizeof(Out)) ? P : LINE / sizeof(Out);  // a line at once
+        if (streams && size >= 4 * Q) {
             if (int64_t lead = (-uintptr_t(target) & (LINE - 1)) / sizeof(Out)) {
-                step(0);
-                if (lead + P <= size) { step(lead); lead += P; }
+                for (; at + P <= lead; at += P) step(at);
+                if (at < lead) step(lead >= P ? lead - P : 0);
                 at = lead;
+                // A line that the first step has reached is not streamed: it would be read again.
+                if (lead < P) for (at += Q; lead < at; lead += P) step(lead);
             }
-            int64_t last = (size - at) % P ? size - 2 * P : size - P;
-            for (; at <= last; at += P) {
+            const int64_t end = (size - at) % Q ? size - P : size;  // the last step is not streamed
+            for (; at + Q <= end; at += Q) {
                 const char* from = source + at * sizeof(In);
-                if (ahead) for (size_t line = 0; line < P * sizeof(In); line += LINE) __builtin_prefetch(from + ahead + line);
-                stream(target + at * sizeof(Out), whole(from, at));
+                if (ahead) for (size_t line = 0; line < Q * sizeof(In); line += LINE) __builtin_prefetch(from + ahead + line);
+                Vec<Out, Q> lines;
+                unrolled<Q / P>([&](auto k) INLINE_LAMBDA {
+                    store((char*)&lines + k * P * sizeof(Out), whole(from + k * P * sizeof(In), at + k * P));
+                });
+                stream(target + at * sizeof(Out), lines);
             }
         }
         for (; at + P <= size; at += P) step(at);

@@ -292,6 +292,8 @@ class Policy(NamedTuple):
     target: Target
     native: bool = True
     """Whether loops of the native library are used; without, compiled ones are in their place."""
+    compiles: bool = True
+    """Whether loops are compiled, where a compiler is installed, that the native library has, but slower."""
     numpy: NumpyPolicy = NumpyPolicy()
     memory: MemoryPolicy = MemoryPolicy()
     promotion: PromotionPolicy = PromotionPolicy()

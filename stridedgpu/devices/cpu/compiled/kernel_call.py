@@ -24,7 +24,7 @@ from stridedgpu.values.conversion import Conversion
 
 from .exact_products import are_exact, divisor_factors
 from .ir import LINE_BYTES
-from .jit import HasText, loop_of
+from .jit import HasText, loop_of, why_unavailable
 from .work_grid import Constants, Elements
 
 
@@ -42,6 +42,9 @@ class LoopAxis:
 
 ONCE: Final = LoopAxis(1, 0, 0)
 """The placeholder for an absent loop."""
+
+_MANY_CHANNELS: Final = 8
+"""Elements of a pixel from which on the native library permutes by tables."""
 
 
 class KernelFacts(NamedTuple):
@@ -97,7 +100,15 @@ class KernelCall:
     def is_native(self) -> bool:
         """Whether the native library has the loop."""
         native = _NATIVE.get(self.kernel.family)
-        return native is not None and policy().native_level is not None and native[0](self)
+        if native is None or policy().native_level is None or not native[0](self):
+            return False
+        return not (self._is_slower and policy().compiles and why_unavailable() is None)
+
+    @property
+    def _is_slower(self) -> bool:
+        """Whether a compiled loop takes 0.4 to 0.8 of the native one's time: short runs, and pixels of 8 elements on."""
+        order = getattr(self.kernel, "order", ())
+        return self.kernel.family == "blocks" or (self.kernel.family == "channels" and len(order) >= _MANY_CHANNELS)
 
     def loop(self, owner: object = None) -> LoopCall:
         """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
