@@ -106,7 +106,7 @@ class KernelCall:
 
     @property
     def _is_slower(self) -> bool:
-        """Whether a compiled loop takes 0.4 to 0.8 of the native one's time: short runs, and pixels of 8 elements on."""
+        """Whether a compiled loop takes 0.4 to 0.8 of the time: for short runs, and for pixels of 8 elements on."""
         order = getattr(self.kernel, "order", ())
         return self.kernel.family == "blocks" or (self.kernel.family == "channels" and len(order) >= _MANY_CHANNELS)
 

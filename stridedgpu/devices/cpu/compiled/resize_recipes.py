@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -135,7 +136,10 @@ def _weighs_natively(problem: ResizeProblem, window: ResizeWindow, shape: RowSha
     stays = all(axis.is_whole for axis in problem.axes(window))
     _, _, height, width = problem.visible(window)
     return (
-        without_gaps and taps.columns_first and not stays and _native(problem, shape, taps, height, width) is not None
+        without_gaps
+        and taps.columns_first
+        and not stays
+        and _native(problem, shape, taps, height, width, partial(_bands, problem)) is not None
     )
 
 
@@ -234,8 +238,10 @@ def is_native(problem: ResizeProblem) -> bool:
     if policy().native_level is None:
         return False
     if problem.window is not None:
-        choice, (_, _, *sizes) = _choice(problem, problem.window), problem.visible(problem.window)
-        return not isinstance(choice, str) and _native(problem, *choice, *sizes) is not None
+        choice, (_, _, height, width) = _choice(problem, problem.window), problem.visible(problem.window)
+        if isinstance(choice, str):
+            return False
+        return _native(problem, *choice, height, width, partial(_bands, problem)) is not None
     _, _, height, width = problem.target.layout.sizes
     rule, element = problem.rule, problem.conversion.source
     if problem.reads_frames or problem.conversion.matrix is not None or rule.premultiplies:
@@ -254,14 +260,19 @@ def is_native(problem: ResizeProblem) -> bool:
 
 
 def _native(
-    problem: ResizeProblem, shape: RowShape, taps: FilterAxes | WindowTaps, height: int, width: int
+    problem: ResizeProblem,
+    shape: RowShape,
+    taps: FilterAxes | WindowTaps,
+    height: int,
+    width: int,
+    bands_of: Callable[[ResizeKernel, int, int], Bands | None],
 ) -> tuple[ResizeKernel, Bands] | None:
     """The kernel and the bands of a window that the native library resizes; None if it does not."""
     has_loop = not isinstance(taps, FilterAxes) or filter_number(problem.rule.interpolation) is not None
     if policy().native_level is None or problem.conversion.matrix is not None or not has_loop:
         return None
     kernel = _kernel(problem, taps, shape, converts_rows=False, native=True)
-    bands = _bands(problem, kernel, height, width) if has_passes(kernel) else None
+    bands = bands_of(kernel, height, width) if has_passes(kernel) else None
     return None if bands is None else (replace(kernel, channels=len(bands.channels)), bands)
 
 
@@ -410,6 +421,7 @@ class Recipes:
     def __init__(self, problem: ResizeProblem) -> None:
         self._problem = problem
         self.of = lru_cache(MOST_GEOMETRIES)(self._of)
+        self._bands = lru_cache(MOST_GEOMETRIES)(partial(_bands, problem))
         self._band_fields = lru_cache(MOST_GEOMETRIES)(partial(_band_fields, problem))
 
     def _of(self, window: ResizeWindow) -> Recipe | None:
@@ -425,7 +437,7 @@ class Recipes:
         problem, place, surface = self._problem, self._problem.visible(window), window.surface
         columns = _columns(shape, taps, window)
         rows = None if surface is None else row_loop(surface, columns)
-        found = None if rows is not None else _native(problem, shape, taps, *place[2:])
+        found = None if rows is not None else _native(problem, shape, taps, *place[2:], self._bands)
         kernel = _kernel(problem, taps, shape, converts_rows=rows is not None) if found is None else found[0]
         tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=shape.mirrored)
         itemsize, (height, width) = problem.conversion.source.itemsize, place[2:]
