@@ -42,7 +42,8 @@ def test_photographs_are_resized_natively(interpolation: str) -> None:
                 assert plan.compiled.is_native
 
 
-def test_what_the_library_has_not_is_compiled() -> None:
+@needs_compiler
+def test_without_the_library_a_resize_is_compiled() -> None:
     with using(policy()._replace(native=False)):
         assert not planned("pillow-bicubic", "uint8").plan.compiled.is_native
 
