@@ -33,7 +33,11 @@ def why_unavailable() -> str | None:
     no_library = library_missing()
     if no_library is not None:
         return no_library
-    missing = None if library() else 'compiled loops would be faster than NumPy; pip install "stridedgpu[cpu]"'
+    missing = (
+        None
+        if library()
+        else 'patches and pixels of many channels would be faster by compiled loops; pip install "stridedgpu[cpu]"'
+    )
     return why_refused() or policy().target.lacks or missing or _FAILED.reason
 
 
