@@ -279,7 +279,7 @@ template <int W> struct Steps {
     }
 };
 template <int W> INLINE Vec<uint8_t, 2 * W> permuted(Vec<uint8_t, 2 * W> sum, Vec<uint8_t, 2 * W> v, const uint8_t* places) {
-    typedef Vec<uint8_t, 2 * W> Words;
+    [[maybe_unused]] typedef Vec<uint8_t, 2 * W> Words;
     typedef Vec<uint8_t, W> Word;
     auto table = load<Word>(places);
     auto tables = shuffle<2 * W, [](int i) { return i % W; }>(table, table);
