@@ -67,10 +67,16 @@ PLATFORMS = {
 
 
 def this_platform() -> Platform | None:
-    """The platform to build for; None where the package has no library."""
+    """The platform to build for; None where the package has no library.
+
+    Ends with a sentence where STRIDEDGPU_PLATFORM names none.
+    """
+    named = os.environ.get("STRIDEDGPU_PLATFORM", "")
+    if named and named not in PLATFORMS:
+        raise SystemExit(f"STRIDEDGPU_PLATFORM={named!r} is no platform; it is {', '.join(PLATFORMS)}.")
     machine = platform.machine().lower()
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
-    return PLATFORMS.get(os.environ.get("STRIDEDGPU_PLATFORM") or f"{sys.platform}-{machine}")
+    return PLATFORMS.get(named or f"{sys.platform}-{machine}")
 
 
 def library_of(chosen: Platform) -> str:
@@ -244,7 +250,7 @@ if __name__ == "__main__":
             write_archive(Path(f"{base_name}.tar.gz"), Path(named["base_dir"]), int(seconds))
             return f"{base_name}.tar.gz"
 
-    has_compiler = "CXX" in os.environ or CHOSEN is None or is_up_to_date(CHOSEN)
+    has_compiler = bool(os.environ.get("CXX")) or CHOSEN is None or is_up_to_date(CHOSEN)
     setup(
         long_description=description((ROOT / "README.md").read_text(encoding="utf-8")),
         long_description_content_type="text/markdown",

@@ -71,6 +71,13 @@ def test_a_changed_source_or_compiler_is_another_library(setup, monkeypatch, tmp
     assert identity(machine) != before
 
 
+@needs_checkout
+def test_a_platform_that_is_none_is_refused(setup, monkeypatch):
+    monkeypatch.setenv("STRIDEDGPU_PLATFORM", "linux-x86-64")
+    with pytest.raises(SystemExit, match="STRIDEDGPU_PLATFORM='linux-x86-64' is no platform; it is linux-x86_64, "):
+        setup["this_platform"]()
+
+
 @needs_library
 @pytest.mark.skipif(shutil.which("nm") is None, reason="reads the symbols by nm")
 def test_the_library_needs_nothing_of_any_other():
