@@ -1,4 +1,4 @@
-"""The CPU's policy: every threshold of NumPy's and of compiled loops, with its unit and the origin of its value.
+"""The CPU's policy: every threshold of NumPy's loops and of native ones, with its unit and the origin of its value.
 
 `policy()` returns the current one, that of this machine's `Target`. Values were chosen by sweeps on two cores of a Zen
 4 with 32 MB of last-level cache; a field with another origin says so. "Without: 0.7" is the share of their speed that
@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from stridedgpu.devices.settings import POLICIES, using_policies
 
+from .native.library import why_unavailable
 from .target import Target
 
 _KB: Final = 1024
@@ -66,22 +67,6 @@ class MemoryPolicy(NamedTuple):
 
     recycled_bytes: int = 256 * _KB
     """Bytes from which on a block is kept: the C library recycles smaller ones itself."""
-
-
-class PromotionPolicy(NamedTuple):
-    """When work is promoted from NumPy to a compiled loop."""
-
-    at_once_bytes: int = _MB
-    """Bytes moved from which on the first call compiles: for fewer, NumPy is faster than loading the loop."""
-
-    resize_bytes: int = 64 * _KB
-    """The same for a resize: its loops serve every geometry, and NumPy takes some 20 times as long."""
-
-    frame_bytes: int = 0
-    """0: one kernel serves every window of a format."""
-
-    calls: int = 16
-    """The number of the call of one small problem that loads its loop."""
 
 
 class SharingPolicy(NamedTuple):
@@ -291,12 +276,9 @@ class Policy(NamedTuple):
 
     target: Target
     native: bool = True
-    """Whether loops of the native library are used; without, compiled ones are in their place."""
-    compiles: bool = True
-    """Whether loops are compiled, where a compiler is installed, that the native library has, but slower."""
+    """Whether the native library is used; without it NumPy does all work."""
     numpy: NumpyPolicy = NumpyPolicy()
     memory: MemoryPolicy = MemoryPolicy()
-    promotion: PromotionPolicy = PromotionPolicy()
     sharing: SharingPolicy = SharingPolicy()
     relayout: RelayoutPolicy = RelayoutPolicy()
     gather: GatherPolicy = GatherPolicy()
@@ -309,6 +291,14 @@ class Policy(NamedTuple):
     def native_level(self) -> str | None:
         """The level of the native library's loops for the target; None if it has none."""
         return self.target.native_level if self.native else None
+
+    @property
+    def why_numpy(self) -> str | None:
+        """None if the native library does the work; else the reason why NumPy does."""
+        if self.native_level is not None:
+            return None
+        missing = why_unavailable() or self.target.lacks
+        return missing or f"the native library has no loops for {self.target.words} here"
 
     @classmethod
     def of(cls, target: Target) -> Policy:
