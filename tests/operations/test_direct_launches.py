@@ -149,7 +149,7 @@ IN_PLACE = {
 }
 
 
-def test_a_plan_replaces_elements_in_place_and_copies_into_others(at_once):
+def test_a_plan_replaces_elements_in_place_and_copies_into_others():
     plan = sg.plan_scatter_nd(DATA, TUPLES, UPDATES, unique=True, out=sg.empty((3, 4), "float32"))
     tuples, other = sg.asarray(TUPLES), sg.zeros((3, 4), "float32")
     memory = sg.asarray(np.concatenate([DATA, DATA]))
