@@ -21,54 +21,6 @@ _KB: Final = 1024
 _MB: Final = 1024 * 1024
 
 
-class NumpyPolicy(NamedTuple):
-    """NumPy's loops: blocks fit a core's cache, and outweigh Python's calls. Not measured, unless a field says so."""
-
-    small_axis: int = 16
-    """Elements up to which an axis becomes a Python loop of a relayout, if another axis can be the inner one."""
-
-    least_looped: int = 4 * _KB
-    """The fewest elements of one iteration of such a loop, which costs Python some microseconds."""
-
-    small_tensor: int = 64 * _KB
-    """Elements up to which one assignment is as fast as any loop order; in Python loops, 16^4 took 25 times as long."""
-
-    block_elements: int = 128 * _KB
-    """Elements of a block of a relayout; a conversion allocates more blocks of up to 8 bytes an element, a few MB."""
-
-    tile: tuple[int, int] = (256, 512)
-    """Extents of a block along the target's and the source's contiguous axes: the shorter one, the longer the other."""
-
-    gathered_elements: int = 32 * _KB
-    """Elements of a block of a gather: with their offsets, some hundred KB."""
-
-    long_row: int = 2 * _KB
-    """Elements from which on a gathered row is copied by a call of its own."""
-
-    elements_of_call: int = _KB
-    """Elements that amortise one NumPy call."""
-
-    searched_indices: int = 128 * _KB
-    """Indices of one step of the search for a wrong index."""
-
-    flags_of_index: int = 32
-    """Use flags while elements / indices is at most this, else sort: 100,000 indices took 0.1 to 0.6 ms by 1 to 100
-    flags each, and 3.8 sorted."""
-
-    block_pixels: int = 64 * _KB
-    """Pixels, or raw samples, of a block of any other operation; numbers take 2 to 8 bytes in each of its channels."""
-
-
-class MemoryPolicy(NamedTuple):
-    """Memory of results that is used again; not measured."""
-
-    kept_blocks: int = 4
-    """Free blocks kept for reuse; another one replaces the oldest."""
-
-    recycled_bytes: int = 256 * _KB
-    """Bytes from which on a block is kept: the C library recycles smaller ones itself."""
-
-
 class SharingPolicy(NamedTuple):
     """When threads share the items of one call."""
 
@@ -212,6 +164,10 @@ class IndexCheckPolicy(NamedTuple):
     small_marks: int = 64 * _KB
     """Bytes of a table of marks that is always used: it takes microseconds, and sorting by NumPy some ten."""
 
+    flags_of_index: int = 32
+    """Use flags while elements / indices is at most this, else sort: 100,000 indices took 0.1 to 0.6 ms by 1 to 100
+    flags each, and 3.8 sorted."""
+
     def indices_of_item(self, count: int, nbytes: int) -> int:
         """Indices of one item, about, of so many in `nbytes`."""
         if nbytes < self.shared_bytes:
@@ -277,8 +233,6 @@ class Policy(NamedTuple):
     target: Target
     native: bool = True
     """Whether the native library is used; without it NumPy does all work."""
-    numpy: NumpyPolicy = NumpyPolicy()
-    memory: MemoryPolicy = MemoryPolicy()
     sharing: SharingPolicy = SharingPolicy()
     relayout: RelayoutPolicy = RelayoutPolicy()
     gather: GatherPolicy = GatherPolicy()

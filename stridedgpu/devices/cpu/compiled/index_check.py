@@ -147,7 +147,7 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
     if has_marks:
         if marks < count or not all(loop.stride for loop in along):
             return None
-        if marks > max(policy().numpy.flags_of_index * count, limits.small_marks):
+        if marks > max(policy().index_check.flags_of_index * count, limits.small_marks):
             return None
     else:
         loops = [loop for loop in loops if loop.stride]  # each index is looked at once
