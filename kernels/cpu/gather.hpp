@@ -182,9 +182,9 @@ template <class I, Mode mode, int W, bool scatters> void elements(const Elements
     if (count < N) for (int64_t at = 0; at < count; at++) move(at, offsets(Count<1>(), at)[0] + (bases ? bases[at] : 0));
 }
 
-// body(at) for every item: its places in some loops, of which the first turns fastest.
+// body(at) for every item: its places in some loops, of which the first turns fastest; up to four loops are of blocks.
 template <class Size, class Body> INLINE void for_places(int64_t loops, Size size, int64_t first, int64_t last, Body body) {
-    int64_t at[MOST_LOOPS], rest = first;
+    int64_t at[MOST_LOOPS + 4], rest = first;
     for (int64_t k = 0; k < loops; k++) { at[k] = rest % size(k); rest /= size(k); }
     for (int64_t number = first; number < last; number++) {
         body(at);
@@ -221,6 +221,17 @@ template <class B> INLINE void fill_bases(B* bases, int64_t count, int64_t width
     }
 }
 
+// body(row, column, count) for chunks of the places from `begin` to `end`, in rows of `width`: some whole rows, or a part of
+// one.
+INLINE int64_t chunk_of(int64_t most, int64_t width) { return width < most ? most / width * width : most; }
+template <class Body> INLINE void for_chunks(int64_t begin, int64_t end, int64_t width, int64_t chunk, Body body) {
+    for (int64_t at = begin, count; at < end; at += count) {
+        const int64_t row = at / width, column = at - row * width;
+        count = smaller(end - at, column || width > chunk ? smaller(chunk, width - column) : chunk);
+        body(row, column, count);
+    }
+}
+
 struct Gather {
     const char* indices;
     Resolve resolve; Transfer transfer; MoveElements elements;  // the last or the two before
@@ -237,7 +248,7 @@ inline void gather(const char* source, char* target, const void* parameters, int
     const Around* outer = (const Around*)p.more;
     const int64_t* axes = p.more + 4 * p.rank;
     alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2 + 2 * LANES_OF_BASES], offsets[CHUNK];
-    const int64_t most = p.elements ? CHUNK_OF_ELEMENTS : CHUNK, chunk = p.width < most ? most / p.width * p.width : most;
+    const int64_t chunk = chunk_of(p.elements ? CHUNK_OF_ELEMENTS : CHUNK, p.width);
     const bool is_row = p.elements && p.width >= chunk && !p.b.indexed;  // all are 0
     if (p.elements && !is_row) fill_bases((int32_t*)bases, smaller(chunk, p.b.block), p.width, p.b.indexed, p.row);
     if (!p.elements) fill_bases(bases, smaller(chunk, p.b.block), p.width, p.b.indexed, p.row);
@@ -255,14 +266,13 @@ inline void gather(const char* source, char* target, const void* parameters, int
         item = item.along(p.m, m).along(p.a, a);
         for (int64_t turn = 0; turn < (p.follows ? rows : 1); turn++) {
             const Sides row = item.along(p.a, turn);
-            for (int64_t b = start, count; b < end; b += count) {
-                const int64_t rows_before = b / p.width, column = b - rows_before * p.width;
-                count = smaller(end - b, column || p.width > chunk ? smaller(chunk, p.width - column) : chunk);
-                char *dense = row.dense + b * p.b.dense, *indexed = row.indexed + rows_before * p.row + column * p.b.indexed;
+            for_chunks(start, end, p.width, chunk, [&](int64_t before, int64_t column, int64_t count) INLINE_LAMBDA {
+                const int64_t b = before * p.width + column;
+                char *dense = row.dense + b * p.b.dense, *indexed = row.indexed + before * p.row + column * p.b.indexed;
                 const char* indices = row.indices + b * p.b.index;
                 if (p.elements) {
                     p.elements({dense, indexed, indices, is_row ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
-                    continue;
+                    return;
                 }
                 for (int64_t k = 0; k < p.components; k++) {
                     const int64_t* axis = axes + 3 * k;
@@ -270,7 +280,7 @@ inline void gather(const char* source, char* target, const void* parameters, int
                 }
                 p.transfer({dense, indexed, p.components ? offsets : bases, count, p.b.dense, p.run_block,
                             smaller(p.m.block, p.m.size - m), p.m.dense, p.m.indexed, p.follows ? 1 : rows, p.a.dense, p.a.indexed});
-            }
+            });
         }
     });
 }

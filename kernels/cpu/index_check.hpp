@@ -5,7 +5,6 @@
 struct Numbered { int64_t size, stride, pitch; };  // a loop over indices: its stride in bytes, and in the elements' numbers
 struct NumberedBlocks { int64_t size, stride, pitch, block, blocks; };
 struct Checks {
-    int64_t marks;
     Resolve resolve; MoveElements mark;  // the numbers of marks by one of them: the latter by contiguous single indices
     int64_t components, rank;
     NumberedBlocks a, b;
@@ -61,7 +60,7 @@ template <class I> void check(const char* source, char* target, const void* para
     const int64_t *axes = p.more, components = p.components;
     const Numbered* outer = (const Numbered*)(p.more + 3 * components);
     char* marks = target + LINE;
-    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2], offsets[CHUNK];
+    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2 + 2 * LANES_OF_BASES], offsets[CHUNK];
     I lows[LANES<I> + MOST_TOGETHER], highs[LANES<I> + MOST_TOGETHER];
     bool is_packed = components >= 1 && components <= MOST_TOGETHER && p.b.stride == components * int64_t(sizeof(I)), is_empty = false;
     for (int64_t k = 0; k < components; k++) {
@@ -72,46 +71,47 @@ template <class I> void check(const char* source, char* target, const void* para
         const Range<I> range = Range<I>::of(axes[3 * k]);
         lows[i] = range.low; highs[i] = range.high;
     }
-    const int64_t chunk = p.mark ? CHUNK_OF_ELEMENTS : CHUNK, numbered = p.marks && p.b.pitch ? smaller(chunk, p.b.block) : 0;
-    if (p.mark) for (int64_t i = 0; i < numbered; i++) ((int32_t*)bases)[i] = int32_t(i * p.b.pitch);
-    else for (int64_t i = 0; i < (p.marks ? smaller(chunk, p.b.block) : 0); i++) bases[i] = i * p.b.pitch;
+    // Rows that follow one another share chunks.
+    const bool follow = p.b.blocks == 1 && p.a.stride == p.b.size * p.b.stride;
+    const int64_t width = follow ? p.b.size : p.b.block, most = width * (follow ? p.a.block : 1);
+    const int64_t chunk = p.mark ? chunk_of(CHUNK_OF_ELEMENTS, width) : p.resolve ? chunk_of(CHUNK, width) : most;
+    const bool is_row = p.mark && width >= chunk && !p.b.pitch;  // all are 0
+    if (p.mark && !is_row) fill_bases((int32_t*)bases, smaller(chunk, most), width, p.b.pitch, p.a.pitch);
+    if (p.resolve) fill_bases(bases, smaller(chunk, most), width, p.b.pitch, p.a.pitch);
     auto size = [&](int64_t k) INLINE_LAMBDA { return k == 0 ? p.b.blocks : k == 1 ? p.a.blocks : outer[k - 2].size; };
     for_places(2 + p.rank, size, first, last, [&](const int64_t* at) INLINE_LAMBDA {
         const int64_t b = at[0] * p.b.block, a = at[1] * p.a.block;
-        const int64_t count = smaller(p.b.block, p.b.size - b), rows = smaller(p.a.block, p.a.size - a);
-        const char* indices = source + a * p.a.stride + b * p.b.stride;
-        int64_t number = a * p.a.pitch + b * p.b.pitch;
+        const int64_t columns = smaller(p.b.block, p.b.size - b), rows = smaller(p.a.block, p.a.size - a);
+        const char* first_index = source + a * p.a.stride + b * p.b.stride;
+        char* first_mark = marks + a * p.a.pitch + b * p.b.pitch;
         for (int64_t k = 0; k < p.rank; k++) {
-            indices += at[2 + k] * outer[k].stride;
-            number += at[2 + k] * outer[k].pitch;
+            first_index += at[2 + k] * outer[k].stride;
+            first_mark += at[2 + k] * outer[k].pitch;
         }
-        bool wrong = is_empty && rows && count;
-        for (int64_t row = 0; row < rows; row++, indices += p.a.stride, number += p.a.pitch) {
-            if (is_packed) wrong |= is_any_outside<I>(indices, count * components, components, lows, highs);
-            else for (int64_t k = 0; k < components; k++) {
-                const Range<I> range = Range<I>::of(axes[3 * k]);
-                const char* from = indices + axes[3 * k + 2];
-                for (int64_t i = 0; i < count; i++) {
-                    I v = load<I>(from + i * p.b.stride);
-                    wrong |= v < range.low || v > range.high;
+        bool wrong = is_empty && rows && columns;
+        const int64_t turns = follow ? 1 : rows, count_of_turn = follow ? rows * columns : columns;
+        for (int64_t turn = 0; turn < turns; turn++)
+            for_chunks(0, count_of_turn, width, chunk, [&](int64_t before, int64_t column, int64_t count) INLINE_LAMBDA {
+                const char* indices = first_index + turn * p.a.stride + (before * width + column) * p.b.stride;
+                char* of_chunk = first_mark + (turn + before) * p.a.pitch + column * p.b.pitch;
+                if (is_packed) wrong |= is_any_outside<I>(indices, count * components, components, lows, highs);
+                else for (int64_t k = 0; k < components; k++) {
+                    const Range<I> range = Range<I>::of(axes[3 * k]);
+                    const char* from = indices + axes[3 * k + 2];
+                    for (int64_t i = 0; i < count; i++) {
+                        I v = load<I>(from + i * p.b.stride);
+                        wrong |= v < range.low || v > range.high;
+                    }
                 }
-            }
-            if (p.marks) for (int64_t begin = 0; begin < count; begin += chunk) {
-                const int64_t part = smaller(chunk, count - begin);
-                char* of_part = marks + number + begin * p.b.pitch;
-                if (p.mark) {
-                    const int32_t* of_each = p.b.pitch ? (int32_t*)bases : nullptr;
-                    p.mark({(char*)all_ones.ones, of_part, indices + begin * p.b.stride + axes[2], of_each, part, axes[0], axes[1]});
-                    continue;
+                if (p.mark) p.mark({(char*)all_ones.ones, of_chunk, indices + axes[2], is_row ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
+                if (p.resolve) {
+                    for (int64_t k = 0; k < components; k++) {
+                        const int64_t* axis = axes + 3 * k;
+                        p.resolve({indices + axis[2], p.b.stride, count, axis[0], axis[1], k ? offsets : bases, offsets});
+                    }
+                    for (int64_t i = 0; i < count; i++) of_chunk[offsets[i]] = 1;
                 }
-                for (int64_t k = 0; k < components; k++) {
-                    const int64_t* axis = axes + 3 * k;
-                    const char* from = indices + begin * p.b.stride + axis[2];
-                    p.resolve({from, p.b.stride, part, axis[0], axis[1], k ? offsets : bases, offsets});
-                }
-                for (int64_t i = 0; i < part; i++) of_part[offsets[i]] = 1;
-            }
-        }
+            });
         if (wrong) store(target, int64_t(1));
     });
 }

@@ -154,8 +154,11 @@ def has_check(call: IndexCheckCall) -> bool:
 def check_loop(call: IndexCheckCall, level: str) -> tuple[CompiledFunction, tuple[int, ...]]:
     """The loop of a check of indices, and its parameters."""
     kernel, fields = call.kernel, call.parameters
-    single = kernel.components == 1 and kernel.index.packed and call.marks <= _LARGEST_SPAN
-    mark = function(level, "elements", 24 + _type(kernel.index) % 2) if single else 0
-    resolve = _resolve(kernel.index, level, fields[10 : 10 + 3 * kernel.components])
-    own = int(kernel.marks), resolve, mark, kernel.components, kernel.rank
+    axes = fields[10 : 10 + 3 * kernel.components]
+    resolve = mark = 0
+    if kernel.marks and kernel.components == 1 and kernel.index.packed and call.marks <= _LARGEST_SPAN:
+        mark = function(level, "elements", 24 + _type(kernel.index) % 2)
+    elif kernel.marks:
+        resolve = _resolve(kernel.index, level, axes)
+    own = resolve, mark, kernel.components, kernel.rank
     return CompiledFunction(function(level, "index check", _type(kernel.index))), (*own, *fields)
