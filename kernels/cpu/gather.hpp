@@ -148,7 +148,8 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
     }
 }
 
-// Single elements at offsets of 32 bits, which go from vectors of indices straight to registers: two by a word.
+// Single elements at offsets of 32 bits, which go from vectors of indices straight to registers: two by a word. Each is
+// stored by itself: put together in vectors, they took 1.3 to 1.5 times as long in the L1 cache.
 struct Elements { char *dense, *indexed; const char* indices; const int32_t* bases; int64_t count, size, stride; };
 typedef void (*MoveElements)(const Elements&);
 template <class I, Mode mode, int W, bool scatters> void elements(const Elements& k) {
@@ -177,17 +178,11 @@ template <class I, Mode mode, int W, bool scatters> void elements(const Elements
         auto of_step = offsets(Count<N>(), at);
         if (bases) of_step += load<Vec<int32_t, N>>(bases + at);
         auto words = bits<Vec<int64_t, N / 2>>(of_step);
-        constexpr int L = 16 / W;
-        Vec<E, L> loaded;
         unrolled<N / 2>([&](auto n) INLINE_LAMBDA {
             int64_t word = words[n.value];
             __asm__("" : "+r"(word));  // one extraction, of which the compiler makes two
-            if constexpr (scatters || W == 8) { move(at + 2 * n, int32_t(word)); move(at + 2 * n + 1, word >> 32); }
-            else {
-                constexpr int lane = 2 * decltype(n)::value % L;
-                loaded[lane] = load<E>(indexed + int32_t(word)); loaded[lane + 1] = load<E>(indexed + (word >> 32));
-                if constexpr (lane + 2 == L) store(dense + (at + 2 * n + 2 - L) * W, loaded);
-            }
+            move(at + 2 * n, int32_t(word));
+            move(at + 2 * n + 1, word >> 32);
         });
     }
     if (count < N) for (int64_t at = 0; at < count; at++) move(at, offsets(Count<1>(), at)[0] + (bases ? bases[at] : 0));
