@@ -45,11 +45,6 @@ _ONCE: Final = (1, 0, 0, 0, 1, 1)
 """A loop of one step: its size, its strides, its block, and the number of blocks."""
 
 
-def has_gather(call: GatherCall, level: str) -> bool:
-    """Whether a level of the library has the loop of a gather or scatter."""
-    return level == "v4" or isinstance(call.kernel, (Gather, GatherElements))
-
-
 def gather_loop(call: GatherCall, level: str) -> tuple[CompiledFunction, tuple[int, ...]]:
     """The loop of a gather or scatter, and its parameters behind the address of the indices."""
     kernel, fields = call.kernel, call.parameters
