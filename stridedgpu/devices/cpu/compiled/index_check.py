@@ -21,7 +21,7 @@ import numpy as np
 
 from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
-from stridedgpu.devices.cpu.native.gather import check_loop, has_check
+from stridedgpu.devices.cpu.native.gather import check_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
@@ -120,7 +120,7 @@ class IndexCheckCall:
     def loop(self) -> tuple[CompiledFunction, tuple[int, ...]]:
         """The loop and its parameters."""
         level = policy().native_level
-        if level is not None and has_check(self):
+        if level is not None:
             return check_loop(self, level)
         return loop_of(self.kernel), self.parameters
 
