@@ -1,7 +1,9 @@
 // Channels: pixels taken apart and put together, with the common conversions; permutations by tables; the loop of chains.
+// Packs of short rows.
 #include "table.hpp"
 namespace LEVEL {
 #include "channels.hpp"
+#include "packed.hpp"
 
 // [elements of a pixel]: by size from 2 on; and with the common conversions of 3 and 4 elements, without arithmetic and with
 // it: those that are often large have steps past the caches.
@@ -35,11 +37,11 @@ constexpr Move permutations[] = {
     permute<64>,
 #endif
 };
-constexpr Loop channel_loops[] = {channels};
+constexpr Loop channel_loops[] = {channels}, packed_loops[] = {packs};
 
 const Family families[] = {
     FAMILY("channels", channel_loops), FAMILY("to planes", to_planes), FAMILY("to pixels", to_pixels),
-    FAMILY("orders", orders), FAMILY("permute", permutations),
+    FAMILY("orders", orders), FAMILY("permute", permutations), FAMILY("packed", packed_loops),
 };
 }  // namespace LEVEL
 
