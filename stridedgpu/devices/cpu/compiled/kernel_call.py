@@ -44,9 +44,6 @@ class LoopAxis:
 ONCE: Final = LoopAxis(1, 0, 0)
 """The placeholder for an absent loop."""
 
-_MANY_CHANNELS: Final = 8
-"""Elements of a pixel from which on the native library permutes by tables."""
-
 
 class KernelFacts(NamedTuple):
     """What `explain` says of a kernel. `step` is the elements of the loops `a` and `b` in one step."""
@@ -107,9 +104,8 @@ class KernelCall:
 
     @property
     def _is_slower(self) -> bool:
-        """Whether a compiled loop takes 0.4 to 0.8 of the time: for short runs, and for pixels of 8 elements on."""
-        order = getattr(self.kernel, "order", ())
-        return self.kernel.family == "blocks" or (self.kernel.family == "channels" and len(order) >= _MANY_CHANNELS)
+        """Whether a compiled loop takes 0.4 to 0.8 of the time: for short runs."""
+        return self.kernel.family == "blocks"
 
     def loop(self, owner: object = None) -> LoopCall:
         """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
