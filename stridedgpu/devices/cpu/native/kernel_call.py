@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of
 from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
+from stridedgpu.devices.cpu.native.packed import has_packed, packed_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
 from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
@@ -183,6 +184,7 @@ def kernel_call(
 _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
     "rows": (has_rows, rows_loop),
     "channels": (has_channels, channels_loop),
+    "packed": (has_packed, packed_loop),
     "transpose": (has_transpose, transpose_loop),
     "blocks": (has_short_runs, short_runs_loop),
     "bordered_rows": (lambda _: True, _bordered_loop),
