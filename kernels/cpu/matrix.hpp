@@ -200,12 +200,14 @@ struct Stages {
 };
 constexpr int64_t STRIP_BYTES = 8192;
 
-// A strip through the stages from number `first` on. `k` has its source and size, and the target's pitch and step.
-INLINE void run_stages(const Stages& s, Block& k, char (*tiles)[STRIP_BYTES], int64_t first) {
+// A strip through the stages. `k` has its source and size, and the target's pitch and step; `channel` is that of the
+// first constants.
+INLINE void run_stages(const Stages& s, Block& k, char (*tiles)[STRIP_BYTES], int64_t channel = 0) {
     char* const target = k.target;
     const int64_t pitch = k.target_pitch, step = k.target_step;
-    k.scale = s.scale; k.bias = s.bias; k.low = s.low; k.constants_pitch = s.constants_pitch; k.unit = s.unit;
-    for (int64_t number = first; number < s.count; number++) {
+    const int64_t at = channel * s.constants_pitch;
+    k.scale = s.scale + at; k.bias = s.bias + at; k.low = s.low + at; k.constants_pitch = s.constants_pitch; k.unit = s.unit;
+    for (int64_t number = 0; number < s.count; number++) {
         const PixelStage& stage = s.stage[number];
         const bool ends = number == s.count - 1;
         k.rows = stage.rows;
@@ -251,7 +253,7 @@ inline void mixing(const char* source, char* target, const void* parameters, int
                 k.source_pitch = in.across; k.source_step = grid.b.source;
                 k.target_pitch = out.across; k.target_step = grid.b.target;
                 k.size = size;
-                run_stages(p.stages, k, tiles, 0);
+                run_stages(p.stages, k, tiles);
             });
             return;
         }
@@ -274,7 +276,7 @@ inline void mixing(const char* source, char* target, const void* parameters, int
         k.source = read; k.target = written; k.size = size;
         k.source_pitch = strip * in.bytes; k.source_step = in.elements * in.bytes;
         k.target_pitch = strip * out.bytes; k.target_step = out.elements * out.bytes;
-        run_stages(p.stages, k, tiles, 0);
+        run_stages(p.stages, k, tiles);
         for_parts(out, strip, item.size, [&](int64_t there, int64_t here, int64_t elements) INLINE_LAMBDA {
             copied(out, written + here, item.target + there, elements, elements * out.bytes, grid.a.target);
         });
