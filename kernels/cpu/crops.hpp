@@ -48,27 +48,43 @@ INLINE void copy_bytes(char* target, const char* source, int64_t nbytes) {
     if (nbytes < 2 * LINE) copy_short(target, source, nbytes);
     else write_row(target, nbytes, false, [&](int64_t at, auto v) INLINE_LAMBDA { return load<decltype(v)>(source + at); });
 }
-INLINE void fill_bytes(char* target, const char* fill, int64_t nbytes) {
-    if (nbytes < 2 * LINE) copy_short(target, fill, nbytes);
-    else write_row(target, nbytes, false, [&](int64_t, auto v) INLINE_LAMBDA { return load<decltype(v)>(fill); });
+typedef Vec<uint8_t, LINE> Line;
+
+// A line's bytes again and again: of whole elements, which divide a line.
+INLINE void fill_bytes(char* target, Line line, int64_t nbytes) {
+    auto two = [&](auto v) INLINE_LAMBDA {
+        __builtin_memcpy(&v, &line, sizeof v);
+        store(target, v);
+        store(target + nbytes - sizeof v, v);
+    };
+    if (nbytes >= LINE) {
+        #pragma clang loop unroll(disable)  // most are short
+        for (int64_t at = 0; at < nbytes - LINE; at += LINE) store(target + at, line);
+        store(target + nbytes - LINE, line);
+    }
+    else if (nbytes >= 32) two(Vec<uint8_t, 32>());
+    else if (nbytes >= 16) two(Vec<uint8_t, 16>());
+    else if (nbytes >= 8) two(uint64_t());
+    else if (nbytes >= 4) two(uint32_t());
+    else if (nbytes >= 2) two(uint16_t());
+    else if (nbytes == 1) two(uint8_t());
 }
 
 inline void bordered(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
     const Bordered& p = *(const Bordered*)parameters;
     const Grid& grid = p.grid;
-    typedef Vec<uint8_t, LINE> Line;
-    const int64_t before = p.before, behind = p.behind, length = before + grid.b.size + behind, pitch = grid.a.target;
+    // What is read of `p` here is not read again after each store, which may have been to it for all the compiler knows.
+    const int64_t before = p.before, size = grid.b.size, behind = p.behind, length = before + size + behind;
+    const int64_t source_pitch = grid.a.source, pitch = grid.a.target;
     for_items(grid, source, target, first, last, [&](const Item& item) INLINE_LAMBDA {
         const int64_t begin = item.a, end = item.a + item.rows;
         const int64_t above = end < p.above ? end : p.above, below = begin > p.below ? begin : p.below;
-        const char* from = item.source - begin * grid.a.source;  // row 0, at the first byte of the source
+        const char* from = item.source - begin * source_pitch;  // row 0, at the first byte of the source
         char* to = item.target - begin * pitch - before;         // row 0, at the first byte of the border
         const Line line = load<Line>(p.fill + item.place * LINE);
-        char fill[2 * LINE];
-        store(fill, line); store(fill + LINE, line);
         auto fill_rows = [&](int64_t row, int64_t stop) INLINE_LAMBDA {
-            if (p.dense && row < stop) return fill_bytes(to + row * pitch, fill, (stop - row) * length);
-            for (; row < stop; row++) fill_bytes(to + row * pitch, fill, length);
+            if (p.dense && row < stop) return fill_bytes(to + row * pitch, line, (stop - row) * length);
+            for (; row < stop; row++) fill_bytes(to + row * pitch, line, length);
         };
         fill_rows(begin, above);
         fill_rows(below, end);
@@ -76,29 +92,36 @@ inline void bordered(const char* source, char* target, const void* parameters, i
         const int64_t stop = end < p.below ? end : p.below;
 #if defined(__AVX512BW__)
         // Bytes of the source by a mask: what a vector writes too much, the next row overwrites.
-        if (p.merged) {
-            const uint64_t inside = (grid.b.size < 64 ? (uint64_t(1) << grid.b.size) - 1 : ~uint64_t(0)) << before;
-            const int64_t left = length == p.merged ? stop : stop - 1;
+        if (p.merged && row < stop) {
+            const auto bytes_of = [](int64_t n) INLINE_LAMBDA { return n < 64 ? (uint64_t(1) << n) - 1 : ~uint64_t(0); };
+            const uint64_t inside = bytes_of(size) << before;
+            const char* at = from + row * source_pitch - before;
+            char* written = to + row * pitch;
+            auto row_of = [&]() INLINE_LAMBDA {
+                return __builtin_ia32_loaddquqi512_mask((const Vec<char, 64>*)at, (Vec<char, 64>)line, inside);
+            };
             auto merge = [&](auto v) INLINE_LAMBDA {
-                for (; row < left; row++) {
-                    const char* at = from + row * grid.a.source - before;
-                    Line merged = (Line)__builtin_ia32_loaddquqi512_mask((const Vec<char, 64>*)at, (Vec<char, 64>)line, inside);
-                    store(to + row * pitch, load<decltype(v)>(&merged));
+                #pragma clang loop unroll(disable)  // as above
+                for (; row < stop - 1; row++, at += source_pitch, written += pitch) {
+                    auto merged_row = row_of();
+                    store(written, load<decltype(v)>(&merged_row));
                 }
             };
             if (p.merged == 16) merge(Vec<uint8_t, 16>());
             else if (p.merged == 32) merge(Vec<uint8_t, 32>());
             else merge(Line());
+            __builtin_ia32_storedquqi512_mask((Vec<char, 64>*)written, row_of(), bytes_of(length));
+            return;
         }
 #endif
         for (; row < stop; row++) {
             char* written = to + row * pitch;
-            if (length < LINE) copy_short(written, fill, length);
+            if (length < LINE) fill_bytes(written, line, length);
             else {
                 for (int64_t at = 0; at < before; at += LINE) store(written + (at < length - LINE ? at : length - LINE), line);
                 for (int64_t at = length - LINE; at + LINE > length - behind; at -= LINE) store(written + (at > 0 ? at : 0), line);
             }
-            copy_bytes(written + before, from + row * grid.a.source, grid.b.size);
+            copy_bytes(written + before, from + row * source_pitch, size);
         }
     });
 }
