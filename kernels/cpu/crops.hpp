@@ -1,7 +1,8 @@
 // Crops: a list of windows, each by a loop of its own, and windows that reach over the edges of their sources.
 //
 //     filled    f f f f f f f f      rows above and below the source
-//     bordered  f f x x x x f f      the fill by whole vectors from both ends, and then the source's row over them
+//     bordered  f f x x x x f f      the fill by whole vectors from both ends, and then the source's row over them; or
+//                                    the fill alone, where another loop writes the rest
 #pragma once
 #include "copy.hpp"
 
@@ -41,6 +42,7 @@ struct Bordered {
     int64_t above, below, before, behind;  // the source's first row, and the one behind its last; bytes of the border
     const char* fill;                      // a line of it, for each place
     int64_t dense, merged;                 // rows follow one another; bytes of a vector that holds one, or 0
+    int64_t alone;                         // the border is written without what is inside
     Grid grid;                             // `a`: rows, `b`: bytes of the source
 };
 
@@ -116,6 +118,11 @@ inline void bordered(const char* source, char* target, const void* parameters, i
 #endif
         for (; row < stop; row++) {
             char* written = to + row * pitch;
+            if (p.alone) {
+                fill_bytes(written, line, before);
+                fill_bytes(written + before + size, line, behind);
+                continue;
+            }
             if (length < LINE) fill_bytes(written, line, length);
             else {
                 for (int64_t at = 0; at < before; at += LINE) store(written + (at < length - LINE ? at : length - LINE), line);
