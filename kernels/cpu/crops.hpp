@@ -50,26 +50,29 @@ INLINE void copy_bytes(char* target, const char* source, int64_t nbytes) {
     if (nbytes < 2 * LINE) copy_short(target, source, nbytes);
     else write_row(target, nbytes, false, [&](int64_t at, auto v) INLINE_LAMBDA { return load<decltype(v)>(source + at); });
 }
+
 typedef Vec<uint8_t, LINE> Line;
+
+// body(v) with a vector of so many bytes, below a line, or of more than half of them.
+template <class Body> INLINE void by_width(int64_t nbytes, Body body) {
+    if (nbytes >= 32) body(Vec<uint8_t, 32>());
+    else if (nbytes >= 16) body(Vec<uint8_t, 16>());
+    else if (nbytes >= 8) body(uint64_t());
+    else if (nbytes >= 4) body(uint32_t());
+    else if (nbytes >= 2) body(uint16_t());
+    else if (nbytes == 1) body(uint8_t());
+}
 
 // A line's bytes again and again: of whole elements, which divide a line.
 INLINE void fill_bytes(char* target, Line line, int64_t nbytes) {
-    auto two = [&](auto v) INLINE_LAMBDA {
+    if (nbytes < LINE) return by_width(nbytes, [&](auto v) INLINE_LAMBDA {
         __builtin_memcpy(&v, &line, sizeof v);
         store(target, v);
         store(target + nbytes - sizeof v, v);
-    };
-    if (nbytes >= LINE) {
-        #pragma clang loop unroll(disable)  // most are short
-        for (int64_t at = 0; at < nbytes - LINE; at += LINE) store(target + at, line);
-        store(target + nbytes - LINE, line);
-    }
-    else if (nbytes >= 32) two(Vec<uint8_t, 32>());
-    else if (nbytes >= 16) two(Vec<uint8_t, 16>());
-    else if (nbytes >= 8) two(uint64_t());
-    else if (nbytes >= 4) two(uint32_t());
-    else if (nbytes >= 2) two(uint16_t());
-    else if (nbytes == 1) two(uint8_t());
+    });
+    #pragma clang loop unroll(disable)  // most are short
+    for (int64_t at = 0; at < nbytes - LINE; at += LINE) store(target + at, line);
+    store(target + nbytes - LINE, line);
 }
 
 inline void bordered(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
@@ -116,6 +119,26 @@ inline void bordered(const char* source, char* target, const void* parameters, i
             return;
         }
 #endif
+        if (length < LINE && !p.alone) {  // rows are filled, and then copied: what is chosen once is not chosen by row
+            by_width(length, [&](auto v) INLINE_LAMBDA {
+                __builtin_memcpy(&v, &line, sizeof v);
+                char* written = to + row * pitch;
+                for (int64_t left = stop - row; left > 0; left--, written += pitch) {
+                    store(written, v);
+                    store(written + length - sizeof v, v);
+                }
+            });
+            by_width(size, [&](auto v) INLINE_LAMBDA {
+                const char* at = from + row * source_pitch;
+                char* written = to + row * pitch + before;
+                for (int64_t left = stop - row; left > 0; left--, at += source_pitch, written += pitch) {
+                    const auto begin = load<decltype(v)>(at), end = load<decltype(v)>(at + size - sizeof v);
+                    store(written, begin);
+                    store(written + size - sizeof v, end);
+                }
+            });
+            return;
+        }
         for (; row < stop; row++) {
             char* written = to + row * pitch;
             if (p.alone) {
@@ -123,11 +146,8 @@ inline void bordered(const char* source, char* target, const void* parameters, i
                 fill_bytes(written + before + size, line, behind);
                 continue;
             }
-            if (length < LINE) fill_bytes(written, line, length);
-            else {
-                for (int64_t at = 0; at < before; at += LINE) store(written + (at < length - LINE ? at : length - LINE), line);
-                for (int64_t at = length - LINE; at + LINE > length - behind; at -= LINE) store(written + (at > 0 ? at : 0), line);
-            }
+            for (int64_t at = 0; at < before; at += LINE) store(written + (at < length - LINE ? at : length - LINE), line);
+            for (int64_t at = length - LINE; at + LINE > length - behind; at -= LINE) store(written + (at > 0 ? at : 0), line);
             copy_bytes(written + before, from + row * source_pitch, size);
         }
     });

@@ -35,16 +35,12 @@ struct Item { const char* source; char* target; int64_t place, a, rows, b, size;
 
 constexpr int MOST_LOOPS = 64;
 
-// body(item) for every item: the number of the first is divided, unless it is 0, and the places then turn like an odometer.
+// body(item) for every item: the number of the first is divided, and the places then turn like an odometer.
 template <class Body> INLINE void for_items(const Grid& grid, const char* source, char* target, int64_t first, int64_t last, Body body) {
     int64_t at[MOST_LOOPS], rest = first;
-    auto place = [&](int64_t size) INLINE_LAMBDA {
-        const int64_t number = rest ? rest % size : 0;
-        if (rest) rest /= size;
-        return number;
-    };
-    int64_t b = place(grid.b.blocks), a = place(grid.a.blocks);
-    for (int64_t k = 0; k < grid.rank; k++) at[k] = place(grid.outer[k].size);
+    int64_t b = rest % grid.b.blocks; rest /= grid.b.blocks;
+    int64_t a = rest % grid.a.blocks; rest /= grid.a.blocks;
+    for (int64_t k = 0; k < grid.rank; k++) { at[k] = rest % grid.outer[k].size; rest /= grid.outer[k].size; }
     for (int64_t number = first; number < last; number++) {
         Item item = {source, target, 0, a * grid.a.block, grid.a.block, b * grid.b.block, grid.b.block};
         for (int64_t k = 0; k < grid.rank; k++) {
