@@ -46,11 +46,6 @@ struct Bordered {
     Grid grid;                             // `a`: rows, `b`: bytes of the source
 };
 
-INLINE void copy_bytes(char* target, const char* source, int64_t nbytes) {
-    if (nbytes < 2 * LINE) copy_short(target, source, nbytes);
-    else write_row(target, nbytes, false, [&](int64_t at, auto v) INLINE_LAMBDA { return load<decltype(v)>(source + at); });
-}
-
 typedef Vec<uint8_t, LINE> Line;
 
 // body(v) with a vector of so many bytes, below a line, or of more than half of them.
@@ -73,6 +68,17 @@ INLINE void fill_bytes(char* target, Line line, int64_t nbytes) {
     #pragma clang loop unroll(disable)  // most are short
     for (int64_t at = 0; at < nbytes - LINE; at += LINE) store(target + at, line);
     store(target + nbytes - LINE, line);
+}
+
+INLINE void copy_bytes(char* target, const char* source, int64_t nbytes) {
+    if (nbytes < LINE) return copy_short(target, source, nbytes);
+    const int64_t last = nbytes - LINE;
+    #pragma clang loop unroll(disable)  // as above
+    for (int64_t at = 0; at < last; at += LINE) {
+        store(target + at, load<Line>(source + at));
+        __asm__ volatile("" : "+r"(at));  // no call of memcpy in place of the loop
+    }
+    store(target + last, load<Line>(source + last));
 }
 
 inline void bordered(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
