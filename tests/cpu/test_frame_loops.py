@@ -94,7 +94,7 @@ def test_windows_conversions_and_layouts_are_those_of_the_picture(path, made, da
         picture = sg.relayout(frame)
     size = [data.draw(st.integers(1, extent + 4)) for extent in made.sizes]
     keywords = {
-        "channels": data.draw(st.sampled_from((None, (2, 1, 0), (1,), (0, 0, 2, 1)))),
+        "channels": data.draw(st.sampled_from((None, (2, 1, 0), (1,), (0, 0, 2, 1), (2, 0, 1, 1, 0, 2)))),
         "dtype": data.draw(st.sampled_from(("uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int8"))),
         "layout": data.draw(st.sampled_from((None, "NHWC", "NCHW", "CHWN", "NHWC8", "NCHW4"))),
         "flip": data.draw(st.booleans()),
@@ -195,8 +195,14 @@ def test_frames_of_one_kind_share_a_kernel_whatever_their_constants():
 @cpu_paths
 @pytest.mark.parametrize(
     "options",
-    [{"channels": (0, 0, 2, 1)}, {"channels": (1, 2, 0), "dtype": "float32"}, {"matrix": [[0.5, 0.25, 1]]}],
-    ids=["channels", "converted", "mixed"],
+    [
+        {"channels": (0, 0, 2, 1)},
+        {"channels": (1, 2, 0), "dtype": "float32"},
+        {"matrix": [[0.5, 0.25, 1]]},
+        {"channels": (2, 0, 1, 1, 0, 2, 2)},
+        {"channels": (0, 1, 2, 0, 1), "dtype": "float16", "bias": (1, 2, 3, 4, 5), "layout": "NCHW"},
+    ],
+    ids=["channels", "converted", "mixed", "seven channels", "five planes"],
 )
 @pytest.mark.parametrize("flip", [False, True], ids=["forwards", "mirrored"])
 @pytest.mark.parametrize("name", ["nv12", "yuyv", "i010"])

@@ -230,3 +230,40 @@ def test_wrong_arguments_are_refused_then_too(padding):
             padding(*arguments)
     assert not out.numpy().any()
     assert not memory.any()
+
+
+@cpu_paths
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("fill", [0, (7, 7, 7), (1, 2, 250)], ids=["zeros", "one number", "a number each"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dtype": "float32", "scale": 1 / 255},
+        {"dtype": "float16", "bias": (1, 2, 3)},
+        {"dtype": "float64", "channels": (2, 1)},
+        {"channels": (2, 0, 1, 1)},
+    ],
+    ids=["scaled", "biases", "two channels", "four channels"],
+)
+def test_a_border_is_converted_as_pixels_are(path, layout, fill, options):
+    images = np.arange(5 * 6 * 7 * 3, dtype=np.uint8).reshape(5, 6, 7, 3)
+    wide = np.empty((5, 26, 27, 3), np.uint8)
+    wide[...] = fill
+    wide[:, 10:16, 10:17] = images
+    origins = np.array([[-1, -2], [-1, -2], [3, 4], [-2, 1], [-9, 0]])
+    for places, flips in (
+        (origins[:1].repeat(5, 0), None),
+        (origins, None),
+        (origins, [True, False, True, True, False]),
+    ):
+        wanted = sg.gather_crops(
+            sg.asarray(wide, dims="NHWC"), places + 10, (8, 9), flip=flips, layout=layout, **options
+        )
+        with picking_by(path):
+            out = sg.empty(wanted.sizes, wanted.dtype, layout=layout, device="cpu")
+            given = {name: value for name, value in options.items() if name != "dtype"}
+            plan = sg.plan_gather_crops(sg.asarray(images, dims="NHWC"), (8, 9), fill=fill, out=out, **given)
+            for _ in range(2):
+                out[...] = 99
+                plan(sg.asarray(images, dims="NHWC"), places, out, flips)
+                assert np.array_equal(out.numpy(), wanted.numpy())

@@ -76,7 +76,7 @@ class BorderedRows:
 
     Loop `b` runs along the source's bytes, `a` over all rows of a window. `dense`: target rows follow one another.
     `merged`: bytes of a vector that holds a dense row, or 0: the source's bytes are loaded into the fill by a mask, and
-    the next row overwrites what is too much.
+    the next row overwrites what is too much. `alone`: another loop writes what is inside.
 
     Parameters behind the outer loops: the first row of the source and the one behind its last, the bytes of the border
     before and behind a row, and the address of `LINE_BYTES` of the fill; for channels of various fills one after the
@@ -89,6 +89,7 @@ class BorderedRows:
     fill_lanes: int
     dense: bool
     merged: int = 0
+    alone: bool = False
     family: ClassVar[str] = "bordered_rows"
     streaming: ClassVar[bool] = False
 

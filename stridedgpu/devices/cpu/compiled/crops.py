@@ -163,7 +163,10 @@ class _WindowClass(NamedTuple):
 def _plan_class(
     problem: CropProblem, fill: Buffer, strides: tuple[int, ...], flip: bool, beyond: Overhang
 ) -> _WindowClass:
-    """Plan a class of windows: one copy, if a kernel writes its rows with a border, or its rectangles."""
+    """Plan a class of windows: one copy, if a kernel writes its rows with a border; else its rectangles.
+
+    The border is one of them where its rows are filled bytes.
+    """
     crop = _typical(problem, strides, flip, beyond)
     bordered = plan_bordered(problem, crop) if any(beyond) else None
     if bordered is not None:
@@ -172,9 +175,18 @@ def _plan_class(
         return _WindowClass((copy,), (kept, memory))
     read, written = problem.conversion.source.itemsize, problem.conversion.target.itemsize
     (y, x), (_, down, right) = crop.origin, strides
-    copies = []
+    copies: list[tuple[_RectangleCopy, object]] = []
     _, _, height, width = problem.target.layout.sizes
-    for part in rectangles(crop, (height, width)):
+    parts = [*rectangles(crop, (height, width))]
+    border = None
+    if any(beyond) and policy().native_level is not None:
+        border = _border(problem, crop, _converted_fill(problem, fill), alone=True)
+    if border is not None:
+        call, memory = border
+        copy, kept = _copy(call, fill.address, call.target_offset, is_fill=True)
+        copies.append((copy, (kept, memory)))
+        parts = [part for part in parts if part.source is not None]
+    for part in parts:
         _, call, source, target = _plan_rectangle(problem, crop, part)
         begins = fill.address
         if part.source is not None:
@@ -225,10 +237,22 @@ def plan_bordered(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     conversion, (_, _, height, width) = problem.conversion, problem.target.layout.sizes
     if not conversion.is_bitwise_copy or conversion.channels is not None or crop.flip:
         return None
-    element, (channels, source_height, source_width) = conversion.source.itemsize, crop.layout.sizes
-    across, down, right = (stride * element for stride in crop.layout.strides)
-    samples, target_across, target_down, target_right = (stride * element for stride in problem.target.layout.strides)
-    fills = [problem.fill[start : start + element] for start in range(0, len(problem.fill), element)]
+    (y, x), (_, rows, columns) = crop.origin, crop.layout.sizes
+    if not (covered(y, height, rows).stop and covered(x, width, columns).stop):
+        return None
+    return _border(problem, crop, problem.fill, count, step, alone=False)
+
+
+def _border(
+    problem: CropProblem, crop: Crop, fill: bytes, count: int = 1, step: int = 0, *, alone: bool
+) -> tuple[KernelCall, Buffer] | None:
+    """The same with the windows' fill, an element for each channel; or of their borders `alone`."""
+    conversion, (_, channels, height, width) = problem.conversion, problem.target.layout.sizes
+    element, (_, source_height, source_width) = conversion.target.itemsize, crop.layout.sizes
+    samples, *strides = (stride * element for stride in problem.target.layout.strides)
+    target_across, target_down, target_right = strides
+    across, down, right = strides if alone else (stride * element for stride in crop.layout.strides)
+    fills = [fill[start : start + element] for start in range(0, len(fill), element)]
     outer = [LoopAxis(count, step, samples)]
     if right == target_right == element:
         outer, unit = [*outer, LoopAxis(channels, across, target_across, constants=1)], element
@@ -239,21 +263,34 @@ def plan_bordered(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     if LINE_BYTES % element:  # larger ones, and odd ones without a type
         return None
     rows, columns = covered(crop.origin[0], height, source_height), covered(crop.origin[1], width, source_width)
-    if rows.start == rows.stop or columns.start == columns.stop:
-        return None
+    if not (rows.stop and columns.stop):  # all is border
+        rows, columns = slice(height, height), slice(0, width)
     before, length, behind = (unit * n for n in (columns.start, columns.stop - columns.start, width - columns.stop))
+    if crop.flip:
+        before, behind = behind, before
     a, b = LoopAxis(height, down, target_down), LoopAxis(length, 1, 1)
     lanes, fill_lanes = (power_of_two(min(size, LINE_BYTES)) for size in (length, unit * width))
     elements = Elements(conversion, Constants.ITEM, finite=True, itemsize=1)
     dense = target_down == unit * width
-    merges = dense and unit * width in policy().crops.merged_bytes and _masks_bytes()
+    merges = dense and not alone and unit * width in policy().crops.merged_bytes and _masks_bytes()
     merged = 1 << (unit * width - 1).bit_length() if merges else 0
-    kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, dense, merged)
+    kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, dense, merged, alone)
     extents = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // (2 * unit * width)), length
     offsets = before, problem.target.layout.offset * element + before
     call = kernel_call(kernel, conversion, offsets, tuple(outer), ((a, 1), (b, lanes)), extents)
     memory = Buffer.of(b"".join(fill * (LINE_BYTES // element) for fill in fills))
     return replace(call, more=(rows.start, rows.stop, before, behind, memory.address)), memory
+
+
+def _converted_fill(problem: CropProblem, fill: Buffer) -> bytes:
+    """The fill as an element of the target for each of its channels."""
+    element, channels = problem.conversion.target, problem.target.layout.sizes[1]
+    pixel = replace(problem, target=TensorSpec(Layout((1, channels, 1, 1)), element, 1))
+    crop = Crop(Layout((problem.source_channels, 1, 1)), (0, 0))
+    _, call, _, _ = _plan_rectangle(pixel, crop, Rectangle(slice(0, 1), slice(0, 1), None))
+    made = np.empty(channels * element.itemsize, np.uint8)
+    call.loop().launch(made.nbytes, None)(fill.address, address_of(made))
+    return made.tobytes()
 
 
 def _masks_bytes() -> bool:
@@ -277,20 +314,21 @@ class _EvenBatch:
     ) -> None:
         """Prepare what lists windows inside; moves are planned on first use."""
         self._problem, self._loop, self._image, self._step = problem, loop, image, step
+        self._class_of = class_of
         count, _, height, width = problem.target.layout.sizes
         self._count, self._size, self._nbytes = count, (height, width), problem.bytes_moved
         self._move_of = lru_cache(_MOST_KEPT)(self._plan_move)
         self._last: tuple[bytes, int, DirectLaunch] = b"", 0, lambda _source, _target: None  # a batch without windows
         (_, down, right), (_, rows, columns), itemsize = image.strides, image.sizes, problem.conversion.source.itemsize
         self._down, self._right, self._first = down * itemsize, right * itemsize, image.offset * itemsize
+        self._pitch = problem.target.layout.strides[0] * problem.conversion.target.itemsize
         self._can_list = height <= rows and width <= columns
         if not self._can_list:
             return
         self._class = class_of(image.strides, False, _INSIDE)  # noqa: FBT003 - a key of a cache
         (copy,) = self._class.copies
         self._begins = self._first + copy.source, copy.target
-        pitch = problem.target.layout.strides[0] * problem.conversion.target.itemsize
-        rooms, steps = (rows - height, columns - width), (self._down, self._right, step, pitch)
+        rooms, steps = (rows - height, columns - width), (self._down, self._right, step, self._pitch)
         self._parameters = (ctypes.c_int64 * LIST_FIELDS)(*rooms, *steps, copy.kernel, copy.parameters, copy.items)
         self._fields = ctypes.addressof(self._parameters)
         self._list = list_function() or python_function(compiled(list_text).address, 6)
@@ -337,15 +375,34 @@ class _EvenBatch:
     def _plan_move(self, beyond: Overhang) -> DirectLaunch | None:
         """Plan the move of windows from the pixel at their origin, and the batch's lowest element.
 
-        None where a window needs more than one move.
+        None where none is over its source: the pixel may then have no address.
         """
-        problem = self._problem
-        crop = _typical(problem, self._image.strides, False, beyond)  # noqa: FBT003 - as above
+        problem, image = self._problem, self._image
+        crop = _typical(problem, image.strides, False, beyond)  # noqa: FBT003 - as above
         bordered = plan_bordered(problem, crop, self._count, self._step) if any(beyond) else None
-        if bordered is None:
+        if bordered is not None:
+            call, memory = bordered
+            return call.loop(memory).launch(problem.bytes_moved, policy().crops.shared_bytes)
+        window_class, pitch = self._class_of(image.strides, False, beyond), self._pitch  # noqa: FBT003 - as above
+        of_source = [int(not copy.is_fill) for copy in window_class.copies]
+        if not any(of_source):
             return None
-        call, memory = bordered
-        return call.loop(memory).launch(problem.bytes_moved, policy().crops.shared_bytes)
+        entries = np.array(
+            [
+                (read + (0 if is_fill else number * self._step), written + number * pitch, kernel, parameters, 0, items)
+                for number in range(self._count)
+                for is_fill, read, written, kernel, parameters, items in window_class.copies
+            ]
+        )
+        reading = np.array(of_source * self._count, np.int64)
+
+        def move(source: int, target: int, _owner: object = window_class) -> None:
+            placed = entries.copy()
+            placed[:, 0] += reading * source
+            placed[:, 1] += target
+            _run_entries(self._loop, placed, self._nbytes)
+
+        return move
 
 
 def _run_entries(loop: CompiledFunction, entries: NDArray[np.int64], nbytes: int) -> None:

@@ -39,7 +39,7 @@ def bordered_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     """The loop of a call of `BorderedRows`, on a level of the library; it keeps an `owner` of more memory alive."""
     kernel: BorderedRows = call.kernel  # type: ignore[assignment]
     inner, outer, tables = call.grid()
-    fields = [*call.more, int(kernel.dense), kernel.merged, 0, 0, 0, *inner, len(call.outer), *outer]
+    fields = [*call.more, int(kernel.dense), kernel.merged, int(kernel.alone), 0, 0, 0, *inner, len(call.outer), *outer]
     offsets = call.source_offset, call.target_offset
     loop = CompiledFunction(function(level, "crops", _BORDERED))
     return LoopCall.of(loop, fields, call.items, offsets, (tables, owner))

@@ -34,6 +34,8 @@ _STRIP_BYTES: Final = 2048
 """The most bytes of a strip's row of samples."""
 
 _MOST_CHANNELS: Final = 4
+"""Channels that go through the stages together; of more, each goes alone."""
+
 _OF_PLANES: Final = 6
 _OF_WINDOW: Final = 11
 """Fields of the planes, and those with what else a window has of its own: the first of `Frame`."""
@@ -49,8 +51,7 @@ _PACKED: Final = 2
 
 def has_frames(kernel: FrameKernel) -> bool:
     """Whether the library has the loop of a kernel."""
-    channels = kernel.conversion.output_channels(3)
-    return policy().native_level is not None and can_convert(kernel.conversion) and channels <= _MOST_CHANNELS
+    return policy().native_level is not None and can_convert(kernel.conversion)
 
 
 def frames_loop(kernel: FrameKernel, level: str) -> CompiledFunction:
@@ -83,22 +84,25 @@ class NativeFrameParameters:
                 kept = [np.resize(constants(values, conversion.compute), channels) for values in given]
                 numbers = [values.ctypes.data for values in kept]
         is_direct = not (stages or kernel.pixel or kernel.mirrored) and order in ((0, 1, 2), (2, 1, 0))
-        if kernel.pixel > 1:
+        if 1 < kernel.pixel <= _MOST_CHANNELS:
             stages.append(Stage(pixels("put together", itemsize, kernel.pixel), channels))
-        elif not stages or stages[-1].move.family.startswith("mix"):  # whose steps are whole
+        elif kernel.pixel > 1 or not stages or stages[-1].move.family.startswith("mix"):  # whose steps are whole
             stages.append(Stage(copy_move(itemsize), channels))
-        staged = stage_fields(stages, level, numbers, itemsize * channels, pitch=pitch, unit=unit)
+        groups = channels if channels > _MOST_CHANNELS else 1
+        stages = [stage._replace(rows=stage.rows // groups) for stage in stages]
+        staged = stage_fields(stages, level, numbers, itemsize * channels // groups, pitch=pitch, unit=unit)
         staged[STRIP] = min(staged[STRIP], _STRIP_BYTES // element.itemsize)
-        steps = {after - before for before, after in pairwise(order)} or {0}
-        count = len(order)
-        ordered = [0, 0, count, count, *order] if len(steps) > 1 else [order[0], *steps, count, 0, *order]
+        steps, count = {after - before for before, after in pairwise(order)} or {0}, len(order) // groups
+        is_even = len(steps) == 1 or groups > 1
+        kept.append(np.array(order, np.int64))
+        ordered = [groups, count, next(iter(steps)), 0 if is_even else count, kept[-1].ctypes.data]
         self._kept = kept
         shared = [
             *_format_fields(self._samples),
             *_matrix_fields(problem.matrix),
             *_moves(level, self._samples),
             *(down * itemsize, across * itemsize, right * itemsize, width, int(kernel.mirrored), int(is_direct)),
-            *(ordered + [0] * (_MOST_CHANNELS - count)),
+            *ordered,
             *staged,
         ]
         self._fields = _array([0] * _OF_WINDOW + shared)
