@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import isfinite
 from numbers import Integral
@@ -27,8 +27,10 @@ from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, Resize
 from stridedgpu.problems.resize_taps import Box
 from stridedgpu.typing import Border, ImageSize
 from stridedgpu.values.axis_labels import Labels
+from stridedgpu.values.bounded_cache import count_bytes
 from stridedgpu.values.constants import real
 from stridedgpu.values.conversion import Conversion, ConversionOptions
+from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.interpolation import PASSES, Interpolation, Passes, arithmetic_of, interpolation_named
@@ -397,6 +399,7 @@ def _resizing_of_batch(
     """The resize of whole images of a batch with axes N, C, H, W; cached. Other boxes and lists seldom recur."""
     image, _ = first_image(Layout(sizes, strides)) if sizes[0] else (Layout(sizes), 0)
     windows = interned((options.window(image, None),) * sizes[0]) if sizes[0] else ()  # devices go by identity
+    count_bytes(8 * len(windows))
     return _resizing(windows, ELEMENT_TYPES[element_name], sizes[1], options, values, memory, out, device)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
 from typing import ClassVar, Literal
 
+from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.tensor_spec import TensorSpec
 
 Mode = Literal["raise", "clip", "wrap", "deferred"]

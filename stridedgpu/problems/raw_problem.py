@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.raw_formats import RawFormat
 from stridedgpu.values.tensor_spec import TensorSpec
 

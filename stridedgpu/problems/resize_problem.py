@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple, TypeAlias
 
 from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.interpolation import Interpolation, Passes, arithmetic_of
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .frame_problem import FrameSurface
-from .resize_taps import FILTERED_AXES, AxisGeometry, Box, WindowTaps, window_taps
+from .resize_taps import AxisGeometry, Box, WindowTaps, filtered_axes, window_taps
 
 Place: TypeAlias = tuple[int, int, int, int]
 """Top, left, height and width of a resized box in the target, in pixels."""
@@ -197,5 +197,5 @@ class ResizeProblem:
         interpolation, element = self.rule.interpolation, self.conversion.source
         if interpolation.sampling == "filter":
             axes = [axis for window in windows for axis in self.axes(window)]
-            FILTERED_AXES.taps(interpolation, arithmetic_of(interpolation, element), axes)
+            filtered_axes(interpolation, arithmetic_of(interpolation, element), axes)
         return [self.taps(window) for window in windows]

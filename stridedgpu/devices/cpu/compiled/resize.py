@@ -19,6 +19,7 @@ from stridedgpu.devices.interface import EvenlyLocated, Located, ResizeSource
 from stridedgpu.devices.row_buffer import RowBuffer
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.values.bounded_cache import count_bytes
 from stridedgpu.values.errors import DeviceError
 
 from .resize_kernel import BAND_ROWS, ENTRY_FIELDS, ROWS
@@ -104,6 +105,8 @@ class _Windows:
     def __init__(self, problem: ResizeProblem) -> None:
         """Store the problem; geometries are prepared on first use."""
         self._problem, self._recipes = problem, Recipes(problem)
+        if problem.window is not None:
+            self._recipes.of(problem.window)  # a launch that stays has counted what it keeps of the window
         self._borders = Borders(problem) if problem.fill else None
         self._latest = _Batch((), (), None, {})
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
@@ -147,6 +150,7 @@ class _Windows:
             for number in range(sources.number):
                 begins = self._base + number * self._steps[0]
                 fields += _entries(recipe.source + number * sources.step, begins, recipe, pieces)
+            count_bytes(8 * len(fields))
             entries = _Entries(recipe.loop, fields, recipe.work * sources.number)
         entries.run(sources.buffer.address + sources.start, buffer.address + start)
         ready.append(entries)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final
 
@@ -17,6 +16,7 @@ from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.native.resize import LEAST_HALVES, Bands, resize_fields, resize_loop
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.launch_cache import cached_launches
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
 from stridedgpu.problems.resize_problem import Place, ResizeProblem, ResizeWindow
@@ -38,9 +38,6 @@ from .resize_tables import FilterAxes, elements_read, filter_axes, scratch_field
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
 _ROW_STRIDE, _SOURCES = GEOMETRY.index("row_stride"), GEOMETRY.index("sources")
-
-MOST_GEOMETRIES: Final = 256
-"""Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""
 
 _WIDEST_ELEMENT: Final = 8
 """Bytes of the widest element in a vector's lane."""
@@ -409,20 +406,25 @@ class Recipe:
 
 
 class Recipes:
-    """The recipes of a problem's windows; of those that were seen, the latest are kept."""
+    """The recipes of a problem's windows; cached, and some 40 KB each for 224 x 224."""
 
     def __init__(self, problem: ResizeProblem) -> None:
         self._problem = problem
-        self.of = lru_cache(MOST_GEOMETRIES)(self._of)
-        self._band_fields = lru_cache(MOST_GEOMETRIES)(partial(_band_fields, problem))
 
-    def _of(self, window: ResizeWindow) -> Recipe | None:
+    @cached_launches
+    def of(self, window: ResizeWindow) -> Recipe | None:
         """The recipe of a window; None if NumPy resizes it."""
         choice = _choice(self._problem, window)
         try:
             return None if isinstance(choice, str) else self.prepared(window, *choice)
         except LoopError:
             return None
+
+    @cached_launches
+    def _band_fields(
+        self, height: int, width: int, strides: tuple[int, int, int], bands: Bands | None
+    ) -> tuple[dict[str, int], list[LoopCall]]:
+        return _band_fields(self._problem, height, width, strides, bands)
 
     def prepared(self, window: ResizeWindow, shape: RowShape, taps: FilterAxes | WindowTaps) -> Recipe:
         """Choose the kernel of a window's geometry and build its tables."""

@@ -13,8 +13,9 @@ from .pool import LoopCall
 from .rows import MOST_LANES, NO_CONSTANTS, Arithmetic, Chain, conversion_moves, has_rows
 
 if TYPE_CHECKING:
-    from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
     from stridedgpu.devices.cpu.compiled.packed import Packed
+
+    from .kernel_call import KernelCall
 
 
 def has_packed(call: KernelCall) -> bool:
