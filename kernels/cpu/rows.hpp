@@ -70,10 +70,13 @@ template <class S, class T, class Arithmetic, bool along> void convert(const Blo
     // What is read of `k` here is not read again after each store, which may have been to it for all the compiler knows.
     const char *scales = k.scale, *biases = k.bias, *lows = k.low, *source = k.source;
     char* target = k.target;
-    const int64_t size = k.size, ahead = k.ahead, source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    const int64_t ahead = k.ahead, source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    // Rows behind one another are one row, if all of it has the same constants.
+    const bool is_one = (plain || (!along && !k.constants_pitch)) && source_pitch == k.size * int64_t(sizeof(In)) && target_pitch == k.size * int64_t(sizeof(Out));
+    const int64_t size = is_one ? k.size * k.rows : k.size;
     const double unit = k.unit, unit_low = k.unit_low;
     const bool streams = k.streams && (uintptr_t(target) | target_pitch) % sizeof(Out) == 0;
-    for (int64_t row = k.rows; row > 0; row--, source += source_pitch, target += target_pitch) {
+    for (int64_t row = is_one ? 1 : k.rows; row > 0; row--, source += source_pitch, target += target_pitch) {
         Numbers scale = {}, bias = {}, low = {};
         if constexpr (!plain && !along) {
             scale = all<F, P>(load<F>(scales)); bias = all<F, P>(load<F>(biases)); low = all<F, P>(load<F>(lows));

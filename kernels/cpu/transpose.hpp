@@ -103,7 +103,15 @@ template <class T> void transpose(const Block& k) {
 }
 
 // Blocks by a chain of moves, of which one transposes: all of an item at once, or tile by tile.
-struct Transposes { int64_t rows, size; Rows chain; };  // of a tile, or of a step; the chain has one stage in steps
+struct Side { int64_t step, tile; };               // elements of a step, and the most of a tile
+struct Transposes { Side rows, size; Rows chain; };  // the chain has one stage in steps
+
+// The elements of each tile where `size` ones are cut into as few as can be: about equal, and whole steps but for the last.
+INLINE int64_t even_tile(int64_t size, Side side) {
+    if (size <= side.tile) return size;
+    const int64_t each = (size - 1) / ((size - 1) / side.tile + 1) + 1;
+    return (each + side.step - 1) / side.step * side.step;
+}
 
 inline void transposes(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
     const Transposes& shape = *(const Transposes*)parameters;
@@ -111,30 +119,34 @@ inline void transposes(const char* source, char* target, const void* parameters,
     const Grid& grid = p.grid;
     alignas(LINE) char tiles[2][TILE_BYTES];
     for_items(grid, source, target, first, last, [&](Item item) INLINE_LAMBDA {
-        // A last block that is shorter than a step is moved back to the length of one, or of the others.
-        auto lengthen = [&](int64_t& size, int64_t& at, const Axis& axis, int64_t step) INLINE_LAMBDA {
-            if (step > axis.size) step = axis.size;
-            int64_t missing = (step < axis.block ? step : axis.block) - size;
-            if (missing <= 0) return;
-            at -= missing; size += missing; item.source -= missing * axis.source; item.target -= missing * axis.target;
+        // What is shorter than a step, and behind another, begins before its place: the length of a step, or of all.
+        auto lengthen = [](int64_t& size, int64_t& at, int64_t step, int64_t all) INLINE_LAMBDA {
+            const int64_t missing = (step < all ? step : all) - size;
+            if (missing <= 0) return int64_t(0);
+            at -= missing; size += missing;
+            return missing;
         };
-        lengthen(item.rows, item.a, grid.a, shape.rows);
-        lengthen(item.size, item.b, grid.b, shape.size);
-        const int64_t rows = p.stages == 1 || item.rows < shape.rows ? item.rows : shape.rows;
-        const int64_t size = p.stages == 1 || item.size < shape.size ? item.size : shape.size;
+        const int64_t rows_before = lengthen(item.rows, item.a, shape.rows.step, grid.a.size);
+        const int64_t elements_before = lengthen(item.size, item.b, shape.size.step, grid.b.size);
+        item.source -= rows_before * grid.a.source + elements_before * grid.b.source;
+        item.target -= rows_before * grid.a.target + elements_before * grid.b.target;
+        const int64_t rows = p.stages == 1 ? item.rows : even_tile(item.rows, shape.rows);
+        const int64_t size = p.stages == 1 ? item.size : even_tile(item.size, shape.size);
         const int64_t step_of_item = p.of_item * p.constants;
         const int64_t step_of_a = p.of_a * p.constants, step_of_b = p.of_b * p.constants;
         for (int64_t row = 0; row < item.rows; row += rows)
             for (int64_t column = 0; column < item.size; column += size) {
-                const int64_t a = row + rows <= item.rows ? row : item.rows - rows;
-                const int64_t b = column + size <= item.size ? column : item.size - size;
+                int64_t a = row, high = item.rows - row < rows ? item.rows - row : rows;
+                int64_t b = column, wide = item.size - column < size ? item.size - column : size;
+                lengthen(high, a, shape.rows.step, item.rows);
+                lengthen(wide, b, shape.size.step, item.size);
                 const int64_t place = item.place * step_of_item + (item.a + a) * step_of_a + (item.b + b) * step_of_b;
                 const char* begin = item.source + a * grid.a.source + b * grid.b.source;
-                Block part = {begin, nullptr, rows, size, grid.a.source, 0, grid.b.source, 0,
+                Block part = {begin, nullptr, high, wide, grid.a.source, 0, grid.b.source, 0,
                               grid.scale + place, grid.bias + place, grid.low + place, step_of_a, p.unit, p.unit_low, 0, 0};
                 for (int64_t stage = 0; stage < p.stages; stage++) {
                     const int64_t bytes = p.stage[stage].bytes;
-                    part.target = tiles[stage & 1]; part.target_pitch = size * bytes; part.target_step = bytes;
+                    part.target = tiles[stage & 1]; part.target_pitch = wide * bytes; part.target_step = bytes;
                     if (stage == p.stages - 1) {
                         part.target = item.target + a * grid.a.target + b * grid.b.target;
                         part.target_pitch = grid.a.target; part.target_step = grid.b.target; part.streams = p.streams;

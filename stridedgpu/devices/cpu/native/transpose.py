@@ -33,11 +33,12 @@ def transpose_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     elements = call.kernel.elements
     narrow, place = min(elements.source_bytes, elements.target_bytes), elements.constants
     move = Move("transpose", narrow.bit_length() - 1, narrow)
-    columns, lines = LANE_BYTES // narrow, LINE_BYTES // narrow
     chain = Chain((move,))
+    # Elements of a step, and the most of a tile.
+    columns, lines = (LANE_BYTES // narrow,) * 2, (LINE_BYTES // narrow,) * 2
     if not elements.itemsize:
         # Conversions go along the source's lines before elements are transposed, and along the target's afterwards.
-        narrows = elements.target_bytes < elements.source_bytes
+        wide, narrows = max(elements.source_bytes, elements.target_bytes), elements.target_bytes < elements.source_bytes
         along = place == (Constants.A if narrows else Constants.B)
         moves, by_products = conversion_moves(
             elements.conversion, finite=elements.finite, products=elements.by_products, along=along
@@ -45,12 +46,13 @@ def transpose_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         chain = Chain((*moves, move) if narrows else (move, *moves), by_products)
         # The longer side of a tile is the conversion's rows.
         tile = TILE_BYTES // max(each.bytes for each in chain.moves[:-1])
-        lines = min(2 * lines, tile // columns)
-        columns = tile // lines
+        most = min(2 * LINE_BYTES // narrow, tile // columns[0])
+        lines = max(columns[0], LINE_BYTES // wide), most
+        columns = columns[0], tile // most
         if narrows:
             (a, b), (of_a, of_b) = call.inner, call.blocks
             call, place = replace(call, inner=(b, a), blocks=(of_b, of_a)), _TURNED.get(place, place)
     fields, kept = chain_fields(call, chain, level, place)
     offsets = call.source_offset, call.target_offset
     loop = CompiledFunction(function(level, "transposes"))
-    return LoopCall.of(loop, [columns, lines, *fields], call.items, offsets, (kept, owner))
+    return LoopCall.of(loop, [*columns, *lines, *fields], call.items, offsets, (kept, owner))
