@@ -24,39 +24,73 @@ template <int round, class T, int N, int L> INLINE void transpose_lanes(Vec<T, N
     }
 }
 
-// 16 bytes of as many source lines as `bytes` have elements.
-template <class T, int bytes, bool streams>
-INLINE void transpose_step(const char* source, int64_t source_pitch, char* target, int64_t target_pitch) {
-    constexpr int L = 16 / sizeof(T), N = bytes / sizeof(T);
-    if constexpr (L > 8 && bytes > VECTOR && !streams) {  // more vectors than there are registers
-        transpose_step<T, bytes / 2, false>(source, source_pitch, target, target_pitch);
-        transpose_step<T, bytes / 2, false>(source + N / 2 * source_pitch, source_pitch, target + bytes / 2, target_pitch);
+// The side on which elements are narrower, and those of 16 bytes of it.
+template <class S, class T> using Narrower = either<(sizeof(S) <= sizeof(T)), S, T>;
+template <class S, class T> constexpr int LANES = 16 / sizeof(Narrower<S, T>);
+
+// As many elements of as many source lines as `bytes` of the narrower side have. `turn` converts vectors.
+template <class S, class T, int bytes, class Turn>
+INLINE void transpose_step(const char* source, int64_t source_pitch, char* target, int64_t target_pitch, bool streams, Turn turn) {
+    typedef Narrower<S, T> M;
+    constexpr int L = LANES<S, T>, N = bytes / sizeof(M);
+    constexpr bool fits = bytes <= VECTOR || L * bytes / VECTOR <= (same<S, T> ? 16 : 8);  // the registers
+    constexpr bool is_line = N / 2 * sizeof(T) >= LINE;                                      // what one half writes
+    if (!fits && (is_line || !streams)) {
+        if constexpr (!fits) {
+            transpose_step<S, T, bytes / 2>(source, source_pitch, target, target_pitch, streams, turn);
+            transpose_step<S, T, bytes / 2>(source + N / 2 * source_pitch, source_pitch, target + N / 2 * sizeof(T), target_pitch, streams, turn);
+        }
         return;
     }
-    Vec<T, N> lines[L];
+    Vec<M, N> lines[L];
     unrolled<L>([&](auto r) INLINE_LAMBDA {
+        Vec<S, N> line;
         unrolled<N / L>([&](auto part) INLINE_LAMBDA {
-            auto piece = load<Vec<T, L>>(source + (part * L + r) * source_pitch);
-            __builtin_memcpy((char*)&lines[r] + 16 * part, &piece, 16);
+            auto piece = load<Vec<S, L>>(source + (part * L + r) * source_pitch);
+            __builtin_memcpy((char*)&line + part * sizeof piece, &piece, sizeof piece);
         });
+        if constexpr (sizeof(S) > sizeof(T)) lines[r] = turn(line);
+        else lines[r] = line;
     });
-    transpose_lanes<1, T, N>(lines);
+    transpose_lanes<1, M, N>(lines);
     unrolled<L>([&](auto r) INLINE_LAMBDA {
-        if constexpr (streams) stream(target + r * target_pitch, lines[r]);
-        else store(target + r * target_pitch, lines[r]);
+        auto write = [&](auto line) INLINE_LAMBDA {
+            char* to = target + r * target_pitch;
+            if constexpr (N * sizeof(T) % LINE == 0) if (streams) { stream(to, line); return; }
+            store(to, line);
+        };
+        if constexpr (sizeof(S) > sizeof(T)) write(lines[r]);
+        else write(turn(lines[r]));
     });
 }
 
 // A strip of source lines to their ends.
-template <class T, int bytes, bool streams>
-INLINE void transpose_strip(const char* source, int64_t source_pitch, char* target, int64_t target_pitch, int64_t columns) {
-    constexpr int L = 16 / sizeof(T);
+template <class S, class T, int bytes, class Turn>
+INLINE void transpose_strip(const char* source, int64_t source_pitch, char* target, int64_t target_pitch, int64_t columns, bool streams, Turn turn) {
+    constexpr int L = LANES<S, T>;
     auto step = [&](int64_t at) INLINE_LAMBDA {
-        transpose_step<T, bytes, streams>(source + at * sizeof(T), source_pitch, target + at * target_pitch, target_pitch);
+        transpose_step<S, T, bytes>(source + at * sizeof(S), source_pitch, target + at * target_pitch, target_pitch, streams, turn);
     };
     int64_t at = 0;
     for (; at + L <= columns; at += L) step(at);
     if (at < columns) step(columns - L);
+}
+
+// Strips of at least a step's lines and columns; the last ones are as narrow as can be, and end with the lines.
+template <class S, class T, class Turn>
+INLINE void transpose_strips(const Block& k, int64_t lines, int64_t columns, int64_t source_pitch, int64_t target_pitch, Turn turn) {
+    constexpr int64_t L = LANES<S, T>, N = LINE / 16 * L;
+    for (int64_t at = 0, step; at < lines; at += step) {
+        const int64_t rest = lines - at;
+        step = rest > 2 * L && lines >= N ? N : rest > L && lines >= 2 * L && same<S, T> ? 2 * L : L;
+        const int64_t line = step <= rest ? at : lines - step;
+        const char* from = k.source + line * source_pitch;
+        char* to = k.target + line * sizeof(T);
+        const bool streams = k.streams && ((uintptr_t(to) | target_pitch) & (LINE - 1)) == 0;
+        if (step == N) transpose_strip<S, T, LINE>(from, source_pitch, to, target_pitch, columns, streams, turn);
+        else if (step == L) transpose_strip<S, T, 16>(from, source_pitch, to, target_pitch, columns, false, turn);
+        else if constexpr (same<S, T>) transpose_strip<S, T, 32>(from, source_pitch, to, target_pitch, columns, false, turn);
+    }
 }
 
 // Fewer lines or columns than a step has.
@@ -66,40 +100,39 @@ INLINE void transpose_part(const char* source, int64_t source_pitch, char* targe
     constexpr int64_t bytes = sizeof(T), L = 16 / bytes;
     char in[L][16] = {}, out[L][16];
     for (int64_t line = 0; line < lines; line++) copy_short(in[line], source + line * source_pitch, columns * bytes);
-    transpose_step<T, 16, false>(in[0], 16, out[0], 16);
+    transpose_step<T, T, 16>(in[0], 16, out[0], 16, false, [](auto v) INLINE_LAMBDA { return v; });
     for (int64_t column = 0; column < columns; column++) copy_short(target + column * target_pitch, out[column], lines * bytes);
 }
 
 template <class T> void transpose(const Block& k) {
-    constexpr int64_t bytes = sizeof(T), L = 16 / bytes, N = LINE / bytes;
-    const char* source = k.source;
-    char* target = k.target;
+    constexpr int64_t bytes = sizeof(T), L = 16 / bytes;
     // The lines of either side may be the rows.
     const bool by_rows = k.source_pitch == bytes && k.target_step == bytes;
     const int64_t lines = by_rows ? k.size : k.rows, columns = by_rows ? k.rows : k.size;
     const int64_t source_pitch = by_rows ? k.source_step : k.source_pitch;
     const int64_t target_pitch = by_rows ? k.target_pitch : k.target_step;
-    if (lines < L || columns < L) {
-        for (int64_t line = 0; line < lines; line += L)
-            for (int64_t column = 0; column < columns; column += L) {
-                const char* from = source + line * source_pitch + column * bytes;
-                char* to = target + column * target_pitch + line * bytes;
-                const int64_t high = __builtin_elementwise_min(lines - line, L), wide = __builtin_elementwise_min(columns - column, L);
-                transpose_part<T>(from, source_pitch, to, target_pitch, high, wide);
-            }
+    if (lines >= L && columns >= L) {
+        transpose_strips<T, T>(k, lines, columns, source_pitch, target_pitch, [](auto v) INLINE_LAMBDA { return v; });
         return;
     }
-    const int64_t step = lines < 2 * L ? L : lines < N ? 2 * L : N;
-    for (int64_t at = 0; at < lines; at += step) {
-        int64_t line = at + step <= lines ? at : lines - step;
-        const char* from = source + line * source_pitch;
-        char* to = target + line * bytes;
-        if (step == L) transpose_strip<T, 16, false>(from, source_pitch, to, target_pitch, columns);
-        else if (step == 2 * L) transpose_strip<T, 32, false>(from, source_pitch, to, target_pitch, columns);
-        else if (k.streams && ((uintptr_t(to) | target_pitch) & (LINE - 1)) == 0)
-            transpose_strip<T, LINE, true>(from, source_pitch, to, target_pitch, columns);
-        else transpose_strip<T, LINE, false>(from, source_pitch, to, target_pitch, columns);
-    }
+    for (int64_t line = 0; line < lines; line += L)
+        for (int64_t column = 0; column < columns; column += L) {
+            const char* from = k.source + line * source_pitch + column * bytes;
+            char* to = k.target + column * target_pitch + line * bytes;
+            const int64_t high = __builtin_elementwise_min(lines - line, L), wide = __builtin_elementwise_min(columns - column, L);
+            transpose_part<T>(from, source_pitch, to, target_pitch, high, wide);
+        }
+}
+
+// The same with a conversion in registers, where elements are wider: of blocks with one scale and one bias, whose rows are
+// the source's elements. They have the lines and the columns of a step.
+template <class S, class T, class Arithmetic> void transpose_converted(const Block& k) {
+    typedef Compute<S, T> F;
+    const F scale = same<Arithmetic, Nothing> ? F() : load<F>(k.scale), bias = same<Arithmetic, Nothing> ? F() : load<F>(k.bias);
+    transpose_strips<Stored<S>, Stored<T>>(k, k.size, k.rows, k.source_step, k.target_pitch, [&](auto v) INLINE_LAMBDA {
+        constexpr int N = sizeof v / sizeof(Stored<S>);
+        return computed<S, T, Arithmetic, N>(v, all<F, N>(scale), all<F, N>(bias), Vec<F, N>{}, 0, 0);
+    });
 }
 
 // Blocks by a chain of moves, of which one transposes: all of an item at once, or tile by tile.
