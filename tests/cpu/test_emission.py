@@ -16,11 +16,11 @@ from harness.module_texts import modules_for
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import jit
-from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.compiler import Compiler, CompilerError
 from stridedgpu.devices.cpu.compiled.ir import needs_of
 from stridedgpu.devices.cpu.compiled.resize_kernel import ResizeKernel
 from stridedgpu.devices.cpu.compiled.resize_passes import passes_of
+from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.devices.cpu.native.elements import Constants, Elements
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.promotion import compiled_from
