@@ -20,7 +20,7 @@ from stridedgpu.values.strides import power_of_two
 from .channel_moves import TRANSPOSED
 from .elements import Elements
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
-from .registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
+from .registers import LANE_BYTES, LINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +119,11 @@ def _interleave(match: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> KernelCa
     widest = max(match.source_bytes * (read.pixel > 1), match.target_bytes * (target_pixel > 0))
     lanes = power_of_two(min(pixels.size, LINE_BYTES // widest))
     a, outer = match.next_inner(small, pixels)
-    streaming = (
-        target_pixel in (0, count + filler)
-        and lanes * match.target_bytes >= LINE_BYTES
-        and (not target_pixel or shuffled_bytes(widest) == LINE_BYTES)
-        and match.streams(
-            (a, *outer) if target_pixel else (a, *outer, small),
-            pixels,
-            lanes,
-            read.pixel / (1 if read.planar else count),
-        )
+    streaming = target_pixel in (0, count + filler) and match.streams(
+        (a, *outer) if target_pixel else (a, *outer, small),
+        pixels,
+        LINE_BYTES // match.target_bytes,
+        read.pixel / (1 if read.planar else count),
     )
     elements = match.elements(a, pixels, small)
     kernel = Channels(elements, lanes, read.order, read.planar, read.pixel, target_pixel, filler > 0, streaming)
