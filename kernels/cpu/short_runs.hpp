@@ -192,3 +192,36 @@ inline void short_runs(const char* source, char* target, const void* parameters,
 #endif
     });
 }
+
+// Units: runs that both sides have in common, of up to 128 bytes, each copied by two steps that overlap.
+struct Units { int64_t bytes; Grid grid; };
+
+inline void units(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
+    const Units& p = *(const Units*)parameters;
+    const int64_t bytes = p.bytes;
+    for_items(p.grid, source, target, first, last, [&](const Item& item) INLINE_LAMBDA {
+        auto copies = [&](auto v) INLINE_LAMBDA {
+            typedef decltype(v) V;
+            const Axis rows = p.grid.a, columns = p.grid.b;
+            const int64_t end = bytes - int64_t(sizeof v), height = item.rows, size = item.size;
+            for (int64_t row = 0; row < height; row++) {
+                const char* from = item.source + row * rows.source;
+                char* to = item.target + row * rows.target;
+                auto copy = [&]() INLINE_LAMBDA {
+                    V begin = load<V>(from), behind = load<V>(from + end);
+                    store(to, begin); store(to + end, behind);
+                    from += columns.source; to += columns.target;
+                };
+                int64_t left = size;
+                for (; left >= 4; left -= 4) unrolled<4>([&](auto) INLINE_LAMBDA { copy(); });
+                for (; left > 0; left--) copy();
+            }
+        };
+        if (bytes >= 64) copies(Vec<char, 64>());
+        else if (bytes >= 32) copies(Vec<char, 32>());
+        else if (bytes >= 16) copies(Vec<char, 16>());
+        else if (bytes >= 8) copies(int64_t());
+        else if (bytes >= 4) copies(int32_t());
+        else copies(int16_t());
+    });
+}

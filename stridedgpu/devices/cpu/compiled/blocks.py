@@ -21,7 +21,7 @@ from math import inf, prod
 from operator import mul
 from typing import ClassVar, Final, NamedTuple
 
-from stridedgpu.devices.cpu.native.short_runs import WIDTHS, permutation_cost, permutation_factor
+from stridedgpu.devices.cpu.native.short_runs import UNIT_COST, WIDTHS, permutation_cost, permutation_factor
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
@@ -279,11 +279,21 @@ def _native_call(match: LoopMatch, vector_bytes: int) -> KernelCall | None:
     blocks = {
         _block(loops, runs, wanted, whole=whole) for wanted in product(lengths, lengths) for whole in (False, True)
     }
-    costs = sorted((_native_cost(loops, block, lanes), block) for block in blocks)
+    costs = sorted([(_native_cost(loops, block, lanes), block) for block in blocks] + _unit(match))
     calls = ((cost, _call(match, block, lanes)) for cost, block in costs[:_TRIED] if cost < inf)
     found = [(cost * permutation_factor(call), call) for cost, call in calls]
     cost, call = min(found, key=lambda each: each[0], default=(inf, None))
     return call if cost < inf else None
+
+
+def _unit(match: LoopMatch) -> list[tuple[float, _Block]]:
+    """The time of a word of the run that both sides have in common, copied as it is, and the block; or nothing."""
+    loops, word = match.loops, match.source_bytes
+    unit = loops[-1]
+    if not unit.source == unit.target == word or unit.channels or unit.size * word > 2 * LINE_BYTES:
+        return []
+    run = (len(loops) - 1,)
+    return [(UNIT_COST / unit.size, _Block((*[1] * run[0], unit.size), run, run))]
 
 
 def _runs_of(match: LoopMatch) -> list[tuple[int, ...]]:

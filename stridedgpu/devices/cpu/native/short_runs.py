@@ -41,6 +41,9 @@ _MOST_DIRECT: Final = 3
 _BLOCK_COST: Final = 5
 """The time of a block beside its loads, shuffles and stores, in shuffles."""
 
+UNIT_COST: Final = 3.0
+"""The time to copy a run of both sides, in shuffles."""
+
 _FORMS: Final = ((1, 1), (1, 2), (1, 4), (2, 1), (4, 1), (2, 2), (1, 0), (0, 1), (0, 0))
 _WIDE_FORMS: Final = (*_FORMS, (4, 4), (4, 0), (2, 0))
 """The pieces of each register and of each result that the library has loops for; and with vectors of a line."""
@@ -87,7 +90,16 @@ def has_short_runs(call: KernelCall) -> bool:
     level = policy().native_level
     if level is None or _width(kernel) != WIDTHS[level] or len(call.outer) > _MOST_LOOPS:
         return False
+    if unit_bytes(kernel):
+        return True
     return max(map(len, _vectors(kernel))) <= _VECTORS[-1] and permutation_factor(call) < inf
+
+
+def unit_bytes(kernel: Blocks) -> int:
+    """The bytes of a block that is a run of both sides; 0 of any other."""
+    (*_, (size, source, target)) = kernel.digits
+    is_unit = source == target == 1 and all(digit.size == 1 for digit in kernel.digits[:-1])
+    return size * kernel.elements.itemsize if is_unit else 0
 
 
 def _width(kernel: Blocks) -> int:
@@ -122,6 +134,8 @@ def permutation_cost(words: int, source_run: int, target_run: int, lanes: int, *
 def permutation_factor(call: KernelCall) -> float:
     """The time of a call's blocks in the estimated one: more where pairs cannot be merged for half of the results."""
     kernel: Blocks = call.kernel  # type: ignore[assignment]
+    if unit_bytes(kernel):
+        return 1
     registers, _, in_halves, _ = _permutation_of(kernel)
     if in_halves or _width(kernel) == LANE_BYTES or len(registers) <= _MOST_DIRECT:
         return 1
@@ -265,6 +279,12 @@ def _packed(runs: dict[tuple[int, ...], list[int]], lanes: int) -> list[list[_Pi
 def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     """The loop of a call of a kernel of blocks; it keeps an `owner` of more memory alive."""
     kernel: Blocks = call.kernel  # type: ignore[assignment]
+    inner, outer, channels = call.grid()
+    grid = [0, 0, 0, *inner, len(call.outer), *outer]
+    offsets = call.source_offset, call.target_offset
+    if nbytes := unit_bytes(kernel):
+        units = CompiledFunction(function(level, "units"))
+        return LoopCall.of(units, [nbytes, *grid], call.items, offsets, (channels, owner))
     registers, results, in_halves, tables = _permutation_of(kernel)
     word = kernel.elements.itemsize
     reads = [*(loop.source for loop in call.inner), *call.more[::2]]
@@ -289,15 +309,13 @@ def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         stores, written_parts = _pieces(results, word, writes, stored), [0] * len(_SIZES)
     else:
         stores, written_parts = _parts(results, word, writes, width)
-    inner, outer, channels = call.grid()
     fields = [
         *(kernel.digits[0].size, kernel.digits[1].size, len(registers), int(in_halves), loaded, stored, len(loads)),
         *(array.ctypes.data for array in (loads, tables, stores)),
         *(*read_parts, *written_parts),
-        *(0, 0, 0, *inner, len(call.outer), *outer),
+        *grid,
     ]
     kept = loads, tables, stores
-    offsets = call.source_offset, call.target_offset
     loop = CompiledFunction(function(level, "short runs"))
     return LoopCall.of(loop, fields, call.items, offsets, (kept, channels, owner))
 
