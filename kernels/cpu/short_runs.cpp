@@ -1,11 +1,16 @@
-// Short runs: the loops of networks of shuffles, and of units.
+// Short runs: the loops of merges, of units and of networks.
 #include "table.hpp"
 namespace LEVEL {
 #include "short_runs.hpp"
 
-constexpr Loop networks[] = {short_runs}, unit_loops[] = {units};
+constexpr Loop short_run_loops[] = {
+    merges, units,
+#if defined(__AVX512VBMI__)
+    networks,
+#endif
+};
 
-const Family families[] = {FAMILY("short runs", networks), FAMILY("units", unit_loops)};
+const Family families[] = {FAMILY("short runs", short_run_loops)};
 }  // namespace LEVEL
 
 UNIT(short_runs)

@@ -21,7 +21,7 @@ from math import inf, prod
 from operator import mul
 from typing import ClassVar, Final, NamedTuple
 
-from stridedgpu.devices.cpu.native.short_runs import UNIT_COST, WIDTHS, permutation_cost, permutation_factor
+from stridedgpu.devices.cpu.native.short_runs import UNIT_COST, WIDTHS, block_cost, permutation_factor, pieces_of
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
@@ -226,16 +226,6 @@ def _sources(parts: list[list[Vector]], wanted: list[list[int]]) -> int:
     return max(len({place[word] for word in words}) for words in wanted)
 
 
-def pieces_of(count: int, lanes: int) -> list[tuple[int, int]]:
-    """The vectors of a run of so many words, each by its first word and its number of words, a power of two.
-
-    >>> pieces_of(21, 8), pieces_of(7, 8)
-    ([(0, 8), (8, 8), (13, 8)], [(0, 4), (3, 4)])
-    """
-    each = min(lanes, power_of_two(count))
-    return [(min(first, count - each), each) for first in range(0, count, each)]
-
-
 class _Block(NamedTuple):
     """A block: the size of each loop there, and each side's run, by the loops' numbers."""
 
@@ -279,7 +269,7 @@ def _native_call(match: LoopMatch, vector_bytes: int) -> KernelCall | None:
     blocks = {
         _block(loops, runs, wanted, whole=whole) for wanted in product(lengths, lengths) for whole in (False, True)
     }
-    costs = sorted([(_native_cost(loops, block, lanes), block) for block in blocks] + _unit(match))
+    costs = sorted([(_native_cost(loops, block, lanes, match.source_bytes), block) for block in blocks] + _unit(match))
     calls = ((cost, _call(match, block, lanes)) for cost, block in costs[:_TRIED] if cost < inf)
     found = [(cost * permutation_factor(call), call) for cost, call in calls]
     cost, call = min(found, key=lambda each: each[0], default=(inf, None))
@@ -375,13 +365,11 @@ def _block(
     return _Block(tuple(sizes), block_runs[0], block_runs[1])
 
 
-def _native_cost(loops: Sequence[LoopAxis], block: _Block, lanes: int) -> float:
+def _native_cost(loops: Sequence[LoopAxis], block: _Block, lanes: int, word: int) -> float:
     """The time of a word on the native library."""
-    sizes, words = block.sizes, prod(block.sizes)
-    lengths = [prod(sizes[number] for number in run) for run in (block.source_run, block.target_run)]
+    sizes = block.sizes
     repeated = prod(-(-loop.size // size) * size / loop.size for loop, size in zip(loops, sizes, strict=True))
-    pairs = WIDTHS.get(policy().native_level or "") == LINE_BYTES
-    return permutation_cost(words, lengths[0], lengths[1], lanes, pairs=pairs) / words * repeated
+    return block_cost(_digits(block), word, word * lanes) / prod(sizes) * repeated
 
 
 def _cost(loops: Sequence[LoopAxis], block: _Block, lanes: int) -> float:
@@ -405,17 +393,21 @@ def _accesses(sizes: Sequence[int], run: Sequence[int], lanes: int) -> tuple[int
     return prod(sizes) // length, len(pieces_of(length, lanes))
 
 
-def _call(match: LoopMatch, block: _Block, lanes: int) -> KernelCall:
-    """The call of a block's kernel: loops that are larger than the block lie in `a` and `b`, or outside."""
-    loops, sizes = match.loops, block.sizes
+def _digits(block: _Block) -> list[Digit]:
+    """Each loop of a block, with its steps along both sides' runs."""
     steps = []
     for run in (block.source_run, block.target_run):
-        reach, along = 1, [0] * len(loops)
+        reach, along = 1, [0] * len(block.sizes)
         for number in run:
             along[number] = reach
-            reach *= sizes[number]
+            reach *= block.sizes[number]
         steps.append(along)
-    digits = [Digit(size, read, written) for size, read, written in zip(sizes, *steps, strict=True)]
+    return [Digit(size, read, written) for size, read, written in zip(block.sizes, *steps, strict=True)]
+
+
+def _call(match: LoopMatch, block: _Block, lanes: int) -> KernelCall:
+    """The call of a block's kernel: loops that are larger than the block lie in `a` and `b`, or outside."""
+    loops, sizes, digits = match.loops, block.sizes, _digits(block)
     whole = [n for n, loop in enumerate(loops) if sizes[n] == loop.size]
     rest = [n for n in range(len(loops)) if n not in whole]
     # A loop in parts is `a` or `b`. Beside it, the longest one makes items long.
