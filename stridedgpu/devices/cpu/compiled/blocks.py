@@ -21,7 +21,7 @@ from math import inf, prod
 from operator import mul
 from typing import ClassVar, Final, NamedTuple
 
-from stridedgpu.devices.cpu.native.short_runs import UNIT_COST, WIDTHS, block_cost, permutation_factor, pieces_of
+from stridedgpu.devices.cpu.native.short_runs import MOST_UNIT_BYTES, UNIT_COST, WIDTHS, block_cost, permutation_factor, pieces_of
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
@@ -280,7 +280,7 @@ def _unit(match: LoopMatch) -> list[tuple[float, _Block]]:
     """The time of a word of the run that both sides have in common, copied as it is, and the block; or nothing."""
     loops, word = match.loops, match.source_bytes
     unit = loops[-1]
-    if not unit.source == unit.target == word or unit.channels or unit.size * word > 2 * LINE_BYTES:
+    if not unit.source == unit.target == word or unit.channels or unit.size * word > MOST_UNIT_BYTES:
         return []
     run = (len(loops) - 1,)
     return [(UNIT_COST / unit.size, _Block((*[1] * run[0], unit.size), run, run))]

@@ -44,6 +44,9 @@ _MOST_DIRECT: Final = 3
 _BLOCK_COST: Final = 5
 """The time of a block beside its loads, shuffles and stores, in shuffles."""
 
+MOST_UNIT_BYTES: Final = 2 * LINE_BYTES
+"""Bytes of the longest run of both sides that two steps copy."""
+
 UNIT_COST: Final = 3.0
 """The time to copy a run of both sides, in shuffles."""
 
@@ -112,10 +115,11 @@ def has_short_runs(call: KernelCall) -> bool:
 
 
 def unit_bytes(kernel: Blocks) -> int:
-    """The bytes of a block that is a run of both sides; 0 of any other."""
-    (*_, (size, source, target)) = kernel.digits
-    is_unit = source == target == 1 and all(digit.size == 1 for digit in kernel.digits[:-1])
-    return size * kernel.elements.itemsize if is_unit else 0
+    """The bytes of a block that is one short run of both sides; 0 of any other."""
+    a, b, *whole = kernel.digits
+    nbytes = prod(digit.size for digit in whole) * kernel.elements.itemsize
+    is_unit = a.size == b.size == 1 and all(digit.size == 1 or digit.source == digit.target == 1 for digit in whole)
+    return nbytes if is_unit and 2 <= nbytes <= MOST_UNIT_BYTES else 0
 
 
 def _width(kernel: Blocks) -> int:
