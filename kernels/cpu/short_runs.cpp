@@ -1,10 +1,10 @@
-// Short runs: the loops of merges, of units and of networks.
+// Short runs: the loops of merges, of units, of turned pixels and of networks.
 #include "table.hpp"
 namespace LEVEL {
 #include "short_runs.hpp"
 
 constexpr Loop short_run_loops[] = {
-    merges, units,
+    merges, units, turns,
 #if defined(__AVX512VBMI__)
     networks,
 #endif

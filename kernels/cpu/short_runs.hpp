@@ -162,6 +162,65 @@ inline void units(const char* source, char* target, const void* parameters, int6
     });
 }
 
+// Pixels of 3 elements, transposed as words of 4: 48 bytes of as many source lines as a vector has words.
+//
+//     source lines    words                    transposed within 16 bytes    target lines
+//     abc def ...     abc- def- ...            abc- ABC- ...                 abcABC ...
+//     ABC DEF ...     ABC- DEF- ...            def- DEF- ...                 defDEF ...
+struct Turns { int64_t word; Grid grid; };  // bytes of a word: 4 or 8
+
+// Transpose within each 16 bytes of L vectors: rounds of interleaving lines half the height apart.
+template <int round, class T, int N, int L> INLINE void turn_words(Vec<T, N> (&lines)[L]) {
+    if constexpr (round < L) {
+        Vec<T, N> turned[L];
+        unrolled<L>([&](auto r) INLINE_LAMBDA {
+            constexpr int half = decltype(r)::value % 2 * (L / 2);
+            turned[r] = shuffle<N, [](int i) { return i / L * L + half + i % L / 2 + N * (i % 2); }>(lines[r / 2], lines[r / 2 + L / 2]);
+        });
+        unrolled<L>([&](auto r) INLINE_LAMBDA { lines[r] = turned[r]; });
+        turn_words<2 * round, T, N>(lines);
+    }
+}
+
+template <class T> INLINE void turn_blocks(const Grid& grid, const Item& item) {
+    constexpr int word = sizeof(T), pixel = word * 3 / 4, L = 16 / word, N = VECTOR / word;
+    typedef Vec<char, VECTOR> V;
+    const int64_t source_pitch = grid.b.source, target_pitch = grid.a.target;
+    for_blocks<1>(grid, item, 4 * L, N, [&](const char* const (&source)[1], char* const (&target)[1]) INLINE_LAMBDA {
+        unrolled<4>([&](auto group) INLINE_LAMBDA {
+            // The last 16 bytes end with the block's.
+            constexpr int from = group < 3 ? group * 12 : 32, first = group * 12 - from;
+            Vec<T, N> lines[L];
+            unrolled<L>([&](auto r) INLINE_LAMBDA {
+                V v;
+                unrolled<VECTOR / 16>([&](auto part) INLINE_LAMBDA {
+                    auto piece = load<Vec<char, 16>>(source[0] + (part * L + r) * source_pitch + from);
+                    __builtin_memcpy((char*)&v + 16 * part, &piece, 16);
+                });
+                constexpr auto place = [](int i) { return i % word < pixel ? i / 16 * 16 + first + i % 16 / word * pixel + i % word : -1; };
+                lines[r] = bits<Vec<T, N>>(shuffle<VECTOR, place>(v, v));
+            });
+            turn_words<1, T, N>(lines);
+            unrolled<L>([&](auto r) INLINE_LAMBDA {
+                constexpr auto place = [](int i) { return i < VECTOR * 3 / 4 ? i / pixel * word + i % pixel : -1; };
+                V v = bits<V>(lines[r]);
+                v = shuffle<VECTOR, place>(v, v);
+                char* to = target[0] + (group * L + r) * target_pitch;
+                store(to, load<Vec<char, VECTOR / 2>>(&v));
+                store(to + VECTOR / 2, load<Vec<char, VECTOR / 4>>((char*)&v + VECTOR / 2));
+            });
+        });
+    });
+}
+
+inline void turns(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
+    const Turns& p = *(const Turns*)parameters;
+    for_items(p.grid, source, target, first, last, [&](const Item& item) INLINE_LAMBDA {
+        if (p.word == 4) turn_blocks<uint32_t>(p.grid, item);
+        else turn_blocks<uint64_t>(p.grid, item);
+    });
+}
+
 #if defined(__AVX512VBMI__)
 // Networks: blocks in up to 8 registers of a line, and as many results.
 //

@@ -21,7 +21,17 @@ from math import inf, prod
 from operator import mul
 from typing import ClassVar, Final, NamedTuple
 
-from stridedgpu.devices.cpu.native.short_runs import MOST_UNIT_BYTES, UNIT_COST, WIDTHS, block_cost, permutation_factor, pieces_of
+from stridedgpu.devices.cpu.native.short_runs import (
+    MOST_UNIT_BYTES,
+    TURNED_BYTES,
+    TURNED_COST,
+    UNIT_COST,
+    WIDTHS,
+    block_cost,
+    permutation_factor,
+    pieces_of,
+    turned_lines,
+)
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
@@ -30,7 +40,7 @@ from .ir import LINE_BYTES, Code, Value, gathered, shuffled_bytes, vector_type
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .work_grid import Elements, Grid
 
-_TRIED: Final = 5
+_TRIED: Final = 3
 """The blocks of least estimated cost of which the native library's shuffles are counted."""
 
 
@@ -269,7 +279,7 @@ def _native_call(match: LoopMatch, vector_bytes: int) -> KernelCall | None:
     blocks = {
         _block(loops, runs, wanted, whole=whole) for wanted in product(lengths, lengths) for whole in (False, True)
     }
-    costs = sorted([(_native_cost(loops, block, lanes, match.source_bytes), block) for block in blocks] + _unit(match))
+    costs = sorted([(_native_cost(loops, block, lanes, match.source_bytes), block) for block in blocks] + _unit(match) + _turned(match, runs))
     calls = ((cost, _call(match, block, lanes)) for cost, block in costs[:_TRIED] if cost < inf)
     found = [(cost * permutation_factor(call), call) for cost, call in calls]
     cost, call = min(found, key=lambda each: each[0], default=(inf, None))
@@ -284,6 +294,20 @@ def _unit(match: LoopMatch) -> list[tuple[float, _Block]]:
         return []
     run = (len(loops) - 1,)
     return [(UNIT_COST / unit.size, _Block((*[1] * run[0], unit.size), run, run))]
+
+
+def _turned(match: LoopMatch, runs: Sequence[tuple[int, ...]]) -> list[tuple[float, _Block]]:
+    """The time of a word of pixels of 3 elements whose lines are transposed, and the block; or nothing."""
+    (unit, *columns), (same, *rows) = runs
+    words = match.loops[unit].size
+    nbytes = words * match.source_bytes
+    if unit != same or nbytes not in (3, 6) or not columns or not rows or columns[0] == rows[0]:
+        return []
+    sizes = [1] * len(match.loops)
+    sizes[unit], sizes[columns[0]], sizes[rows[0]] = words, TURNED_BYTES // nbytes, turned_lines(nbytes)
+    if any(size > loop.size for size, loop in zip(sizes, match.loops, strict=True)):
+        return []
+    return [(TURNED_COST / words, _Block(tuple(sizes), (unit, columns[0]), (unit, rows[0])))]
 
 
 def _runs_of(match: LoopMatch) -> list[tuple[int, ...]]:

@@ -47,6 +47,9 @@ _BLOCK_COST: Final = 5
 MOST_UNIT_BYTES: Final = 2 * LINE_BYTES
 """Bytes of the longest run of both sides that two steps copy."""
 
+TURNED_COST: Final = 0.6
+"""The time of a pixel of 3 elements that is transposed, in shuffles."""
+
 UNIT_COST: Final = 3.0
 """The time to copy a run of both sides, in shuffles."""
 
@@ -65,7 +68,7 @@ _NONE: Final = 128
 _MOST_LOOPS: Final = 64
 
 _MERGE_COST: Final = 3
-_MOST_LOADS: Final = 400
+_MOST_LOADS: Final = 160
 _MOST_SLOTS: Final = 64
 _LEAST_IN_ROUNDS: Final = 6
 _LEAST_IN_ROUNDS_BYTES: Final = 8
@@ -73,7 +76,7 @@ _ROUNDS: Final = range(2, 5)
 _NOTHING: Final = [128] * LANE_BYTES
 _LEAST_BYTES: Final = 2
 
-_MERGES, _UNITS, _NETWORKS = range(3)
+_MERGES, _UNITS, _TURNS, _NETWORKS = range(4)
 """The loops of the library."""
 
 _read, _written = attrgetter("source"), attrgetter("target")
@@ -109,7 +112,7 @@ def has_short_runs(call: KernelCall) -> bool:
     level = policy().native_level
     if level is None or _width(kernel) != WIDTHS[level] or len(call.outer) > _MOST_LOOPS:
         return False
-    if unit_bytes(kernel):
+    if unit_bytes(kernel) or turned_word(kernel):
         return True
     return _width(kernel) == LANE_BYTES or max(map(len, _vectors(kernel))) <= _VECTORS[-1]
 
@@ -120,6 +123,28 @@ def unit_bytes(kernel: Blocks) -> int:
     nbytes = prod(digit.size for digit in whole) * kernel.elements.itemsize
     is_unit = a.size == b.size == 1 and all(digit.size == 1 or digit.source == digit.target == 1 for digit in whole)
     return nbytes if is_unit and 2 <= nbytes <= MOST_UNIT_BYTES else 0
+
+
+TURNED_BYTES: Final = 48
+"""Bytes of each source line of a block of pixels of 3 elements."""
+
+
+def turned_lines(pixel_bytes: int) -> int:
+    """The source lines of a block of pixels of 3 elements of 1 or 2 bytes: a vector of words of 4 elements."""
+    vector = {"v4": 64, "v3": 32}.get(policy().native_level or "", 16)
+    return vector * 3 // 4 // pixel_bytes
+
+
+def turned_word(kernel: Blocks) -> int:
+    """The bytes of a word of 4 elements where a block is one of pixels of 3 elements, transposed; else 0."""
+    if len(kernel.digits) != 3:  # noqa: PLR2004
+        return 0
+    pixels, lines, (words, *steps) = kernel.digits
+    nbytes = words * kernel.elements.itemsize
+    if nbytes not in (3, 6) or steps != [1, 1]:
+        return 0
+    is_turned = pixels == (TURNED_BYTES // nbytes, words, 0) and lines == (turned_lines(nbytes), 0, words)
+    return nbytes * 4 // 3 if is_turned else 0
 
 
 def _width(kernel: Blocks) -> int:
@@ -196,7 +221,7 @@ def permutation_factor(call: KernelCall) -> float:
     Merges may take more loads; networks take longer where pairs cannot be merged for half of the results.
     """
     kernel: Blocks = call.kernel  # type: ignore[assignment]
-    if unit_bytes(kernel):
+    if unit_bytes(kernel) or turned_word(kernel):
         return 1
     if _width(kernel) == LANE_BYTES:
         merges = _merges_of(kernel)
@@ -444,6 +469,8 @@ def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     steps = kernel.digits[0].size, kernel.digits[1].size
     if nbytes := unit_bytes(kernel):
         place, fields, kept = _UNITS, [nbytes], ()
+    elif word := turned_word(kernel):
+        place, fields, kept = _TURNS, [word], ()
     elif _width(kernel) == LANE_BYTES:
         merges = _merges_of(kernel)
         word = kernel.elements.itemsize
