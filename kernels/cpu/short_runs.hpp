@@ -143,14 +143,21 @@ inline void units(const char* source, char* target, const void* parameters, int6
             for (int64_t row = 0; row < height; row++) {
                 const char* from = item.source + row * rows.source;
                 char* to = item.target + row * rows.target;
-                auto copy = [&]() INLINE_LAMBDA {
-                    V begin = load<V>(from), behind = load<V>(from + end);
-                    store(to, begin); store(to + end, behind);
-                    from += columns.source; to += columns.target;
+                // Units are loaded before others are stored, which may be the same memory for all the processor knows.
+                auto copy = [&](auto count) INLINE_LAMBDA {
+                    V begin[count], behind[count];
+                    unrolled<count>([&](auto i) INLINE_LAMBDA {
+                        begin[i] = load<V>(from); behind[i] = load<V>(from + end);
+                        from += columns.source;
+                    });
+                    unrolled<count>([&](auto i) INLINE_LAMBDA {
+                        store(to, begin[i]); store(to + end, behind[i]);
+                        to += columns.target;
+                    });
                 };
                 int64_t left = size;
-                for (; left >= 4; left -= 4) unrolled<4>([&](auto) INLINE_LAMBDA { copy(); });
-                for (; left > 0; left--) copy();
+                for (; left >= 4; left -= 4) copy(Count<4>());
+                for (; left > 0; left--) copy(Count<1>());
             }
         };
         if (bytes >= 64) copies(Vec<char, 64>());

@@ -44,6 +44,10 @@ _TRIED: Final = 3
 """The blocks of least estimated cost of which the native library's shuffles are counted."""
 
 
+_LEAST_RUNS: Final = 16
+"""The runs of an item, where it has those that follow one another in the target."""
+
+
 class Digit(NamedTuple):
     """A loop of a block: its size, and its step in words along each side's run; 0 where a step leaves the run."""
 
@@ -435,7 +439,12 @@ def _call(match: LoopMatch, block: _Block, lanes: int) -> KernelCall:
     whole = [n for n, loop in enumerate(loops) if sizes[n] == loop.size]
     rest = [n for n in range(len(loops)) if n not in whole]
     # A loop in parts is `a` or `b`. Beside it, the longest one makes items long.
-    longest = sorted((n for n in rest if not loops[n].channels), key=lambda n: (sizes[n] == 1, -loops[n].size))
+    even = [n for n in rest if not loops[n].channels]
+    if all(sizes[n] == 1 for n in rest):
+        # Runs that are copied follow one another in the target, where that makes items of some of them.
+        even = sorted(even, key=lambda n: abs(loops[n].target))
+        even = even[: 2 if prod(loops[n].size for n in even[:2]) >= _LEAST_RUNS else 3]
+    longest = sorted(even, key=lambda n: (sizes[n] == 1, -loops[n].size))
     inner = sorted(longest[:2], key=lambda n: -abs(loops[n].target))
     outer = tuple(loops[n] for n in rest if n not in inner)
     absent = [(ONCE, Digit(1, 0, 0))] * (2 - len(inner))
