@@ -283,7 +283,11 @@ def _native_call(match: LoopMatch, vector_bytes: int) -> KernelCall | None:
     blocks = {
         _block(loops, runs, wanted, whole=whole) for wanted in product(lengths, lengths) for whole in (False, True)
     }
-    costs = sorted([(_native_cost(loops, block, lanes, match.source_bytes), block) for block in blocks] + _unit(match) + _turned(match, runs))
+    costs = sorted(
+        [(_native_cost(loops, block, lanes, match.source_bytes), block) for block in blocks]
+        + _unit(match)
+        + _turned(match, runs)
+    )
     calls = ((cost, _call(match, block, lanes)) for cost, block in costs[:_TRIED] if cost < inf)
     found = [(cost * permutation_factor(call), call) for cost, call in calls]
     cost, call = min(found, key=lambda each: each[0], default=(inf, None))

@@ -68,7 +68,7 @@ _NONE: Final = 128
 _MOST_LOOPS: Final = 64
 
 _MERGE_COST: Final = 3
-_MOST_LOADS: Final = 160
+_MOST_LOADS: Final = 256
 _MOST_SLOTS: Final = 64
 _LEAST_IN_ROUNDS: Final = 6
 _LEAST_IN_ROUNDS_BYTES: Final = 8
@@ -114,7 +114,9 @@ def has_short_runs(call: KernelCall) -> bool:
         return False
     if unit_bytes(kernel) or turned_word(kernel):
         return True
-    return _width(kernel) == LANE_BYTES or max(map(len, _vectors(kernel))) <= _VECTORS[-1]
+    if _width(kernel) == LINE_BYTES and max(map(len, _vectors(kernel))) > _VECTORS[-1]:
+        return False
+    return permutation_factor(call) < inf
 
 
 def unit_bytes(kernel: Blocks) -> int:
@@ -137,7 +139,7 @@ def turned_lines(pixel_bytes: int) -> int:
 
 def turned_word(kernel: Blocks) -> int:
     """The bytes of a word of 4 elements where a block is one of pixels of 3 elements, transposed; else 0."""
-    if len(kernel.digits) != 3:  # noqa: PLR2004
+    if len(kernel.digits) != 3:
         return 0
     pixels, lines, (words, *steps) = kernel.digits
     nbytes = words * kernel.elements.itemsize
@@ -154,9 +156,7 @@ def _width(kernel: Blocks) -> int:
 
 def block_cost(digits: Sequence[Digit], word: int, width: int) -> float:
     """The time of a block in shuffles, about, by its loops; infinite if it is too large."""
-    source_run, target_run = (
-        prod(digit.size for digit in digits if step(digit)) for step in (_read, _written)
-    )
+    source_run, target_run = (prod(digit.size for digit in digits if step(digit)) for step in (_read, _written))
     words = prod(digit.size for digit in digits)
     lanes = width // word
     return _network_cost(words, source_run, target_run, lanes) if width == LINE_BYTES else _merge_cost(digits, lanes)
@@ -185,9 +185,7 @@ def _network_cost(words: int, source_run: int, target_run: int, lanes: int) -> f
 
 def _merge_cost(digits: Sequence[Digit], lanes: int) -> float:
     """The time of merges, by the source runs and the distance along each that a result's words have."""
-    read, written = (
-        prod(digit.size for digit in digits if step(digit)) for step in (_read, _written)
-    )
+    read, written = (prod(digit.size for digit in digits if step(digit)) for step in (_read, _written))
     read, each = min(lanes, power_of_two(read)), min(lanes, power_of_two(written))
     left, runs, span = each, 1, 1
     for digit in sorted(digits, key=_written):
@@ -328,10 +326,10 @@ def _merges_of(kernel: Blocks) -> _Merges:
         gets += [begin for begin, _ in of_vector] + [of_vector[0][0]] * missing
         tables += [table(words, lanes_of) for _, lanes_of in of_vector] + [_NOTHING] * missing
     of_results = list[int]()
-    for (_, words), numbers in zip(flat, taken, strict=False):
-        missing = takes - len(numbers)
-        of_results += numbers + numbers[:1] * missing
-        tables += [table(words, {number: lane for lane, number in enumerate(slots[n])}) for n in numbers]
+    for (_, words), of_it in zip(flat, taken, strict=False):
+        missing = takes - len(of_it)
+        of_results += of_it + of_it[:1] * missing
+        tables += [table(words, {number: lane for lane, number in enumerate(slots[n])}) for n in of_it]
         tables += [_NOTHING] * missing
     begins = [begin for begin, _ in flat]
     return _Merges(read * word, written * word, most, len(slots), takes, begins, gets, of_results, _aligned(tables))
@@ -467,10 +465,11 @@ def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     reads = [*(loop.source for loop in call.inner), *call.more[::2]]
     writes = [*(loop.target for loop in call.inner), *call.more[1::2]]
     steps = kernel.digits[0].size, kernel.digits[1].size
+    kept: object = ()
     if nbytes := unit_bytes(kernel):
-        place, fields, kept = _UNITS, [nbytes], ()
+        place, fields = _UNITS, [nbytes]
     elif word := turned_word(kernel):
-        place, fields, kept = _TURNS, [word], ()
+        place, fields = _TURNS, [word]
     elif _width(kernel) == LANE_BYTES:
         merges = _merges_of(kernel)
         word = kernel.elements.itemsize
@@ -545,9 +544,7 @@ def _even(vectors: Sequence[list[_Piece]], lanes: int) -> int:
     return lanes // sizes.pop() if len(sizes) == 1 and sizes <= {lanes, lanes // 2, lanes // 4} else 0
 
 
-def _parts(
-    vectors: Sequence[list[_Piece]], word: int, strides: Sequence[int]
-) -> tuple[NDArray[np.uint64], list[int]]:
+def _parts(vectors: Sequence[list[_Piece]], word: int, strides: Sequence[int]) -> tuple[NDArray[np.uint64], list[int]]:
     """Parts of vectors in memory, with their places in all of them; and how many parts have each size."""
     of_size: dict[int, list[tuple[int, int]]] = {size: [] for size in _SIZES}
     for number, pieces in enumerate(vectors):
