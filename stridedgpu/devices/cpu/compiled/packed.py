@@ -22,10 +22,10 @@ import numpy as np
 from stridedgpu.devices.cpu.native.elements import Elements
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
 from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES
+from stridedgpu.devices.cpu.native.short_runs import pieces_of
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
-from .blocks import pieces_of
 from .ir import Code, Value, vector_type
 from .work_grid import Grid
 

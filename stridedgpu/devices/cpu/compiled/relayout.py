@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.native.blocks import match_blocks
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
 from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
@@ -17,7 +18,6 @@ from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
-from .blocks import match_blocks
 from .channels import Channels, match_channels, match_subsampled
 from .packed import match_packed
 from .rows import Rows, Step, match_rows

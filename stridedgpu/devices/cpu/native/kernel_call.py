@@ -14,7 +14,7 @@ from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of, why_unavailabl
 from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
-from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
+from stridedgpu.devices.cpu.native.short_runs import short_runs_loop
 from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
@@ -106,9 +106,8 @@ class KernelCall:
 
     @property
     def _is_slower(self) -> bool:
-        """Whether a compiled loop takes 0.4 to 0.8 of the time: for short runs, and for pixels of 8 elements on."""
-        order = getattr(self.kernel, "order", ())
-        return self.kernel.family == "blocks" or (self.kernel.family == "channels" and len(order) >= _MANY_CHANNELS)
+        """Whether a compiled loop takes 0.5 to 0.8 of the time: for pixels of 8 elements on."""
+        return self.kernel.family == "channels" and len(getattr(self.kernel, "order", ())) >= _MANY_CHANNELS
 
     def loop(self, owner: object = None) -> LoopCall:
         """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
@@ -195,7 +194,7 @@ _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCal
     "rows": (has_rows, rows_loop),
     "channels": (has_channels, channels_loop),
     "transpose": (has_transpose, transpose_loop),
-    "blocks": (has_short_runs, short_runs_loop),
+    "blocks": (lambda _: True, short_runs_loop),
     "bordered_rows": (lambda _: True, _bordered_loop),
 }
 """Families of kernels that the native library has: whether it has a call's loop, and that loop."""

@@ -1,11 +1,11 @@
-"""Short runs on the native library: the masks and tables by which it permutes the blocks of a kernel.
+"""Short runs on the native library: the tables by which its loops permute the blocks of a kernel (`blocks.py`).
 
-Merges: each stored vector of 16 bytes is merged of loads, each by a table of its bytes' places there.
-Networks, on processors that shuffle two cache lines by one instruction: a block's source runs lie one behind the other
-in registers, and its target runs in results:
-
-    registers   a0 a1 a2 b0 b1 b2 c0 c1   c2 d0 d1 d2
-    result      a0 b0 c0 d0 a1 b1 c1 d1   of both, at places 0 3 6 9 1 4 7 10
+merges      each stored vector of 16 bytes is merged of loads, each by a table of its bytes' places there; a result of
+many loads is merged of slots, which are merged of loads
+networks    where an instruction shuffles two cache lines: a block's source runs lie one behind the other in registers,
+and its target runs in results, whose tables have places in all registers
+units       a run of both sides is copied by two steps that overlap
+turns       pixels of 3 elements are transposed as words of 4
 """
 
 from __future__ import annotations
@@ -29,30 +29,44 @@ from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
 
 if TYPE_CHECKING:
-    from stridedgpu.devices.cpu.compiled.blocks import Blocks, Digit
-
+    from .blocks import Blocks, Digit
     from .kernel_call import KernelCall
 
 WIDTHS: Final = {"v4": LINE_BYTES, "v3": LANE_BYTES, "neon": LANE_BYTES}
 """Bytes of the vectors that a level permutes: two of a line by one instruction, or 16 bytes of one."""
 
-_VECTORS: Final = (1, 2, 3, 4, 6, 8)
-"""How many registers and results a block may have."""
+_REGISTERS: Final = {"v4": 64, "v3": 32, "neon": 16}
+"""Bytes of a level's registers: `VECTOR` in kernels/cpu/simd.hpp."""
 
-_MOST_DIRECT: Final = 3
-"""The most vectors of which a result is merged one after the other; of more, pairs are merged before."""
+_MERGES, _UNITS, _TURNS, _NETWORKS = range(4)
+"""The loops of the library."""
 
-_BLOCK_COST: Final = 5
-"""The time of a block beside its loads, shuffles and stores, in shuffles."""
+MOST_LOOPS: Final = 64
+"""The most loops around a block."""
 
 MOST_UNIT_BYTES: Final = 2 * LINE_BYTES
 """Bytes of the longest run of both sides that two steps copy."""
 
-TURNED_COST: Final = 0.6
-"""The time of a pixel of 3 elements that is transposed, in shuffles."""
-
 UNIT_COST: Final = 3.0
-"""The time to copy a run of both sides, in shuffles."""
+"""The time to copy a run of both sides, in shuffles of two vectors; on a Zen 5 one takes a cycle."""
+
+TURNED_BYTES: Final = 48
+"""Bytes of each source line of a block of pixels of 3 elements."""
+
+TURNED_COST: Final = 0.6
+"""The time of a pixel of 3 elements that is transposed."""
+
+_BLOCK_COST, _MERGE_COST = 5, 3
+"""The time of a network, and of merges, beside loads, shuffles and stores."""
+
+_VECTORS: Final = (1, 2, 3, 4, 6, 8)
+"""How many registers and results a network may have."""
+
+_MOST_DIRECT: Final = 3
+"""The most vectors of which a result is merged one after the other; of more, pairs are merged before."""
+
+_MOST_WITHOUT: Final = 4
+"""The most registers of a network whose results cannot be merged in halves."""
 
 _FORMS: Final = ((1, 1), (1, 2), (1, 4), (2, 1), (4, 1), (2, 2), (1, 0), (0, 1), (0, 0), (4, 4), (4, 0), (2, 0))
 """The pieces of each register and of each result that the library has networks for."""
@@ -60,28 +74,23 @@ _FORMS: Final = ((1, 1), (1, 2), (1, 4), (2, 1), (4, 1), (2, 2), (1, 0), (0, 1),
 _SIZES: Final = (64, 32, 16, 8, 4, 2, 1)
 """Bytes of parts of results that are stored."""
 
-_MOST_WITHOUT: Final = 4
-"""The most registers of a block whose results cannot be merged in halves."""
-
-_NONE: Final = 128
-"""The place of a byte that is not taken from a register."""
-
-_MOST_LOOPS: Final = 64
-
-_MERGE_COST: Final = 3
-_MOST_LOADS: Final = 256
-_MOST_SLOTS: Final = 64
-_LEAST_IN_ROUNDS: Final = 6
-_LEAST_IN_ROUNDS_BYTES: Final = 8
-_ROUNDS: Final = range(2, 5)
-_NOTHING: Final = [128] * LANE_BYTES
 _LEAST_BYTES: Final = 2
+"""Bytes of the shortest load and result of merges."""
 
-_MERGES, _UNITS, _TURNS, _NETWORKS = range(4)
-"""The loops of the library."""
+_MOST_LOADS: Final = 256
+"""The most loads of a block's merges: their tables take 4 KB of the L1 cache."""
+
+_MOST_SLOTS: Final = 64
+_ROUNDS: Final = range(2, 5)
+"""How many slots a result may be merged of."""
+
+_LEAST_IN_ROUNDS, _LEAST_IN_ROUNDS_BYTES = 6, 8
+"""The least loads of a result that are merged in two rounds, and the least bytes of loads and results there."""
+
+_NOTHING: Final = [128] * LANE_BYTES
+"""The table that takes no byte."""
 
 _read, _written = attrgetter("source"), attrgetter("target")
-
 
 _Place = tuple[int, int]
 
@@ -107,19 +116,6 @@ class _Permutation(NamedTuple):
     tables: NDArray[np.uint8]
 
 
-def has_short_runs(call: KernelCall) -> bool:
-    """Whether the library has the loop of a call of a kernel of blocks."""
-    kernel: Blocks = call.kernel  # type: ignore[assignment]
-    level = policy().native_level
-    if level is None or _width(kernel) != WIDTHS[level] or len(call.outer) > _MOST_LOOPS:
-        return False
-    if unit_bytes(kernel) or turned_word(kernel):
-        return True
-    if _width(kernel) == LINE_BYTES and max(map(len, _vectors(kernel))) > _VECTORS[-1]:
-        return False
-    return permutation_factor(call) < inf
-
-
 def unit_bytes(kernel: Blocks) -> int:
     """The bytes of a block that is one short run of both sides; 0 of any other."""
     a, b, *whole = kernel.digits
@@ -128,14 +124,9 @@ def unit_bytes(kernel: Blocks) -> int:
     return nbytes if is_unit and 2 <= nbytes <= MOST_UNIT_BYTES else 0
 
 
-TURNED_BYTES: Final = 48
-"""Bytes of each source line of a block of pixels of 3 elements."""
-
-
 def turned_lines(pixel_bytes: int) -> int:
     """The source lines of a block of pixels of 3 elements of 1 or 2 bytes: a vector of words of 4 elements."""
-    vector = {"v4": 64, "v3": 32}.get(policy().native_level or "", 16)
-    return vector * 3 // 4 // pixel_bytes
+    return _REGISTERS[policy().native_level or "neon"] * 3 // 4 // pixel_bytes
 
 
 def turned_word(kernel: Blocks) -> int:
@@ -164,10 +155,7 @@ def block_cost(digits: Sequence[Digit], word: int, width: int) -> float:
 
 
 def _network_cost(words: int, source_run: int, target_run: int, lanes: int) -> float:
-    """The time of a network by the words of a block and of a side's run.
-
-    Measured on a Zen 5, where a shuffle of two vectors takes a cycle.
-    """
+    """The time of a network by the words of a block and of a side's run."""
     registers, loads = _vectors_of(words // source_run, source_run, lanes)
     results, stores = _vectors_of(words // target_run, target_run, lanes)
     count = next((count for count in _VECTORS if count >= max(registers, results)), 0)
@@ -292,7 +280,7 @@ def _merges_of(kernel: Blocks) -> _Merges:
         return loads
 
     def table(words: Sequence[int], lanes_of: dict[int, int]) -> list[int]:
-        places = [_NONE] * LANE_BYTES
+        places = [*_NOTHING]
         for lane, number in enumerate(words):
             if number in lanes_of:
                 places[lane * word : lane * word + word] = range(lanes_of[number] * word, (lanes_of[number] + 1) * word)
@@ -478,7 +466,7 @@ def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
             np.array([sum(map(mul, run, strides)) + begin * word for run, begin in begins], np.int64)
             for begins, strides in ((merges.puts, writes), (merges.gets, reads))
         )
-        vector = LANE_BYTES * (2 if policy().target.architecture == "x86_64" else 1)
+        vector = min(2 * LANE_BYTES, _REGISTERS[level])
         tables = puts, gets, np.array(merges.taken, np.int64) * vector, merges.places
         place, kept = _MERGES, tables
         fields = [*steps, merges.read, merges.written, len(puts), merges.loads]
