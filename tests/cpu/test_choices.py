@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.compiled_loops import CLASSES, policy_with
+from stridedgpu.devices.cpu.promotion import compiled_from
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
@@ -19,7 +20,6 @@ from stridedgpu.devices.cpu.compiled.gather import gather_kernel
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan
 from stridedgpu.devices.cpu.policy import Policy, policy, using
-from stridedgpu.devices.cpu.promotion import compiled_from
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 
@@ -132,8 +132,7 @@ def test_loops_follow_the_instruction_sets_alone(planning_for, case):
     """Vectors are as wide as one instruction permutes them at an element's size, and a step as the registers hold."""
     plan = case.plan().plan
     for name, words in case.words.items():
-        # Blocks of the native library have other sizes, and it is loaded for the processors that run here.
-        with planning_for(name), policy_with(**LIMITS), using(policy()._replace(native=False)):
+        with planning_for(name), policy_with(**LIMITS):
             planned = KERNEL_OF[type(plan.problem)](plan.problem).words
         assert planned.startswith(words), name
 

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.native.blocks import match_blocks
 from stridedgpu.devices.cpu.native.channels import Channels, match_channels, match_subsampled
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
@@ -19,7 +20,6 @@ from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
-from .blocks import match_blocks
 from .rows import Rows, Step, match_rows
 from .transpose import Transpose, match_transpose
 

@@ -14,7 +14,7 @@ from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of
 from stridedgpu.devices.cpu.native.channel_moves import channels_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
-from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
+from stridedgpu.devices.cpu.native.short_runs import short_runs_loop
 from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
@@ -191,7 +191,7 @@ _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCal
     "channels": (lambda _: True, channels_loop),
     "packed": (lambda _: True, _packed_loop),
     "transpose": (has_transpose, transpose_loop),
-    "blocks": (has_short_runs, short_runs_loop),
+    "blocks": (lambda _: True, short_runs_loop),
     "bordered_rows": (lambda _: True, _bordered_loop),
 }
 """Families of kernels that the native library has: whether it has a call's loop, and that loop."""
