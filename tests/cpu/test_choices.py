@@ -95,11 +95,11 @@ CASES = {
     "nine channels": Case(
         lambda: sg.plan_relayout(images(9), tensor((2, 9, 64, 96), "uint8")),
         {
-            "AVX2": "compiled blocks of 36 words",
-            "AVX-512F alone": "compiled blocks of 72 words",
-            "AVX-512": "compiled blocks of 72 words",
-            "AVX-512 VBMI": "compiled blocks of 288 words",
-            "AArch64": "compiled blocks of 72 words",
+            "AVX2": "compiled channels: pixels to planes, 32 pixels of 9",
+            "AVX-512F alone": "compiled channels: pixels to planes, 64 pixels of 9",
+            "AVX-512": "compiled channels: pixels to planes, 64 pixels of 9",
+            "AVX-512 VBMI": "compiled channels: pixels to planes, 64 pixels of 9",
+            "AArch64": "compiled channels: pixels to planes, 16 pixels of 9",
         },
     ),
     "rows of bytes by indices": Case(

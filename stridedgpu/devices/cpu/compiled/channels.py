@@ -240,7 +240,10 @@ def _interleave(match: LoopMatch, small: LoopAxis, pixels: LoopAxis) -> KernelCa
     if read.planar and not target_pixel:
         return None
     one_side = read.planar != (target_pixel == 0)
-    if count >= limits.long_channels and one_side and not filler and transposes(match, match.target_bytes):
+    is_long = max(read.pixel if not read.planar else 0, target_pixel) > limits.longest_pixel
+    in_lanes = match.problem.conversion.is_bitwise_copy and count * match.target_bytes % LANE_BYTES == 0
+    is_block = count >= limits.long_channels and one_side and not filler and (is_long or in_lanes)
+    if is_block and transposes(match, match.target_bytes):
         return None
     widest = max(match.source_bytes * (read.pixel > 1), match.target_bytes * (target_pixel > 0))
     shuffled = shuffled_bytes(widest)

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.native.channels import is_transposed
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
 from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
@@ -78,7 +79,8 @@ def suits_blocks(call: KernelCall, moved: int) -> bool:
     if isinstance(kernel, Channels):
         widest = shuffled_bytes(nbytes)
         most = widest if moved < limits.cached_bytes else min(widest, 2 * LANE_BYTES)
-        return kernel.pixels * nbytes < most or len(kernel.order) >= limits.long_channels
+        is_long = len(kernel.order) >= limits.long_channels and not is_transposed(kernel)
+        return kernel.pixels * nbytes < most or is_long
     if isinstance(kernel, Transpose):
         return shuffled_bytes(1) == LINE_BYTES and min(loop.size for loop in call.inner) < limits.short_side
     if isinstance(kernel, Rows):

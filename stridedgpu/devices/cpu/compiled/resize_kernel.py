@@ -56,7 +56,8 @@ BAND_MOVES: Final = tuple(f"{rows}_{field}" for rows in ("whole", "rest") for fi
 NATIVE_FIELDS: Final = (
     *("along", "down", "pixel_out", "channel_out", "step", "pixels", "places_low", "places_high"),
     *("block", "pairs", "pair_pitch", "joined", *(f"joined_{plane}" for plane in range(4))),
-    *("into_columns", "into_rows", "along_two", "premultiply", "divide", "alpha", "ring_bytes", "band_bytes", "shift"),
+    *("into_columns", "into_rows", "along_two", "prepare", "divide", "alpha", "ring_bytes", "band_bytes", "shift"),
+    *("apart", *(f"gathered_{channel}" for channel in range(4))),
 )
 """Fields that loops of the native library read alone: see `Geometry` in kernels/cpu/resize.hpp."""
 
@@ -102,6 +103,8 @@ class ResizeKernel:
     """Whether the channels lie in planes, whose pixels are interleaved in pairs of columns."""
     converts_rows: bool = False
     """Whether `rows_kernel` writes each source row as it is read; an entry's source is then its parameters' address."""
+    gathers: bool = False
+    """Whether pixels, of `step` channels, are gathered from rows in which they lie far apart."""
 
     def text(self, name: str) -> str:
         """The module."""
@@ -121,6 +124,11 @@ class ResizeKernel:
     def keeps_rows(self) -> bool:
         """Whether rows of the first pass along x wait in a ring for the rows of the result that read them."""
         return self.columns_first and not self.joins_passes
+
+    @property
+    def prepares_rows(self) -> bool:
+        """Whether source rows are prepared in scratch memory before a pass of native loops reads them."""
+        return self.converts_rows or self.gathers or (self.premultiplies and self.interleaves)
 
     @property
     def interleaves(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -18,7 +17,7 @@ from stridedgpu.devices.cpu.native.frames import RowLoop, row_loop
 from stridedgpu.devices.cpu.native.matrix import mixing_call, mixing_kernel
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.registers import LINE_BYTES
-from stridedgpu.devices.cpu.native.resize import LEAST_HALVES, Bands, has_passes, resize_fields, resize_loop
+from stridedgpu.devices.cpu.native.resize import LEAST_HALVES, Bands, resize_fields, resize_loop
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
@@ -35,7 +34,7 @@ from .relayout import plan_relayout
 from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, NATIVE_FIELDS, ROWS, ResizeKernel
 from .resize_passes import PairPass, RowPairPass, passes_of
 from .resize_rows import WORD_BYTES, HalfRows, TapRows
-from .resize_tables import FilterAxes, filter_axes, filter_number, has_tables, scratch_fields, window_tables
+from .resize_tables import FilterAxes, elements_read, filter_axes, scratch_fields, window_tables
 
 _IN_ORDER: Final = itemgetter(*GEOMETRY)
 _ROW_STRIDE, _SOURCES = GEOMETRY.index("row_stride"), GEOMETRY.index("sources")
@@ -75,6 +74,18 @@ class RowShape:
             return cls(1, step, count, across, (width - 1) * step + 1, right < 0)
         return None
 
+    def gathered(self) -> RowShape:
+        """The shape of rows into which pixels are gathered: all their channels side by side, or those of one plane."""
+        together, width = self.channels * self.planes, (self.elements - self.channels) // self.step + 1
+        if together > policy().resize.most_channels:
+            return replace(self, step=1, elements=width, mirrored=False)
+        return RowShape(together, together, 1, 0, width * together, mirrored=False)
+
+    @property
+    def in_words(self) -> bool:
+        """Whether a word has two neighbouring pixels, or four pairs of neighbours in a plane."""
+        return self.step == 1 or (self.channels > 1 and 2 * self.step <= WORD_BYTES)
+
     def columns(self, reach: tuple[int, int], width: int) -> tuple[int, int]:
         """The columns of the source that are read, from first to one past the last: a vector of them at least."""
         first, last = reach
@@ -105,17 +116,12 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
     if shape.elements < ROWS:
         return f"images with less than {ROWS} elements in a row are left to NumPy"
     taps = filter_axes(problem, window) or problem.taps(window)
-    if (
-        problem.rule.premultiplies
-        and isinstance(taps, FilterAxes)
-        and not _weighs_natively(problem, window, shape, taps)
-    ):
+    is_native = policy().native_level is not None
+    if problem.rule.premultiplies and isinstance(taps, FilterAxes) and not is_native:
         taps = problem.taps(window)
-    if isinstance(taps, FilterAxes):
-        return shape, taps
-    if taps.arithmetic.fuses and not policy().target.fuses:
+    if isinstance(taps, WindowTaps) and taps.arithmetic.fuses and not policy().target.fuses:
         return "sums of fused products are left to NumPy, since no instruction fuses them"
-    if surface is not None and not taps.columns_first:
+    if surface is not None and not (taps.columns_first or is_native):
         return "frames whose rows are resized first are left to NumPy"
     if surface is not None and row_loop(surface, _columns(shape, taps, window)) is None:
         return f"{surface} of {surface.sizes[1]} columns are left to NumPy"
@@ -130,19 +136,6 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
     return shape, taps
 
 
-def _weighs_natively(problem: ResizeProblem, window: ResizeWindow, shape: RowShape, taps: FilterAxes) -> bool:
-    """Whether native loops weight the colours of a window by alpha; those that are compiled have tables of NumPy's."""
-    without_gaps = shape.planes == 1 and shape.step == shape.channels
-    stays = all(axis.is_whole for axis in problem.axes(window))
-    _, _, height, width = problem.visible(window)
-    return (
-        without_gaps
-        and taps.columns_first
-        and not stays
-        and _native(problem, shape, taps, height, width, partial(_bands, problem)) is not None
-    )
-
-
 def _columns(shape: RowShape, taps: FilterAxes | WindowTaps, window: ResizeWindow) -> tuple[int, int]:
     """The columns of the source that are read, from first to one past the last; those of a frame in whole pairs."""
     (_, _, width), surface = window.layout.sizes, window.surface
@@ -150,7 +143,7 @@ def _columns(shape: RowShape, taps: FilterAxes | WindowTaps, window: ResizeWindo
     return (first, last) if surface is None else (first & -2, min(last + last % 2, width))
 
 
-def _weighs_colours(problem: ResizeProblem, taps: WindowTaps) -> bool:
+def _weighs_colours(problem: ResizeProblem, taps: FilterAxes | WindowTaps) -> bool:
     """Whether alpha weights the colours: not where all pixels are copies."""
     return problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
 
@@ -174,15 +167,15 @@ def _kernel(
     """The kernel of a window; that of filters over bytes serves all geometries."""
     pairs = native or adds_products()
     element, columns_first = problem.conversion.source, taps.columns_first
-    if isinstance(taps, FilterAxes):
-        narrow = problem.rule.interpolation.has_narrow_weights
+    if isinstance(taps, FilterAxes) or (native and taps.arithmetic is ResizeSums.FIXED_POINT):
+        narrow = isinstance(taps, FilterAxes) and problem.rule.interpolation.has_narrow_weights
         passes = passes_of(ResizeSums.FIXED_POINT, element, (False, False), pairs=pairs, narrow=narrow)
-        kernel = ResizeKernel(*passes, shape.channels, shape.step, columns_first)
+        kernel = ResizeKernel(*passes, shape.channels, shape.step, columns_first, converts_rows=converts_rows)
         if not pairs or not kernel.block_pixels:
             return kernel
         if columns_first and 1 < shape.planes <= policy().resize.most_channels:
             kernel = replace(kernel, channels=shape.planes, joins_planes=True)
-        return replace(kernel, premultiplies=problem.rule.premultiplies).with_pairs()
+        return replace(kernel, premultiplies=_weighs_colours(problem, taps)).with_pairs()
     arithmetic = taps.arithmetic
     if arithmetic is ResizeSums.OPENCV_QUARTER and element.name == "uint8":
         is_wide = not native or taps.columns.count >= LEAST_HALVES
@@ -193,16 +186,15 @@ def _kernel(
                 shape.channels,
                 shape.step,
                 by_rows=HalfRows(shape.channels),
-                joins_passes=not converts_rows,
+                joins_passes=native or not converts_rows,
                 converts_rows=converts_rows,
             )
         # The mean of four bytes is INTER_LINEAR with weights of one half.
         arithmetic = ResizeSums.OPENCV_LINEAR
     copies = taps.columns.copies, taps.rows.copies
     passes = passes_of(arithmetic, element, copies if columns_first else copies[::-1], pairs=pairs)
-    in_words = shape.step == 1 or (shape.channels > 1 and 2 * shape.step <= WORD_BYTES)
     is_linear = arithmetic is ResizeSums.OPENCV_LINEAR and pairs and not shape.mirrored
-    by_rows = TapRows(shape.channels, shape.step) if is_linear and in_words else None
+    by_rows = TapRows(shape.channels, shape.step) if is_linear and shape.in_words else None
     return ResizeKernel(
         *passes,
         shape.channels,
@@ -210,7 +202,7 @@ def _kernel(
         columns_first,
         by_rows,
         _weighs_colours(problem, taps),
-        joins_passes=by_rows is not None and not converts_rows and _share_few_rows(taps.rows),
+        joins_passes=by_rows is not None and (native or not converts_rows) and _share_few_rows(taps.rows),
         converts_rows=converts_rows,
     )
 
@@ -239,60 +231,60 @@ def is_native(problem: ResizeProblem) -> bool:
         return False
     if problem.window is not None:
         choice, (_, _, height, width) = _choice(problem, problem.window), problem.visible(problem.window)
-        if isinstance(choice, str):
-            return False
-        return _native(problem, *choice, height, width, partial(_bands, problem)) is not None
+        native = None if isinstance(choice, str) else _native(problem, problem.window, *choice)
+        return native is not None and _moves_bands(problem, native[1], height, width)
     _, _, height, width = problem.target.layout.sizes
-    rule, element = problem.rule, problem.conversion.source
-    if problem.reads_frames or problem.conversion.matrix is not None or rule.premultiplies:
-        return False
-    arithmetic = arithmetic_of(rule.interpolation, element)
-    passes, channels = passes_of(arithmetic, element, (False, False), pairs=True), problem.channels
+    arithmetic = arithmetic_of(problem.rule.interpolation, problem.conversion.source)
+    passes, channels = passes_of(arithmetic, problem.conversion.source, (False, False), pairs=True), problem.channels
     channels = channels if channels <= policy().resize.most_channels else 1
-    kernel = ResizeKernel(*passes, channels, channels)
-    if has_tables(problem):
-        if filter_number(rule.interpolation) is None:
-            return False
-        kernel = kernel.with_pairs()
-    elif arithmetic is ResizeSums.OPENCV_LINEAR:
-        kernel = replace(kernel, by_rows=TapRows(channels, channels))
-    return has_passes(kernel) and _bands(problem, kernel, height, width) is not None
+    by_rows = TapRows(channels, channels) if arithmetic is ResizeSums.OPENCV_LINEAR else None
+    kernel = ResizeKernel(*passes, channels, channels, by_rows=by_rows, premultiplies=problem.rule.premultiplies)
+    return _moves_bands(problem, _bands(problem, kernel), height, width)
+
+
+def _moves_bands(problem: ResizeProblem, bands: Bands, height: int, width: int) -> bool:
+    """Whether the native library moves the bands of so many pixels to the target."""
+    if problem.conversion.matrix is not None:
+        return True
+    strides = band_strides(bands, width, LINE_BYTES * width)
+    rows = [rows for rows in (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS) if rows]
+    moves = (plan_relayout(_native_band(problem, count, width, strides, bands)) for count in rows)
+    return all(call is not None and call.is_native for call in moves)
 
 
 def _native(
-    problem: ResizeProblem,
-    shape: RowShape,
-    taps: FilterAxes | WindowTaps,
-    height: int,
-    width: int,
-    bands_of: Callable[[ResizeKernel, int, int], Bands | None],
+    problem: ResizeProblem, window: ResizeWindow, shape: RowShape, taps: FilterAxes | WindowTaps
 ) -> tuple[ResizeKernel, Bands] | None:
-    """The kernel and the bands of a window that the native library resizes; None if it does not."""
-    has_loop = not isinstance(taps, FilterAxes) or filter_number(problem.rule.interpolation) is not None
-    if policy().native_level is None or problem.conversion.matrix is not None or not has_loop:
+    """The kernel and the bands of a window on the native library; None without it."""
+    if policy().native_level is None:
         return None
-    kernel = _kernel(problem, taps, shape, converts_rows=False, native=True)
-    bands = bands_of(kernel, height, width) if has_passes(kernel) else None
-    return None if bands is None else (replace(kernel, channels=len(bands.channels)), bands)
+    gathers = _gathers(problem, shape, taps)
+    rows = shape.gathered() if gathers else shape
+    kernel = _kernel(problem, taps, rows, converts_rows=window.surface is not None, native=True)
+    bands = _bands(problem, kernel)
+    return replace(kernel, gathers=gathers, channels=len(bands.channels)), bands
 
 
-def _bands(problem: ResizeProblem, kernel: ResizeKernel, height: int, width: int) -> Bands | None:
-    """The bands of a kernel that native loops move to the target; None if there are none."""
+def _gathers(problem: ResizeProblem, shape: RowShape, taps: FilterAxes | WindowTaps) -> bool:
+    """Whether pixels are gathered first: where no vector has a pair of them, or no word has both taps in order."""
+    arithmetic = ResizeSums.FIXED_POINT if isinstance(taps, FilterAxes) else taps.arithmetic
+    if arithmetic is ResizeSums.FIXED_POINT:
+        return 2 * shape.step > ROWS
+    is_linear = arithmetic in (ResizeSums.OPENCV_LINEAR, ResizeSums.OPENCV_QUARTER)
+    return is_linear and problem.conversion.source.name == "uint8" and (shape.mirrored or not shape.in_words)
+
+
+def _bands(problem: ResizeProblem, kernel: ResizeKernel) -> Bands:
+    """The bands of a kernel: planes where the target has the channels of a pixel apart, and where they are mixed."""
     chosen, together = problem.conversion.channels, kernel.channels  # others are planes by themselves
     _, across, _, right = problem.target.layout.strides
+    planar = right == 1 or across != 1 or problem.conversion.matrix is not None
     are_all = chosen is not None and together == problem.channels == len(chosen)
     leaves = kernel.by_rows is None and not kernel.premultiplies
     may_leave = chosen is not None and together == problem.channels and leaves
     if chosen is not None and (are_all or may_leave) and len(set(chosen)) == len(chosen):
-        bands = Bands(chosen, right == 1, chosen=True)
-    else:
-        bands = Bands(tuple(range(together)), right == 1)
-    if not bands.planar and across != 1 and problem.channels > 1:
-        return None
-    strides = band_strides(bands, width, LINE_BYTES * width)
-    rows = [rows for rows in (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS) if rows]
-    moves = (plan_relayout(_native_band(problem, count, width, strides, bands)) for count in rows)
-    return bands if all(call is not None and call.is_native for call in moves) else None
+        return Bands(chosen, planar, chosen=True)
+    return Bands(tuple(range(together)), planar)
 
 
 def band_strides(bands: Bands, width: int, pitch: int) -> tuple[int, int, int]:
@@ -352,7 +344,8 @@ def _band_call(
     problem: ResizeProblem, rows: int, width: int, strides: tuple[int, int, int], bands: Bands | None
 ) -> LoopCall:
     """What moves finished rows with these strides along C, H, W to the target's lowest element."""
-    if bands is None:
+    band: RelayoutProblem | ChannelMatrixProblem
+    if bands is None or problem.conversion.matrix is not None:
         band = _band_problem(problem, rows, width, strides)
     else:
         band = _native_band(problem, rows, width, strides, bands)
@@ -421,7 +414,6 @@ class Recipes:
     def __init__(self, problem: ResizeProblem) -> None:
         self._problem = problem
         self.of = lru_cache(MOST_GEOMETRIES)(self._of)
-        self._bands = lru_cache(MOST_GEOMETRIES)(partial(_bands, problem))
         self._band_fields = lru_cache(MOST_GEOMETRIES)(partial(_band_fields, problem))
 
     def _of(self, window: ResizeWindow) -> Recipe | None:
@@ -437,15 +429,16 @@ class Recipes:
         problem, place, surface = self._problem, self._problem.visible(window), window.surface
         columns = _columns(shape, taps, window)
         rows = None if surface is None else row_loop(surface, columns)
-        found = None if rows is not None else _native(problem, shape, taps, *place[2:], self._bands)
+        found = _native(problem, window, shape, taps)
         kernel = _kernel(problem, taps, shape, converts_rows=rows is not None) if found is None else found[0]
-        tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=shape.mirrored)
+        read = shape.gathered() if kernel.gathers else shape
+        tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=read.mirrored)
         itemsize, (height, width) = problem.conversion.source.itemsize, place[2:]
-        elements = (columns[1] - columns[0] - 1) * shape.step + shape.channels
+        elements = elements_read(kernel, columns, read.channels)
         unit, pitch = width * kernel.out_step, 0 if rows is None else rows.pitch
-        if kernel.premultiplies and kernel.interleaves:
+        if found is not None and (kernel.premultiplies or kernel.gathers):
             pitch = round_up(elements, LINE_BYTES)
-        planes = 1 if kernel.joins_planes else shape.planes
+        planes = 1 if kernel.joins_planes else read.planes
         strides = (width, 1) if planes > 1 else (1, kernel.out_step)
         level, bands, native = policy().native_level, None, dict.fromkeys(NATIVE_FIELDS, 0)
         if found is None or level is None:
@@ -453,19 +446,24 @@ class Recipes:
         else:
             _, bands = found
             loop = resize_loop(level, kernel)
-            parts = 1 if problem.rule.interpolation.has_narrow_weights else 2
-            pixels, plane = columns[1] - columns[0], shape.plane_stride
-            native |= resize_fields(level, kernel, bands, parts, width, pixels, plane)
+            native |= resize_fields(level, kernel, bands, width, columns[1] - columns[0], shape.plane_stride)
+            if kernel.gathers:
+                across = shape.plane_stride if shape.channels == 1 else 1
+                first, apart = 0, shape.step
+                if shape.mirrored:
+                    first, apart = (columns[1] - columns[0] - 1) * apart, -apart
+                native |= {f"gathered_{channel}": first + channel * across for channel in range(read.channels)}
+                native["apart"] = apart
             unit = bands.unit(width, in_words=kernel.by_rows is not None)
             strides = band_strides(bands, width, 0)[::2]
-        scratch = scratch_fields(kernel, elements, unit, planes, tables.ring_rows, pitch)
+        scratch = scratch_fields(kernel, elements, unit, planes, tables, pitch)
         across, right = strides
         moves, moved = self._band_fields(height, width, (across, scratch["band_pitch"], right), bands)
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
             "free": free,
-            "row_stride": window.layout.strides[1] * itemsize,
+            "row_stride": 0 if found is not None and rows is not None else window.layout.strides[1] * itemsize,
             "planes": planes,
             "plane_stride": shape.plane_stride * itemsize,
             "elements": elements,

@@ -39,13 +39,15 @@ from .resize_rows import WORD_SUMS, RowPass, TapRows
 
 
 class Tables(NamedTuple):
-    """The tables of a geometry, as fields, and what keeps them alive; `ring_rows` rows of the first pass are kept.
+    """The tables of a geometry, as fields, and what keeps them alive.
 
-    `sources` are the numbers of the source rows that are read, in their order.
+    `ring_rows` rows of the first pass are kept, and `prepared_rows` of the source where these are prepared. `sources`
+    are the numbers of the source rows that are read, in their order.
     """
 
     fields: dict[str, int]
     ring_rows: int
+    prepared_rows: int
     sources: Array
     kept: tuple[object, ...]
 
@@ -67,7 +69,8 @@ def window_tables(
 def _tables(kernel: ResizeKernel, mask: int, fields: dict[str, int], sources: Array, *kept: object) -> Tables:
     """Tables with a ring of rows; 16 where rows come first, none where the passes are one."""
     ring_rows = 0 if kernel.joins_passes else mask + 1 if kernel.columns_first else ROWS
-    return Tables({"ring_mask": mask, "sources": sources.ctypes.data, **fields}, ring_rows, sources, kept)
+    prepared = ROWS if kernel.keeps_rows else mask + 1
+    return Tables({"ring_mask": mask, "sources": sources.ctypes.data, **fields}, ring_rows, prepared, sources, kept)
 
 
 def _ring_mask(span: int, step_rows: int) -> int:
@@ -76,6 +79,15 @@ def _ring_mask(span: int, step_rows: int) -> int:
     Rows of the result read up to `span` rows, of which `step_rows` come in one step.
     """
     return (1 << (span + step_rows - 1).bit_length()) - 1
+
+
+def elements_read(kernel: ResizeKernel, columns: tuple[int, int], channels: int) -> int:
+    """The elements of a row, of `channels` in a plane, that the pass along x reads.
+
+    What lies behind a row of gathered pixels is scratch memory as well.
+    """
+    elements = (columns[1] - columns[0] - 1) * kernel.step + channels
+    return max(elements, ROWS) if kernel.gathers else elements
 
 
 # By NumPy
@@ -104,11 +116,14 @@ class _Groups(NamedTuple):
 def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool) -> Tables:
     """The tables of any rule, for rows of which the columns from a first to a last one are read."""
     first, last = columns
-    along = _groups(taps.columns, kernel.along, taps.arithmetic)
-    indices = np.clip(along.indices, first, last - 1)  # padding may name the pixel behind the last
-    along = along._replace(indices=((last - 1) - indices if mirrored else indices - first) * kernel.step)
+    if kernel.interleaves:
+        along = _even_groups(taps.columns, columns, taps.arithmetic, mirrored=mirrored)
+    else:
+        along = _groups(taps.columns, kernel.along, taps.arithmetic)
+        indices = np.clip(along.indices, first, last - 1)  # padding may name the pixel behind the last
+        along = along._replace(indices=((last - 1) - indices if mirrored else indices - first) * kernel.step)
     if kernel.by_rows is not None:
-        along = _row_groups(kernel.by_rows, along, (last - first - 1) * kernel.step + kernel.channels)
+        along = _row_groups(kernel.by_rows, along, elements_read(kernel, columns, kernel.by_rows.channels))
     down = _groups(taps.rows, kernel.down, taps.arithmetic)
     # The source rows that any tap reads, and the taps' indices into them.
     low, high = int(down.indices.min()), int(down.indices.max())
@@ -122,7 +137,7 @@ def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, in
     # A pixel's taps ascend.
     firsts, ends = np.ascontiguousarray(places[:, 0, 0]), places[:, -1, -1] + 1
     mask = _ring_mask(int((ends - firsts).max()), kernel.step_rows)
-    if kernel.keeps_rows:
+    if kernel.keeps_rows or kernel.prepares_rows:
         down = down._replace(indices=places & mask)
     fields = {
         **along.fields("column"),
@@ -151,11 +166,28 @@ def _groups(taps: AxisTaps, rule: Pass, arithmetic: ResizeSums) -> _Groups:
         weights <<= arithmetic.spec.bits
     elif arithmetic is ResizeSums.OPENCV_QUARTER:  # INTER_LINEAR with weights of one half
         weights <<= ResizeSums.OPENCV_LINEAR.spec.bits - 1
-    parts = [weights]
-    if isinstance(rule, PairPass) and rule.parts == 2:
-        parts = [weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1]
-    words = np.stack([part[:, 0::2] & 0xFFFF | part[:, 1::2] << 16 for part in parts], axis=2)
+    words = _words(weights, in_two=isinstance(rule, PairPass) and rule.parts == 2)
     return _Groups((taps.counts.astype(np.int64) + 1) // 2, indices.reshape(taps.count, width // 2, 2), words)
+
+
+def _words(weights: Array, *, in_two: bool) -> Array:
+    """The weights of pairs of taps, in one part or two."""
+    parts = [weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1] if in_two else [weights]
+    return np.stack([part[:, 0::2] & 0xFFFF | part[:, 1::2] << 16 for part in parts], axis=2)
+
+
+def _even_groups(taps: AxisTaps, columns: tuple[int, int], arithmetic: ResizeSums, *, mirrored: bool) -> _Groups:
+    """The taps of an axis for columns that are pairs of pixels: ascending from an even one, whose weight may be 0."""
+    (first, last), counts = columns, taps.counts.astype(np.int64)
+    starts, weights, places = taps.starts - first, taps.weights, np.arange(taps.most)
+    if mirrored:
+        starts, order = last - first - starts - counts, counts[:, None] - 1 - places
+        weights = np.where(order < 0, 0, np.take_along_axis(weights, np.maximum(order, 0), 1))
+    before = starts & 1
+    wide = np.zeros((taps.count, taps.most // 2 * 2 + 2), np.int32)
+    np.put_along_axis(wide, before[:, None] + places, weights << (arithmetic.spec.bits if taps.copies else 0), 1)
+    indices = np.minimum((starts - before)[:, None] + np.arange(wide.shape[1]), last - first - 1)
+    return _Groups((counts + before + 1) // 2, indices.reshape(taps.count, -1, 2), _words(wide, in_two=True))
 
 
 def _row_groups(rule: RowPass, pairs: _Groups, elements: int) -> _Groups:
@@ -204,6 +236,11 @@ class FilterAxis(NamedTuple):
         return self.first + self.steps.reach(low, self.source)[0], self.first + self.steps.reach(high, self.source)[1]
 
     @property
+    def copies(self) -> bool:
+        """Whether the axis has no pass."""
+        return self.steps == _NO_PASS
+
+    @property
     def most_taps(self) -> int:
         """Taps that no pixel has more of: both edges of its filter are rounded down."""
         return int(2 * self.steps.support) + 2
@@ -228,7 +265,7 @@ class FilterAxes(NamedTuple):
 def has_tables(problem: ResizeProblem) -> bool:
     """Whether the loop makes the tables of a problem's windows, apart from frames."""
     rule = problem.rule
-    if rule.interpolation.filter is None or problem.conversion.matrix is not None:
+    if rule.interpolation.filter is None:
         return False
     is_fixed = arithmetic_of(rule.interpolation, problem.conversion.source) is ResizeSums.FIXED_POINT
     return is_fixed and _SINES is not None
@@ -239,14 +276,14 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
 
     NumPy has other rules, frames, a matrix, and axes without a pass where the native library is not used.
     """
-    rule = problem.rule
-    if window.surface is not None or not has_tables(problem):
+    rule, is_native = problem.rule, policy().native_level is not None
+    if not has_tables(problem) or not (is_native or (window.surface is None and problem.conversion.matrix is None)):
         return None
     _, _, (row, column) = problem.resized(window)
     down, along = problem.axes(window)
     above, before, _, width = window.place
     first, begin, seen_height, seen_width = problem.visible(window)
-    if (down.is_whole or along.is_whole) and policy().native_level is None:
+    if (down.is_whole or along.is_whole) and not is_native:
         return None
     start, step = (width - 1 - (begin - before), -1) if window.flip else (begin - before, 1)
     return FilterAxes(
@@ -256,9 +293,13 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
     )
 
 
+_NO_PASS: Final = FilterSteps(0.0, 1.0, 0.5, 1.0)
+"""The steps of an axis without a pass: it has the pixel itself, whose share is 1 by every filter."""
+
+
 def _steps_of(interpolation: Interpolation, axis: AxisGeometry) -> FilterSteps:
-    """The steps of a filter; an axis without a pass has the pixel itself, whose share is 1 by every filter."""
-    return FilterSteps(0.0, 1.0, 0.5, 1.0) if axis.is_whole else filter_steps(interpolation, axis)
+    """The steps of a filter."""
+    return _NO_PASS if axis.is_whole else filter_steps(interpolation, axis)
 
 
 def _filter_tables(
@@ -271,7 +312,7 @@ def _filter_tables(
     along, columns_memory = filter_table(interpolation, axes.columns, step=step, origin=origin, parity=parity)
     low, stop = axes.rows.reach
     mask, sources = 0, np.empty(0, np.int64)
-    if kernel.columns_first:
+    if kernel.columns_first or kernel.prepares_rows:
         mask = _ring_mask(min(axes.rows.most_taps, stop - low), kernel.step_rows)
         sources = np.minimum(np.arange(low, stop + 2 * ROWS), stop - 1)
         down, rows_memory = filter_table(interpolation, axes.rows, origin=-low, mask=mask)
@@ -512,11 +553,11 @@ def _half_away(scaled: Value) -> Value:
 
 
 def scratch_fields(
-    kernel: ResizeKernel, elements: int, unit: int, planes: int, ring_rows: int, row_bytes: int
+    kernel: ResizeKernel, elements: int, unit: int, planes: int, tables: Tables, row_bytes: int
 ) -> dict[str, int]:
     """The parts of one thread's scratch memory: transposed columns, outputs, ring, band, and rows of frames.
 
-    Rows of `elements` a plane are resized to `unit`; a row of a frame is converted into `row_bytes`.
+    Rows of `elements` a plane are resized to `unit`; a prepared row has `row_bytes`.
     """
     along, down = kernel.along, kernel.down
     outputs = ring = 0
@@ -530,14 +571,14 @@ def scratch_fields(
     band_pitch = round_up(unit * planes + LINE_BYTES, LINE_BYTES)
     between = band_pitch * along.written_bytes if kernel.columns_first else elements * down.written_bytes
     ring_pitch = round_up(between, LINE_BYTES) + LINE_BYTES * along.written_bytes
-    band = ring + ring_rows * ring_pitch
+    band = ring + tables.ring_rows * ring_pitch
     rows = band + BAND_ROWS * band_pitch * kernel.second.written_bytes
     return {
         "outputs_at": outputs,
         "ring_at": ring,
         "band_at": band,
         "rows_at": rows,
-        "scratch_bytes": rows + ROWS * row_bytes + 2 * LINE_BYTES,
+        "scratch_bytes": rows + tables.prepared_rows * row_bytes + 2 * LINE_BYTES,
         "ring_pitch": ring_pitch,
         "band_pitch": band_pitch,
     }

@@ -14,7 +14,8 @@ the pixels lie in a tile in the L1 cache. What is written past the caches is wri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
+from math import lcm
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -46,7 +47,9 @@ _SIZES: Final = (1, 2, 4)
 
 _TEMPLATES: Final = range(2, 8)
 _LARGE: Final = range(3, 5)
-"""Elements of a pixel of templates by size, and of those with conversions and with stores past the caches."""
+_MANY: Final = range(8, 17)
+"""Elements of a pixel of templates by size, of templates with conversions and with stores past the caches, and of
+transposes."""
 
 _TO_PLANES: Final = (
     ("uint8", "float32"), ("uint8", "float16"), ("uint8", "bfloat16"), ("uint16", "float32"), ("float16", "float32"),
@@ -113,17 +116,22 @@ class Chain(NamedTuple):
 
     steps: tuple[Step, ...]
     by_products: bool = False
+    is_short: bool = False
+    """Whether rows are shorter than a step: they are copied to a tile first, and from one at last."""
 
 
 def has_channels(call: KernelCall) -> bool:
     """Whether the library has the moves of a call of a kernel of channels."""
-    kernel: Channels = call.kernel  # type: ignore[assignment]
-    elements, row = kernel.elements, call.inner[1]
+    elements = call.kernel.elements
     known = elements.itemsize or {elements.conversion.source.name, elements.conversion.target.name} <= {*TYPES}
-    has_gaps = kernel.target_pixel > len(kernel.order) and not kernel.fills
-    # Pitched rows that are shorter than a line of a channel take a third to two thirds of the compiled loop's speed.
-    narrowest = min((step.itemsize for step in chain_of(call).steps if step.move is None), default=LINE_BYTES)
-    return bool(known) and not has_gaps and len(call.outer) <= MOST_LOOPS and row.size * narrowest >= LINE_BYTES
+    return bool(known) and len(call.outer) <= MOST_LOOPS
+
+
+def is_transposed(kernel: Channels) -> bool:
+    """Whether pixels are transposed to planes, or planes to pixels: in blocks, those of 8 bytes take less time."""
+    elements = kernel.target_pixel if kernel.planar else 0 if kernel.target_pixel else kernel.source_pixel
+    nbytes = elements * min(kernel.elements.source_bytes, kernel.elements.target_bytes)
+    return elements in _MANY and (nbytes > _MANY[0] or not kernel.elements.itemsize)
 
 
 def sides_of(call: KernelCall) -> tuple[Side, Side]:
@@ -142,31 +150,53 @@ def sides_of(call: KernelCall) -> tuple[Side, Side]:
 
 
 def chain_of(call: KernelCall) -> Chain:
-    """The moves of a call."""
+    """The moves of a call: rows that are shorter than a step of a shuffle are copied to a tile, and from one."""
+    chain = _chain(call, is_short=False)
+    narrowest = min(map(_bytes_shuffled, chain.steps, repeat(call)), default=LINE_BYTES)
+    if call.inner[1].size * narrowest >= LINE_BYTES:
+        return chain
+    return _chain(call, is_short=True)._replace(is_short=True)
+
+
+def _bytes_shuffled(step: Step, call: KernelCall) -> int:
+    """Bytes of an element while a step shuffles it; those of a line where it does not."""
+    if step.move is None:
+        return step.itemsize
+    sides = {"to planes": call.kernel.elements.source_bytes, "to pixels": call.kernel.elements.target_bytes}
+    return sides.get(step.move.family, LINE_BYTES)
+
+
+def _chain(call: KernelCall, *, is_short: bool) -> Chain:
+    """The moves of a call, for rows that are shorter than a step, or not."""
     kernel: Channels = call.kernel  # type: ignore[assignment]
     elements, (source, target) = kernel.elements, sides_of(call)
     read, written, planar = source.itemsize, target.itemsize, not kernel.target_pixel
+    filler = 0 if planar else target.pixel // written - len(target.channels)
+    has_gaps = filler > 0 and not kernel.fills
     before: list[Step] = []
-    if kernel.planar and not source.is_planar:
+    if is_short and source.pixel > 0 and not kernel.planar:
+        before, source = [Step(_pixel_rows(read), planar=False, itemsize=read)], source._replace(place=_FIRST_TILE)
+    elif (kernel.planar and not source.is_planar) or is_short:
         before, source = [Step(copy_move(read), planar=True, itemsize=read)], source._replace(pixel=read)
     elif source.pixel < 0 and not (elements.itemsize and not planar):
         turned = source._replace(place=_FIRST_TILE, pixel=-source.pixel)
         if _shuffle_of(source, turned) is not None:  # rows of pixels that are mirrored first
             before, source = [Step(None, planar=False, itemsize=read)], turned
-    # A step of a template has a line of the side that is shuffled, and one of rows a line of the wider elements.
-    size, filler = call.inner[1].size, 0 if planar else target.pixel // written - len(target.channels)
     shuffled = Step(None, planar, written, filler)
+    last: list[Step] = []
+    if has_gaps:
+        last = [Step(_pixel_rows(written, has_gaps=True), planar=False, itemsize=written)]
+    elif is_short:
+        last = [Step(copy_move(written) if planar else _pixel_rows(written), planar, written)]
     if elements.itemsize:
-        return Chain((*before, shuffled))
-    fused = None if size * (read if planar else written) < LINE_BYTES else _fused(kernel, source, target)
+        return Chain((*before, shuffled, *last))
+    fused = _fused(kernel, source, target)
     if fused is not None:
-        return Chain((*before, Step(fused, planar, written)))
+        return Chain((*before, Step(fused, planar, written), *last))
     along = elements.constants == Constants.B
-    # Constants along the pixels are those of planes, and zeros behind a pixel are not converted.
+    # Constants along the pixels are those of planes, and what lies behind a pixel is not converted.
     can_begin = source.is_planar or (source.is_full and source.pixel > 0 and not along)
-    is_short = size * max(read, written) < LINE_BYTES
-    first = written < read or kernel.fills or (source.is_planar and (along or written == read))
-    begins = can_begin and first and not (is_short and not along)
+    begins = can_begin and (written < read or filler > 0 or (source.is_planar and (along or written == read)))
     is_apart = source.is_planar if begins else planar or along
     moves, by_products = conversion_moves(
         elements.conversion,
@@ -175,13 +205,18 @@ def chain_of(call: KernelCall) -> Chain:
         along=elements.constants == (Constants.B if is_apart else Constants.SMALL),
     )
     converted = [Step(move, is_apart, move.bytes) for move in moves]
-    in_order = not (source.is_planar or planar or kernel.fills or along) and source.is_ordered
+    in_order = not (source.is_planar or planar or filler or along) and source.is_ordered
     if in_order:
-        return Chain((*before, *converted), by_products)
+        return Chain((*before, *converted, *last), by_products)
     if begins:
-        return Chain((*before, *converted, shuffled), by_products)
-    behind = [shuffled] if is_apart != planar or kernel.fills else []
-    return Chain((*before, Step(None, is_apart, read), *converted, *behind), by_products)
+        return Chain((*before, *converted, shuffled, *last), by_products)
+    behind = [shuffled] if is_apart != planar or filler else []
+    return Chain((*before, Step(None, is_apart, read), *converted, *behind, *last), by_products)
+
+
+def _pixel_rows(nbytes: int, *, has_gaps: bool = False) -> Move:
+    """A copy of rows of pixels, or of pixels between gaps that are not written."""
+    return Move("pixel rows", int(has_gaps), nbytes)
 
 
 def _fused(kernel: Channels, source: Side, target: Side) -> Move | None:
@@ -220,6 +255,8 @@ def _shuffle_of(source: Side, target: Side) -> Move | None:
     kind = _SIZES.index(nbytes)
     if _is_split(source, target, _TEMPLATES):
         return _template(target.is_planar, kind, source if target.is_planar else target, nbytes)
+    if _is_split(source, target, _MANY):
+        return Move("many to planes" if target.is_planar else "many to pixels", kind, nbytes)
     if source.is_planar or target.is_planar:
         return None
     filler = target.pixel // nbytes - len(target.channels)
@@ -229,7 +266,11 @@ def _shuffle_of(source: Side, target: Side) -> Move | None:
 
 def _streams(move: Move | None, source: Side, target: Side) -> bool:
     """Whether a move of pixels has stores past the caches, which planes have where they begin a line together."""
-    if move is None or (target.is_planar and (_pitch(target) or 0) % LINE_BYTES):
+    if move is not None and move.family == "pixel rows":
+        return True  # no other move takes its place
+    if move is None or move.family not in {"orders", "to planes", "to pixels"}:
+        return False
+    if target.is_planar and (_pitch(target) or 0) % LINE_BYTES:
         return False
     kind = move.place // len(_TEMPLATES) - len(_SIZES)
     if move.family == "orders" or kind < 0:
@@ -249,9 +290,11 @@ class Stages:
         self.fields: list[int] = []
         self.kept: list[object] = [self._arithmetic]
         self._of_pixels = False
-        self.count, self.least = 0, 1
+        self.count, self.fewest = 0, 1
         """The moves, and the pixels that they need."""
-        filled = 0 if self._target.is_planar else self._target.pixel // self._target.itemsize
+        self._is_short = chain.is_short
+        sides = [self._target] if not chain.is_short else [self._source, self._target]
+        filled = max(0 if side.is_planar else abs(side.pixel) // side.itemsize for side in sides)
         channels, widest = len(self._source.channels), max((step.itemsize for step in chain.steps[:-1]), default=1)
         streaming = call.kernel.streaming
         if streaming:
@@ -264,7 +307,9 @@ class Stages:
         now = self._source
         for number, step in enumerate(chain.steps, 1):
             wanted = self._target if number == len(chain.steps) else self._tile(now, step)
-            if step.move is not None and step.move.family not in {"to planes", "to pixels"}:
+            if step.move is not None and step.move.family == "pixel rows":
+                self._pixel_rows(step.move, now, wanted)
+            elif step.move is not None and step.move.family not in {"to planes", "to pixels"}:
                 self._rows(step.move, now, wanted)
             else:
                 move, layout = self._move_of_pixels(step, now, wanted)
@@ -282,6 +327,11 @@ class Stages:
     def unit_words(self) -> tuple[int, ...]:
         """The bits of the numbers of a first step."""
         return self._arithmetic.unit_words
+
+    @property
+    def least(self) -> int:
+        """The pixels of the source and of the target that the moves need."""
+        return 1 if self._is_short else self.fewest
 
     @property
     def is_whole(self) -> bool:
@@ -312,6 +362,8 @@ class Stages:
             len(source.channels),
             step.itemsize,
         )
+        if step.move is not None and step.move.family == "pixel rows":
+            return source._replace(place=place)
         if step.planar:
             return Side(place, nbytes, tuple(pitch * number for number in range(count)), nbytes)
         converts = step.move is not None and step.move.family not in {"to planes", "to pixels"}
@@ -327,22 +379,37 @@ class Stages:
 
     def _move_of_pixels(self, step: Step, source: Side, target: Side) -> tuple[Move, list[NDArray[Any]]]:
         """A move of pixels to planes or to other pixels, or of planes to pixels, and its layout, the last array."""
-        nbytes, size = source.itemsize, self._call.inner[1].size
+        nbytes, size = source.itemsize, self.most if self._is_short else self._call.inner[1].size
         move = step.move or _shuffle_of(source, target)
-        if move is None or (step.move is None and size * nbytes < LINE_BYTES):
+        if move is None:
             size = min(size, self.most)
             is_wide = shuffled_bytes(1) == LINE_BYTES and size * nbytes >= LINE_BYTES
             word = LINE_BYTES if is_wide else LANE_BYTES
-            self.least = max(self.least, word // nbytes)
+            self.fewest = max(self.fewest, word // nbytes)
             return Move("permute", int(is_wide), nbytes), permutation(source, target, word)
         pixels, planes = (source, target) if target.is_planar else (target, source)
-        layout = np.array([[_ABSENT] * _TEMPLATES[-1], [0] * _TEMPLATES[-1]], np.int64)
+        layout = np.array([[_ABSENT] * _MANY[-1], [0] * _MANY[-1]], np.int64)
         if planes.is_planar:
             for number, (position, plane) in enumerate(zip(pixels.positions, planes.channels, strict=True)):
                 layout[:, position] = plane, number
         wanted = LINE_BYTES // (source if not source.is_planar else target).itemsize
-        self.least = max(self.least, min(wanted, size, self.most))
+        self.fewest = max(self.fewest, min(wanted, size, self.most))
         return move, [layout]
+
+    def _pixel_rows(self, move: Move, source: Side, target: Side) -> None:
+        """Add a copy of rows of pixels, or of pixels between gaps."""
+        first, nbytes = min(source.channels), max(source.channels) - min(source.channels) + source.itemsize
+        if target.place == _TARGET and not move.place:
+            nbytes = target.pixel
+        layout: list[NDArray[Any]] = [np.array([nbytes], np.int64)]
+        if move.place:
+            words = lcm(target.pixel, LINE_BYTES) // LINE_BYTES
+            is_written = np.arange(words * LINE_BYTES) % target.pixel < nbytes
+            masks = np.packbits(is_written, bitorder="little").view(np.uint64)
+            layout = [masks, np.array([nbytes, words, masks.ctypes.data], np.int64)]
+        self._of_pixels = True
+        steps, addresses = (source.pixel, target.pixel), [each.ctypes.data for each in NO_CONSTANTS]
+        self._add(move, source, target, first, first, 1, 1, 0, 0, *steps, *steps, 0, 0, 0, *addresses, layout=layout)
 
     def _pixels(self, move: Move, source: Side, target: Side, layout: list[NDArray[Any]]) -> None:
         """Add a move of pixels, with constants of each channel, or of all."""
@@ -482,6 +549,7 @@ def channels_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         compute * (constants == Constants.A),
         stages.least,
         stages.most,
+        stages.fewest,
         int(stages.is_whole),
         int(stages.joins),
         *stages.ahead,

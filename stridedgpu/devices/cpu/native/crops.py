@@ -3,8 +3,8 @@
 A window class is what windows have in common that overlap their sources alike: all that lie inside are of one class,
 and those that reach over the same edges by the same number of pixels. Only addresses differ within it.
 
-    class    fill  fill  fill      rectangles, each a relayout; or one kernel for the whole window (`BorderedRows`)
-             fill image  fill
+    class    fill  fill  fill      one loop for the whole window, or for its border beside a relayout (`BorderedRows`);
+             fill image  fill      or rectangles, each a relayout
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ Overhang = tuple[int, int, int, int]
 """Rows above and below a source, and columns before and behind it, that a window has."""
 
 _INSIDE: Final[Overhang] = (0, 0, 0, 0)
-
 
 _ENTRIES: Final = 0
 _BORDERED: Final = 1
@@ -427,24 +426,18 @@ class _EvenBatch:
         if bordered is not None:
             call, memory = bordered
             return call.loop(memory).launch(problem.bytes_moved, policy().crops.shared_bytes)
-        window_class, pitch = self._class_of(image.strides, False, beyond), self._pitch  # noqa: FBT003 - as above
-        of_source = [int(not copy.is_fill) for copy in window_class.copies]
-        if not any(of_source):
+        window_class = self._class_of(image.strides, False, beyond)  # noqa: FBT003 - as above
+        reading = np.array([not copy.is_fill for copy in window_class.copies])
+        if not reading.any():
             return None
-        entries = np.array(
-            [
-                (read + (0 if is_fill else number * self._step), written + number * pitch, kernel, parameters, 0, items)
-                for number in range(self._count)
-                for is_fill, read, written, kernel, parameters, items in window_class.copies
-            ]
-        )
-        reading = np.array(of_source * self._count, np.int64)
+        window = np.array([(*copy[1:5], 0, copy.items) for copy in window_class.copies])
+        sources, targets = (np.arange(self._count)[:, None] * step for step in (self._step, self._pitch))
 
         def move(source: int, target: int, _owner: object = window_class) -> None:
-            placed = entries.copy()
-            placed[:, 0] += reading * source
-            placed[:, 1] += target
-            _run_entries(self._loop, placed, self._nbytes)
+            entries = np.repeat(window[None], self._count, axis=0)
+            entries[:, reading, 0] += source + sources
+            entries[:, :, 1] += target + targets
+            _run_entries(self._loop, entries.reshape(-1, _ENTRY_FIELDS), self._nbytes)
 
         return move
 

@@ -24,16 +24,15 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.strides import power_of_two
 
 from .calls import CompiledFunction, native_function
-from .elements import TYPES, can_convert
+from .elements import can_convert
 from .pool import LoopCall
-from .rows import MOST_LOOPS, Move
+from .rows import MOST_LOOPS, Move, conversion_moves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stridedgpu.devices.interface import DirectLaunch
     from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
-    from stridedgpu.values.dtypes import ElementType
 
 _MIXABLE: Final = ("uint8", "uint16", "float16", "float32")
 _MIXED: Final = ("uint8", "float16", "bfloat16", "float32")
@@ -203,23 +202,18 @@ def mixing_stages(conversion: Conversion, columns: int) -> list[Stage]:
     mixed = target if target.name in _MIXED and not (truncates or is_wide) else compute
     stages = []
     if is_wide or source.name not in _MIXABLE:
-        stages = [] if source == compute else [Stage(cast(source, compute), columns)]
-        source = compute
+        stages, source = _casts(Conversion(source, compute), columns), compute
     pair = 0 if is_wide else 4 * _MIXABLE.index(source.name) + _MIXED.index(mixed.name)
     mix = Move("mix float64" if is_wide else "mix", pair * 4 + columns - 1, mixed.itemsize)
-    return [*stages, Stage(mix, rows), *cast_stages(conversion, mixed, rows)]
+    return [*stages, Stage(mix, rows), *_casts(Conversion(mixed, target, rounding=conversion.rounding), rows)]
 
 
-def cast_stages(conversion: Conversion, numbers: ElementType, rows: int) -> list[Stage]:
-    """The stages from rows of numbers to rows of the target's elements."""
-    target = conversion.target
-    if numbers == target:
+def _casts(conversion: Conversion, rows: int) -> list[Stage]:
+    """The stages of a conversion without arithmetic; none where there is nothing to convert."""
+    if conversion.source == conversion.target:
         return []
-    stages = [Stage(cast(numbers, target), rows)]
-    if conversion.rounding == "truncate" and target.is_integer and numbers.kind == "f":
-        truncate = Move("truncate", int(numbers.itemsize == 8), numbers.itemsize)
-        stages.insert(0, Stage(truncate, rows))
-    return stages
+    moves, _ = conversion_moves(conversion, finite=True, products=False, along=False)
+    return [Stage(move, rows) for move in moves]
 
 
 def mixing_constants(conversion: Conversion, rows: int) -> tuple[list[int], float, list[NDArray[Any]]]:
@@ -249,9 +243,3 @@ def stage_fields(
 def pixels(family: str, itemsize: int, count: int) -> Move:
     """The move between rows and pixels of so many elements."""
     return Move(family, (itemsize.bit_length() - 1) * 3 + count - 2, itemsize)
-
-
-def cast(source: ElementType, target: ElementType, arithmetic: int = 0) -> Move:
-    """A conversion without arithmetic (0), or with one scale and bias a row (1)."""
-    place = (TYPES.index(source.name) * len(TYPES) + TYPES.index(target.name)) * 3 + arithmetic
-    return Move("convert", place, target.itemsize)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stridedgpu.devices.cpu.compiled.resize_passes import CopyPass, NumberPass, PairPass, Pass
-from stridedgpu.devices.cpu.compiled.resize_rows import HalfRows, TapRows
+from stridedgpu.devices.cpu.compiled.resize_rows import HalfRows
 
 from .calls import CompiledFunction
 from .library import function
@@ -104,15 +104,6 @@ def _number(rule: Pass, known: tuple[tuple[str, str, str, str], ...]) -> int | N
     return len(_COPIED) + known.index(words) if words in known else None
 
 
-def has_passes(kernel: ResizeKernel) -> bool:
-    """Whether the library has the passes of a kernel."""
-    if kernel.converts_rows or (kernel.premultiplies and not kernel.interleaves):
-        return False
-    if kernel.by_rows is not None:
-        return isinstance(kernel.by_rows, TapRows) or kernel.joins_passes
-    return kernel.interleaves or None not in (_number(kernel.along, _ALONG), _number(kernel.down, _DOWN))
-
-
 def _words(places: bytes) -> dict[str, int]:
     """16 places as two fields."""
     low, high = (int.from_bytes(places[at : at + 8], "little", signed=True) for at in (0, 8))
@@ -120,7 +111,7 @@ def _words(places: bytes) -> dict[str, int]:
 
 
 def resize_fields(
-    level: str, kernel: ResizeKernel, bands: Bands, parts: int, width: int, pixels: int, plane_stride: int
+    level: str, kernel: ResizeKernel, bands: Bands, width: int, pixels: int, plane_stride: int
 ) -> dict[str, int]:
     """The fields of a geometry of so many columns, from rows of so many pixels, that only native loops read."""
     count, step, apart = len(bands.channels), kernel.step, bands.segment(width) if bands.planar else 1
@@ -132,6 +123,9 @@ def resize_fields(
         "ring_bytes": kernel.first.written_bytes,
         "band_bytes": kernel.second.written_bytes,
     }
+    if kernel.prepares_rows:
+        prepared = 0 if kernel.converts_rows else 1 + int(count == 4) if kernel.premultiplies else 2 + step
+        fields["prepare"] = function(level, "resize prepared row", prepared)
     if kernel.by_rows is not None:
         # The places of both taps of four sums in a word, each before a byte of 0.
         numbers = bands.channels + bands.channels[-1:] * (4 - count)
@@ -175,12 +169,11 @@ def resize_fields(
     packed = bytes(places) + b"\xff" * (_LANE_BYTES - len(places))
     planes = [channel * plane_stride for channel in bands.channels] if joins else [0]
     if kernel.premultiplies:
-        size = int(count == 4)
         fields |= {
-            "premultiply": function(level, "resize alpha", size),
-            "divide": function(level, "resize by alpha", 0 if bands.planar else 1 + size),
+            "divide": function(level, "resize by alpha", 0 if bands.planar else 1 + int(count == 4)),
             "alpha": bands.channels.index(count - 1),
         }
+    parts = kernel.along.parts if isinstance(kernel.along, PairPass) else 1
     return {
         **fields,
         "along": function(level, "resize along", (parts - 1) * 4 + count - 1),

@@ -1,7 +1,21 @@
-// Alpha, the last channel of a pixel without gaps: colours times it, rounded as Pillow's MULDIV255 does, and by it, rounded
-// down, at most 255. Where alpha is 0 or 255 they stay. A quotient of float32 has the whole part of the exact one.
+// Rows of the source that are prepared: those of a frame, pixels that are gathered, and colours weighted by alpha; and rows
+// of the result that are divided by it.
 #pragma once
 #include "resize.hpp"
+
+// A row of a frame as packed pixels: the loop of frames writes rows of its own numbers, at this pitch.
+inline void frame_row(const Geometry& g, const char* source, int64_t row, char* into) {
+    g.rows_kernel(source, (char*)(uintptr_t(into) - uintptr_t(row * g.rows_pitch)), source, row, row + 1);
+}
+// The C bytes of pixels far apart, in one plane or in several, as packed pixels.
+template <int C> void gather_pixels(const Geometry& g, const char* source, int64_t row, char* into) {
+    const char* pixel = source + row * g.row_stride;
+    for (int64_t x = 0, count = g.pixels, step = g.apart; x < count; x++, pixel += step, into += C)
+        unrolled<C>([&](auto c) INLINE_LAMBDA { into[c] = pixel[g.gathered[c]]; });
+}
+
+// Alpha, the last channel of a pixel without gaps: colours times it, rounded as Pillow's MULDIV255 does, and by it, rounded
+// down, at most 255. Where alpha is 0 or 255 they stay. A quotient of float32 has the whole part of the exact one.
 
 template <int C, int V> INLINE Vec<uint8_t, V> alphas(Vec<uint8_t, V> v, int64_t place) {
     Vec<uint8_t, V> places;
@@ -13,7 +27,8 @@ template <int C, int V> INLINE Vec<uint8_t, V> is_alpha(int64_t place) {
     unrolled<V>([&](auto k) INLINE_LAMBDA { lanes[k.value] = k % C == place ? 255 : 0; });
     return lanes;
 }
-template <int C> void premultiply(const Geometry& g, const char* row, char* into) {
+template <int C> void premultiply(const Geometry& g, const char* source, int64_t number, char* into) {
+    const char* row = source + number * g.row_stride;
     auto step = [&](auto width, int64_t x) INLINE_LAMBDA {
         constexpr int V = decltype(width)::value;
         auto v = load<Vec<uint8_t, V>>(row + x);
