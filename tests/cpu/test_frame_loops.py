@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.frame_cases import (
@@ -21,8 +22,6 @@ from harness.frame_cases import (
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.frames import FrameKernel, frame_kernel
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.selection import device_named
 from stridedgpu.operations.crops import frame_problem
 from stridedgpu.values.conversion import conversion
@@ -158,7 +157,7 @@ def planned(frame, target, made):
     return device_named("cpu").plan(frame_problem(frame, target, made))
 
 
-@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
+@needs_library
 @pytest.mark.parametrize(
     "name, layout, kernel",
     [("nv12", "HWC", "frame_nv12_pixels3_uint8x64"), ("yuyv", "CHW", "frame_yuyv_planes_uint8x64")],
@@ -176,20 +175,6 @@ def test_a_plan_says_which_loops_run_and_why_no_others(name, layout, kernel):
     slow = planned(narrow.operand, sg.empty((3, 64, 2), "uint8", device="cpu").operand.spec, made)
     assert slow.kernel == "numpy_frame_bands"
     assert "narrower than" in slow.explain()
-
-
-@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
-def test_frames_of_one_kind_share_a_kernel_whatever_their_constants():
-    frame = surface("nv12", (64, 96), seed=1).frame()
-    target = sg.empty((3, 64, 96), "float16", device="cpu").operand.spec
-    element = frame.operand.element
-    plans = [
-        planned(frame.operand, target, conversion(element, target.element, scale=scale, source_channels=3))
-        for scale in (1 / 255, (0.1, 0.2, 0.3))
-    ]
-    kernels = [frame_kernel(plan.problem) for plan in plans]
-    assert isinstance(kernels[0], FrameKernel)
-    assert kernels[0] == kernels[1]
 
 
 @cpu_paths

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import needs_library, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.guarded_memory import assert_written, bits_of, guarded, seeds
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.crop_kernels import BorderedRows
-from stridedgpu.devices.cpu.compiled.crops import plan_bordered
+from stridedgpu.devices.cpu.native.crops import BorderedRows, plan_bordered
 from stridedgpu.problems.crop_windows import Crop
 
 ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 3, 1, 2)}
@@ -85,7 +84,7 @@ def test_a_batch_with_a_border_is_numpys_in_bits(path, dtype, merged, case, seed
             written[:] = before
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize(
     "order, fill, flip, has_a_kernel",
     [
@@ -124,7 +123,7 @@ def padding():
     return plan
 
 
-@needs_compiler
+@needs_library
 def test_every_call_has_the_same_result():
     plan = sg.plan_gather_crops(sg.asarray(IMAGES), (6, 7), layout="NCHW")
     for number in range(3):
@@ -135,7 +134,7 @@ def test_every_call_has_the_same_result():
     assert plan.direct is not None
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize(
     "sources, origins, flip, wanted",
     [
@@ -198,7 +197,7 @@ def test_one_window_over_an_edge_among_windows_inside(path, edge, number):
                 assert np.array_equal(out.numpy().transpose(0, 2, 3, 1), expected)
 
 
-@needs_compiler
+@needs_library
 def test_a_move_that_mirrors_is_not_kept_for_calls_that_do_not():
     out = sg.zeros((2, 3, 2, 3), "float32", device="cpu")
     plan = sg.plan_gather_crops(sg.asarray(IMAGES), (2, 3), out=out)
@@ -207,7 +206,7 @@ def test_a_move_that_mirrors_is_not_kept_for_calls_that_do_not():
     assert np.array_equal(out.numpy(), IMAGES[:, :, 1:3, 1:4])
 
 
-@needs_compiler
+@needs_library
 def test_wrong_arguments_are_refused_then_too(padding):
     out, images = sg.zeros((2, 3, 6, 7), "float32", device="cpu"), sg.asarray(IMAGES)
     locked = np.zeros((2, 3, 6, 7), np.float32)

@@ -115,15 +115,15 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
         "CropProblem": CpuOperation(
             "numpy_loops.crops.numpy_crops_kernel",
             "numpy_loops.crops.run_crops",
-            "compiled.crops.crops_kernel",
-            "compiled.crops.compiled_crops",
+            "native.crops.crops_kernel",
+            "native.crops.crops_move",
             tells_why=False,
         ),
         "ChannelMatrixProblem": CpuOperation(
             "numpy_loops.channel_matrix.numpy_channel_matrix_kernel",
             "numpy_loops.channel_matrix.mix_channels",
-            "compiled.channel_matrix.channel_matrix_kernel",
-            "compiled.channel_matrix.compiled_channel_matrix",
+            "native.matrix.channel_matrix_kernel",
+            "native.matrix.channel_matrix_move",
             by_address=True,
         ),
         "ResizeProblem": CpuOperation(
@@ -135,20 +135,20 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
         "FrameProblem": CpuOperation(
             "numpy_loops.frames.numpy_frames_kernel",
             "numpy_loops.frames.frame_loops",
-            "compiled.frames.frames_kernel",
-            "compiled.frames.compiled_frames",
+            "native.frames.frames_kernel",
+            "native.frames.frames_move",
         ),
         "SamplesProblem": CpuOperation(
             "numpy_loops.frames.numpy_samples_kernel",
             "numpy_loops.frames.write_samples",
-            "compiled.frame_encode.samples_kernel",
-            "compiled.frame_encode.compiled_samples",
+            "native.frames.samples_kernel",
+            "native.frames.samples_move",
         ),
         "RawProblem": CpuOperation(
             "numpy_loops.raw.numpy_raw_kernel",
             "numpy_loops.raw.unpack_samples",
-            "compiled.raw.raw_kernel",
-            "compiled.raw.compiled_raw",
+            "native.raw.raw_kernel",
+            "native.raw.raw_move",
             by_address=True,
         ),
     }

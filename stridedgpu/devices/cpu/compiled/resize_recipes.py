@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
 from stridedgpu.devices.cpu.native.elements import can_convert
+from stridedgpu.devices.cpu.native.frames import RowLoop, row_loop
+from stridedgpu.devices.cpu.native.matrix import mixing_call, mixing_kernel
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.native.resize import LEAST_HALVES, Bands, resize_fields, resize_loop
@@ -26,9 +28,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .channel_matrix import mixing_call, mixing_kernel
 from .compiler import LoopError
-from .frames import RowLoop, row_loop
 from .jit import loop_of
 from .relayout import plan_relayout
 from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, NATIVE_FIELDS, ROWS, ResizeKernel
