@@ -33,8 +33,8 @@ from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import relayout
 from stridedgpu.devices.cpu.compiled.blocks import pieces_of
 from stridedgpu.devices.cpu.compiled.channels import Channels
-from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
+from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cpu.policy import policy, using
@@ -127,7 +127,7 @@ def test_conversions_on_any_channel_axis(variant, data, source, target, with_tab
     layouts = data.draw(layouts_of(stored)), data.draw(layouts_of(sizes, broadcast=False))
     with planned_as(variant):
         kernel = moved_kernel(*layouts, made, axis, seed, edge_elements(source.name))
-    assert (kernel is None) == (not can_compile(made))
+    assert (kernel is None) == (not can_convert(made))
 
 
 @st.composite

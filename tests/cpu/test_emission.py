@@ -21,7 +21,7 @@ from stridedgpu.devices.cpu.compiled.compiler import Compiler, CompilerError
 from stridedgpu.devices.cpu.compiled.ir import needs_of
 from stridedgpu.devices.cpu.compiled.resize_kernel import ResizeKernel
 from stridedgpu.devices.cpu.compiled.resize_passes import passes_of
-from stridedgpu.devices.cpu.compiled.work_grid import Constants, Elements
+from stridedgpu.devices.cpu.native.elements import Constants, Elements
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.promotion import compiled_from
 from stridedgpu.devices.cpu.target import LEVELS, Target

@@ -7,7 +7,7 @@ import pytest
 from harness.compiled_loops import CLASSES, policy_with
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.exact_products import are_exact, divisor_factors
+from stridedgpu.devices.cpu.native.exact_products import are_exact, divisor_factors
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.values.arithmetic import NORMALISATIONS
 from stridedgpu.values.conversion import conversion_options

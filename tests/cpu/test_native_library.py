@@ -20,7 +20,7 @@ from harness.compiled_loops import needs_library
 import stridedgpu as sg
 from stridedgpu.devices.cpu import target as targets
 from stridedgpu.devices.cpu.native import library
-from stridedgpu.devices.cpu.native.rows import TYPES
+from stridedgpu.devices.cpu.native.elements import TYPES
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.devices.cpu.target import NATIVE_LEVELS, Target
 from stridedgpu.devices.launch_cache import forget_launches

@@ -24,8 +24,8 @@ from harness.random_calls import EXECUTIONS
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import conversion as compiled_conversion
-from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
+from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.numpy_loops import conversion as numpy_conversion
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cuda.parameters import conversion_argument, matrix_encoding, number_argument
@@ -137,14 +137,14 @@ def test_numpy_has_its_bits(source, target):
 @pytest.mark.parametrize("source, target", CONVERSIONS)
 def test_compiled_loops_have_its_bits(source, target):
     for made, wanted in cases(source, target):
-        assert can_compile(made)
+        assert can_convert(made)
         np.testing.assert_array_equal(converted_words(words_of(source), made).view(wanted.dtype), wanted, str(made))
 
 
 @pytest.mark.usefixtures("on_numpy")
 def test_without_an_entry_compiled_loops_leave_it_to_numpy():
-    assert not can_compile(conversion(element_type(NEW), element_type("float32")))
-    assert not can_compile(conversion(element_type("uint8"), element_type(NEW)))
+    assert not can_convert(conversion(element_type(NEW), element_type("float32")))
+    assert not can_convert(conversion(element_type("uint8"), element_type(NEW)))
     numbers = np.arange(1000 * 700).astype(np.uint8).reshape(1000, 700)  # as many as are compiled at once
     made = sg.relayout(sg.asarray(numbers), dtype=NEW)
     wanted = converted("uint8", NEW, WORDS)[numbers]
@@ -219,7 +219,7 @@ def test_a_rounding_that_numpy_does_not_know_is_an_error():
 
 @needs_compiler
 def test_a_rounding_that_compiled_loops_do_not_know_is_left_to_numpy():
-    assert not can_compile(UNKNOWN)
+    assert not can_convert(UNKNOWN)
     assert relayout_kernel(relayout_problem(*SIDES, UNKNOWN, None)) is None
 
 

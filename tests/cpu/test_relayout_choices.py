@@ -17,10 +17,10 @@ from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import relayout
 from stridedgpu.devices.cpu.compiled.blocks import Blocks
 from stridedgpu.devices.cpu.compiled.channels import Channels
-from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout, relayout_kernel
 from stridedgpu.devices.cpu.compiled.rows import Rows
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
+from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
@@ -93,8 +93,8 @@ def test_blocks_are_named_and_described():
 
 def test_what_is_compiled_is_what_the_docstring_says():
     numbers = [element for element in ELEMENT_TYPES.values() if element.kind in "buif"]
-    assert all(can_compile(conversion(*pair)) for pair in product(numbers, repeat=2))
-    assert not can_compile(conversion(ELEMENT_TYPES["complex64"], ELEMENT_TYPES["complex128"]))
+    assert all(can_convert(conversion(*pair)) for pair in product(numbers, repeat=2))
+    assert not can_convert(conversion(ELEMENT_TYPES["complex64"], ELEMENT_TYPES["complex128"]))
 
 
 def kernel_of(

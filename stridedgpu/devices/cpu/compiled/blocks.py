@@ -21,14 +21,16 @@ from math import inf, prod
 from operator import mul
 from typing import ClassVar, Final, NamedTuple
 
+from stridedgpu.devices.cpu.native.elements import Elements
+from stridedgpu.devices.cpu.native.kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES, shuffled_bytes
 from stridedgpu.devices.cpu.native.short_runs import WIDTHS, permutation_cost, permutation_factor
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
-from .ir import LINE_BYTES, Code, Value, gathered, shuffled_bytes, vector_type
-from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
-from .work_grid import Elements, Grid
+from .ir import Code, Value, gathered, vector_type
+from .work_grid import Grid
 
 _TRIED: Final = 5
 """The blocks of least estimated cost of which the native library's shuffles are counted."""

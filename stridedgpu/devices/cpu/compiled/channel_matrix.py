@@ -19,6 +19,7 @@ from operator import add
 from struct import pack
 from typing import NamedTuple
 
+from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.matrix import has_mixing, mixing_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -29,7 +30,7 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.strides import power_of_two
 
-from .conversion import Affine, can_compile, converted, storage_type, with_one_nan
+from .conversion import Affine, converted, storage_type, with_one_nan
 from .ir import Code, Value, gathered, vector_type
 from .jit import loop_of
 from .work_grid import items_of
@@ -175,7 +176,7 @@ def mixing_kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:
     """The kernel of a problem, or why there is none."""
     conversion, limits = problem.conversion, policy().pixels
     rows, columns = len(problem.matrix), len(problem.matrix[0])
-    if not can_compile(conversion):
+    if not can_convert(conversion):
         return f"{conversion} is left to NumPy"
     if max(rows, columns) > limits.most_channels:
         return f"matrices of {rows} x {columns} are left to NumPy"

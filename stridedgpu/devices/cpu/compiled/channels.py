@@ -18,15 +18,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
+from stridedgpu.devices.cpu.native.elements import Constants, Elements
+from stridedgpu.devices.cpu.native.kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
+from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
 from .conversion import Affine
-from .ir import LANE_BYTES, LEAST_MASKED_BYTES, LINE_BYTES, Code, Value, gathered, joined, shuffled_bytes, vector_type
-from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
+from .ir import LEAST_MASKED_BYTES, Code, Value, gathered, joined, vector_type
 from .transpose import transposes
-from .work_grid import Constants, Elements, Grid, Item
+from .work_grid import Grid, Item
 
 
 @dataclass(frozen=True, slots=True)

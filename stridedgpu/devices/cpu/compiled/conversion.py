@@ -20,12 +20,12 @@ from math import nan
 from struct import pack, unpack
 from typing import Final
 
+from stridedgpu.devices.cpu.native import exact_products
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.arithmetic import Operation, as_float32
 from stridedgpu.values.conversion import Conversion, Rounding, casts
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
-from . import exact_products
 from .ir import Value, vector_type
 
 _FLOATS: Final = {"float32": "float", "float64": "double"}
@@ -64,22 +64,6 @@ class Affine:
         """All vectors with lanes by number."""
         vectors = self.scale, self.bias, self.low
         return Affine(*(None if value is None else value.shuffle(places) for value in vectors))
-
-
-_PARTS: Final = frozenset(
-    {"scale", "bias", "channels", "matrix", "arithmetic", "unit", *(f"rounding={name!r}" for name in _ROUNDINGS)}
-)
-"""The parts of a conversion that this module generates."""
-
-
-def can_compile(conversion: Conversion) -> bool:
-    """Whether this module can generate the conversion; NumPy does what it cannot."""
-    source, target = conversion.source.name, conversion.target.name
-    return conversion.is_bitwise_copy or (
-        (source in _WORDS or source in _DECODED)
-        and (target in _WORDS or target in _ENCODED)
-        and conversion.parts <= _PARTS
-    )
 
 
 def storage_type(element: ElementType) -> str:

@@ -14,11 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from stridedgpu.devices.cpu.native.elements import Elements
+from stridedgpu.devices.cpu.native.kernel_call import KernelFacts, LoopAxis
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.problems.device_plan import Width
 
-from .ir import LINE_BYTES, Code, Value, vector_type
-from .kernel_call import KernelFacts, LoopAxis
-from .work_grid import Elements, Grid
+from .ir import Code, Value, vector_type
+from .work_grid import Grid
 
 ENTRY_FIELDS: Final = 6
 """Fields of an entry: the addresses of source, target, kernel and the kernel's parameters, and the kernel's first item

@@ -22,7 +22,10 @@ from numpy.typing import NDArray
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.native.calls import CompiledFunction, python_function
 from stridedgpu.devices.cpu.native.crops import entries_loop, list_function
+from stridedgpu.devices.cpu.native.elements import Constants, Elements, can_convert
+from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopAxis, kernel_call
 from stridedgpu.devices.cpu.native.pool import run_shared
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -34,13 +37,9 @@ from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .compiler import LoopError
-from .conversion import can_compile
 from .crop_kernels import ENTRY_FIELDS, LIST_FIELDS, BorderedRows, entries_text, list_text
-from .ir import LINE_BYTES
 from .jit import compiled
-from .kernel_call import KernelCall, LoopAxis, kernel_call
 from .relayout import kernel_of, plan_relayout
-from .work_grid import Constants, Elements
 
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""
@@ -63,7 +62,7 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
     None if the conversion is left to NumPy, if there is nothing to move, or with a matrix, where each rectangle has a
     launch of its own. Parts outside a source, and sources with another row pitch, may run other loops.
     """
-    if not can_compile(problem.conversion) or problem.is_empty or problem.conversion.matrix is not None:
+    if not can_convert(problem.conversion) or problem.is_empty or problem.conversion.matrix is not None:
         return None
     channel, column = problem.source_steps
     _, _, height, width = problem.target.layout.sizes

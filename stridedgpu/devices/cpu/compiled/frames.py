@@ -20,6 +20,7 @@ from math import isfinite
 from struct import pack, unpack
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.frames import NativeFrameParameters, frames_loop, has_frames
 from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -33,7 +34,7 @@ from stridedgpu.values.pixel_formats import PixelFormat, Samples
 from stridedgpu.values.strides import power_of_two
 
 from .channel_matrix import Constants, constant_fields, kernel_conversion, mixed_vectors, store_pixels
-from .conversion import can_compile, converted
+from .conversion import converted
 from .ir import Code, Value, vector_type
 from .jit import loop_of
 
@@ -234,7 +235,7 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
     conversion, layout, limits = problem.conversion, problem.target.layout, policy().pixels
     channels, height, width = layout.sizes
     across, _, right = layout.strides
-    if not can_compile(conversion):
+    if not can_convert(conversion):
         return f"{conversion} is left to NumPy"
     if not height or width < limits.least_lanes:
         return f"windows narrower than {limits.least_lanes} pixels are left to NumPy"

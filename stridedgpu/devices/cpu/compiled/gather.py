@@ -11,6 +11,7 @@ from typing import Final
 from stridedgpu.devices.cpu.native.calls import CompiledFunction, moving_function, runs_alone
 from stridedgpu.devices.cpu.native.gather import gather_loop, has_gather
 from stridedgpu.devices.cpu.native.pool import run_shared
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads
@@ -24,7 +25,6 @@ from .gather_elements import GatherElements
 from .gather_indices import IndexKind, lanes_of
 from .gather_loop import Gather
 from .gather_registers import Rows, RowsInRegisters, plan_rows
-from .ir import LINE_BYTES
 from .jit import loop_of
 
 _WORDS: Final = (1, 2, 4, 8)

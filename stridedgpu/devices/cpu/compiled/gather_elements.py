@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, positions_of, taken_out
 from .gather_loop import outer_loops, sides_of
-from .ir import LINE_BYTES, Code, Value, vector_type
+from .ir import Code, Value, vector_type
 from .work_grid import items_of
 
 _OFFSET_BYTES: Final = 4

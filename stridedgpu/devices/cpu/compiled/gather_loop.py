@@ -19,10 +19,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, load_indices, resolved
-from .ir import LINE_BYTES, Code, Value, vector_type
+from .ir import Code, Value, vector_type
 from .work_grid import items_of
 
 _Block = tuple[Value, Value]

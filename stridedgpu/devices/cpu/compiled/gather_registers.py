@@ -18,11 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES, permuting
 from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, resolved
 from .gather_loop import outer_loops, sides_of
-from .ir import LINE_BYTES, Code, Value, joined, permuting, vector_type
+from .ir import Code, Value, joined, vector_type
 from .work_grid import items_of
 
 _ONE: Final = {1: "permvar.qi", 2: "permvar.hi", 4: "permvar.si", 8: "permvar.di"}

@@ -23,6 +23,7 @@ from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
 from stridedgpu.devices.cpu.native.gather import check_loop, has_check
 from stridedgpu.devices.cpu.native.pool import LoopCall
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.loop_nest import simplify
@@ -31,7 +32,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 
 from .gather_indices import IndexKind, lanes_of, load_indices, resolved
-from .ir import LINE_BYTES, Code, vector_type
+from .ir import Code, vector_type
 from .jit import loop_of
 from .work_grid import items_of
 

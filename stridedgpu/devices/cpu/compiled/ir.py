@@ -26,13 +26,8 @@ from operator import or_
 from struct import pack
 from typing import Final
 
+from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
-
-LINE_BYTES: Final = 64
-"""Bytes of a cache line, and of the widest vector."""
-
-LANE_BYTES: Final = 16
-"""Bytes within which every vector instruction set shuffles."""
 
 LEAST_MASKED_BYTES: Final = 16
 """Bytes of the narrowest vector that may be stored by a mask."""
@@ -634,16 +629,6 @@ def _literal(number: Number, element: str) -> str:
 
 
 # Shuffles of whole vectors
-
-
-def permuting(itemsize: int) -> str:
-    """The instruction set of AVX-512 that permutes a line's elements of so many bytes by positions in a vector."""
-    return {1: "avx512vbmi", 2: "avx512bw"}.get(itemsize, "avx512f")
-
-
-def shuffled_bytes(itemsize: int) -> int:
-    """Bytes of the widest vector that one instruction permutes at this element size."""
-    return LINE_BYTES if permuting(itemsize) in policy().target.features else LANE_BYTES
 
 
 def gathered(vectors: Sequence[Value], places: Sequence[int]) -> Value:

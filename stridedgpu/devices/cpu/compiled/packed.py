@@ -19,13 +19,15 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from stridedgpu.devices.cpu.native.elements import Elements
+from stridedgpu.devices.cpu.native.kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
+from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
 from .blocks import pieces_of
-from .ir import LANE_BYTES, LINE_BYTES, Code, Value, vector_type
-from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
-from .work_grid import Elements, Grid
+from .ir import Code, Value, vector_type
+from .work_grid import Grid
 
 _MOST_COPIES: Final = 8
 """The most copies of a row by one loop, which the kernel unrolls."""

@@ -8,6 +8,9 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.native.elements import can_convert
+from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
+from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
@@ -16,9 +19,6 @@ from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 from .blocks import match_blocks
 from .channels import Channels, match_channels, match_subsampled
-from .conversion import can_compile
-from .ir import LANE_BYTES, LINE_BYTES, shuffled_bytes
-from .kernel_call import KernelCall, LoopMatch
 from .packed import match_packed
 from .rows import Rows, Step, match_rows
 from .transpose import Transpose, match_transpose
@@ -36,7 +36,7 @@ def plan_relayout(problem: RelayoutProblem) -> KernelCall | None:
     None if there is nothing to move, if the conversion is left to NumPy, or if no kernel writes the filler together
     with the elements.
     """
-    if problem.element_count == 0 or not can_compile(problem.conversion):
+    if problem.element_count == 0 or not can_convert(problem.conversion):
         return None
     match = LoopMatch.of(problem)
     if problem.filler:

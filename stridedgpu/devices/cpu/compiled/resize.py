@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders, resize_located
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -20,7 +21,6 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
 
-from .conversion import can_compile
 from .resize_kernel import BAND_ROWS, ENTRY_FIELDS, ROWS
 from .resize_recipes import Recipe, Recipes, is_native, why_numpy
 
@@ -43,7 +43,7 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
     """
     conversion, (count, _, height, _) = problem.conversion, problem.target.layout.sizes
     why = None if problem.window is None else why_numpy(problem, problem.window)
-    if why is not None or not can_compile(conversion):
+    if why is not None or not can_convert(conversion):
         return why
     rows = f"{ROWS} source rows a vector"
     if problem.rule.interpolation.sampling in _BY_ROWS and conversion.source.name == "uint8":
@@ -61,7 +61,7 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
 
 def compiled_resize(plan: CpuPlan[ResizeProblem]) -> ResizeMove | None:
     """A plan's windows by compiled loops, the others by NumPy; None where no loop converts its elements."""
-    return _Windows(plan.problem) if can_compile(plan.problem.conversion) else None
+    return _Windows(plan.problem) if can_convert(plan.problem.conversion) else None
 
 
 class _Entries:

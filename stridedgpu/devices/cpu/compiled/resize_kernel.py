@@ -21,7 +21,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from .ir import LINE_BYTES, Code, Value, transposed_lanes, transposed_pairs, vector_type
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
+
+from .ir import Code, Value, transposed_lanes, transposed_pairs, vector_type
 from .resize_passes import Load, PairPass, Pass, RowPairPass, Taps, divided_by_alpha, premultiplied
 from .resize_rows import ColumnTables, RowPass
 

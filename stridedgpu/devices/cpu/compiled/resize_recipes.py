@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.pool import LoopCall
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.native.resize import LEAST_HALVES, Bands, resize_fields, resize_loop
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
@@ -26,9 +28,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_matrix import mixing_call, mixing_kernel
 from .compiler import LoopError
-from .conversion import can_compile
 from .frames import RowLoop, row_loop
-from .ir import LINE_BYTES
 from .jit import loop_of
 from .relayout import plan_relayout
 from .resize_kernel import BAND_MOVES, BAND_ROWS, GEOMETRY, MOVE, NATIVE_FIELDS, ROWS, ResizeKernel
@@ -107,7 +107,7 @@ def _choice(problem: ResizeProblem, window: ResizeWindow) -> tuple[RowShape, Fil
     shape = RowShape.of(window.layout)
     if not height or not width:
         return "nothing of the image is seen"
-    if not can_compile(conversion):
+    if not can_convert(conversion):
         return f"{conversion} is left to NumPy"
     if conversion.source.itemsize > _WIDEST_ELEMENT:
         return f"elements of {conversion.source.itemsize} bytes are left to NumPy"

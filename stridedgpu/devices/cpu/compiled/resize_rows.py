@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from .ir import LINE_BYTES, Value, joined, vector_type
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
+
+from .ir import Value, joined, vector_type
 from .resize_passes import packed_words, pair_products, widest
 
 WORD_BYTES: Final = 8

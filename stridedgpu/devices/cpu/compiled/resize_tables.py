@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.native.resize import table_loop
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
@@ -30,7 +31,7 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Interpolation, ResizeSums, arithmetic_of
 from stridedgpu.values.strides import round_up
 
-from .ir import LINE_BYTES, Code, Value
+from .ir import Code, Value
 from .jit import loop_of
 from .resize_kernel import BAND_ROWS, ENDS_BYTES, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import ClassVar, Final
 
+from stridedgpu.devices.cpu.native.elements import Constants, Elements
+from stridedgpu.devices.cpu.native.kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
+from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
 from .conversion import Affine
-from .ir import LANE_BYTES, LINE_BYTES, Code, Value, vector_type
-from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
-from .work_grid import Constants, Elements, Grid, Item
+from .ir import Code, Value, vector_type
+from .work_grid import Grid, Item
 
 __all__ = ["Rows", "Step", "match_rows"]
 

@@ -10,54 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum, auto
 
+from stridedgpu.devices.cpu.native.elements import Elements
+from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.values.conversion import Conversion
 
-from .conversion import Affine, converted, storage_type
-from .ir import LINE_BYTES, Code, Value, vector_type
-
-
-class Constants(StrEnum):
-    """Which loop indexes the scales and biases."""
-
-    ITEM = auto()
-    A = auto()
-    B = auto()
-    SMALL = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Elements:
-    """The treatment of an element: its conversion, the loop that its constants follow, and its storage."""
-
-    conversion: Conversion
-    constants: Constants
-    finite: bool
-    itemsize: int
-    """Bytes of an element of a bitwise copy, up to 16 (it may combine several tensor elements); 0 for conversions."""
-    by_products: bool = False
-    """Whether `exact_products` stand for divisions and for products in float64."""
-
-    @property
-    def source_type(self) -> str:
-        """The LLVM type of a source element in a register."""
-        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.source)
-
-    @property
-    def source_bytes(self) -> int:
-        """Bytes of a source element."""
-        return self.itemsize or self.conversion.source.itemsize
-
-    @property
-    def target_bytes(self) -> int:
-        """Bytes of a target element."""
-        return self.itemsize or self.conversion.target.itemsize
-
-    def convert(self, vector: Value, affine: Affine) -> Value:
-        """Convert a vector of source elements to target elements."""
-        return converted(vector, self.conversion, affine, finite=self.finite, by_products=self.by_products)
+from .conversion import Affine, storage_type
+from .ir import Code, Value, vector_type
 
 
 @dataclass(frozen=True, slots=True)

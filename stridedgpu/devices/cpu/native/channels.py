@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.ir import LANE_BYTES, LINE_BYTES, shuffled_bytes
-from stridedgpu.devices.cpu.compiled.work_grid import Constants
-
 from .calls import CompiledFunction
+from .elements import TYPES, Constants
 from .library import function
 from .pool import LoopCall
-from .rows import MOST_LANES, MOST_LOOPS, NO_CONSTANTS, TILE_BYTES, TYPES, Arithmetic, Move, conversion_moves, copy_move
+from .registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
+from .rows import MOST_LANES, MOST_LOOPS, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves, copy_move
 
 if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.channels import Channels
-    from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
+
+    from .kernel_call import KernelCall
 
 _SOURCE, _TARGET, _FIRST_TILE = range(3)
 """Where moves read and write, in the order of kernels/cpu/channels.hpp."""

@@ -13,7 +13,8 @@ from .pool import LoopCall
 
 if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.crop_kernels import BorderedRows
-    from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
+
+    from .kernel_call import KernelCall
 
 _ENTRIES: Final = 0
 _BORDERED: Final = 1

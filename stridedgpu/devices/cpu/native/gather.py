@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements
 from stridedgpu.devices.cpu.compiled.gather_loop import Gather
-from stridedgpu.devices.cpu.compiled.ir import LINE_BYTES
 
 from .calls import CompiledFunction
 from .library import function
+from .registers import LINE_BYTES
 
 if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.gather import GatherCall

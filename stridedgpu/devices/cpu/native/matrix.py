@@ -19,9 +19,10 @@ from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 
 from .calls import CompiledFunction
+from .elements import TYPES
 from .library import function
 from .pool import LoopCall
-from .rows import TYPES, Move
+from .rows import Move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,27 +16,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.exact_products import REPLACED, divisor_factors, unit_factors
-from stridedgpu.devices.cpu.compiled.ir import LINE_BYTES
-from stridedgpu.devices.cpu.compiled.work_grid import Constants
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
 from .calls import CompiledFunction
+from .elements import TYPES, Constants
+from .exact_products import REPLACED, divisor_factors, unit_factors
 from .library import function
 from .pool import LoopCall
+from .registers import LINE_BYTES
 
 if TYPE_CHECKING:
-    from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
     from stridedgpu.devices.cpu.compiled.rows import Rows
     from stridedgpu.values.conversion import Conversion
 
-TYPES: Final = (
-    "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
-    "float64",
-)  # fmt: skip
-"""The element types in the order of the library's tables."""
+    from .kernel_call import KernelCall
 
 _FLOATS: Final = ("float32", "float64")
 _OF_BYTES: Final = ("float32", "float16", "bfloat16")

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.ir import LANE_BYTES, LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
 
 from .calls import CompiledFunction
 from .library import function
 from .pool import LoopCall
+from .registers import LANE_BYTES, LINE_BYTES
 
 if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.blocks import Blocks
-    from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
+
+    from .kernel_call import KernelCall
 
 WIDTHS: Final = {"v4": LINE_BYTES, "v3": LANE_BYTES, "neon": LANE_BYTES}
 """Bytes of the vectors that a level permutes: two of a line by one instruction, or 16 bytes of one."""

@@ -10,16 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from stridedgpu.devices.cpu.compiled.ir import LANE_BYTES, LINE_BYTES
-from stridedgpu.devices.cpu.compiled.work_grid import Constants
-
 from .calls import CompiledFunction
+from .elements import Constants
 from .library import function
 from .pool import LoopCall
+from .registers import LANE_BYTES, LINE_BYTES
 from .rows import TILE_BYTES, Chain, Move, chain_fields, conversion_moves, has_rows
 
 if TYPE_CHECKING:
-    from stridedgpu.devices.cpu.compiled.kernel_call import KernelCall
+    from .kernel_call import KernelCall
 
 has_transpose: Final = has_rows
 """Whether the library has the moves of a call of a kernel of transposes."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of, why_unavailable
 from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
@@ -22,10 +23,9 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 
+from .elements import Constants, Elements
 from .exact_products import are_exact, divisor_factors
-from .ir import LINE_BYTES
-from .jit import HasText, loop_of, why_unavailable
-from .work_grid import Constants, Elements
+from .registers import LINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
