@@ -19,8 +19,6 @@ from stridedgpu.devices.cpu.compiled import jit
 from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.compiler import Compiler, CompilerError
 from stridedgpu.devices.cpu.compiled.ir import needs_of
-from stridedgpu.devices.cpu.compiled.resize_kernel import ResizeKernel
-from stridedgpu.devices.cpu.compiled.resize_passes import passes_of
 from stridedgpu.devices.cpu.native.elements import Constants, Elements
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.promotion import compiled_from
@@ -28,7 +26,6 @@ from stridedgpu.devices.cpu.target import LEVELS, Target
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import DeviceError
-from stridedgpu.values.interpolation import ResizeSums
 
 MB = 1 << 20
 
@@ -190,13 +187,3 @@ def test_a_module_needs_what_it_says_and_no_more(compiler, of_one_architecture):
             continue
         with pytest.raises(CompilerError, match=r"Cannot select|Do not know how"):
             compiler.translated("object", text, "x86_64", "x86-64-v3", flags(base.features))
-
-
-@pytest.mark.parametrize("kind", ["AVX2", "AVX-512", "AVX-512 VBMI"])
-def test_products_of_pairs_are_added_in_one_instruction_where_the_processor_has_it(compiler, kind):
-    target = CLASSES[kind]
-    with using(Policy.of(target)):
-        passes = passes_of(ResizeSums.FIXED_POINT, ELEMENT_TYPES["uint8"], (False, False), pairs=True)
-        text = ResizeKernel(*passes, 3, 3).with_pairs().text("kernel")
-    words = set(compiler.assembly(text, target).split())
-    assert ("vpdpwssd" in words, "vpmaddwd" in words) == (kind == "AVX-512 VBMI", kind != "AVX-512 VBMI")
