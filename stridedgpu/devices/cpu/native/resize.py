@@ -273,7 +273,7 @@ class Recipes:
         bands, planes = Bands.of(problem, kernel), 1 if kernel.joins_planes else read.planes
         tables = window_tables(problem.rule.interpolation, taps, kernel, columns, mirrored=read.mirrored)
         elements, unit = kernel.elements(columns), bands.unit(width, in_words=kernel.by_rows)
-        pitch = rows.pitch if rows is not None else round_up(elements, LINE_BYTES) if kernel.prepares else 0
+        pitch = rows.pitch if rows is not None else round_up(elements + ROWS, LINE_BYTES) if kernel.prepares else 0
         scratch = scratch_fields(kernel, elements, unit, planes, tables, pitch)
         moves, moved = self._bands(height, width, scratch["band_pitch"], bands)
         allocate, free = memory_functions()

@@ -92,7 +92,7 @@ def _ring_mask(span: int, step_rows: int) -> int:
 
 
 class _Groups(NamedTuple):
-    """Taps one by one or in pairs: `counts` of groups, `indices` (pixels, groups, 1 or 2) and `weights`.
+    """Taps one by one or in pairs: `counts` of groups, `indices` (pixels, groups, 1 or 2; or one a pixel) and `weights`.
 
     `indices` and `counts` are int64. Single taps have one weight each, (pixels, groups), of the sum's type. Pairs have
     weights (pixels, groups, parts), each of which packs two 16-bit numbers in 32 bits, the first tap's in the lower
@@ -106,7 +106,7 @@ class _Groups(NamedTuple):
     def fields(self, axis: str) -> dict[str, int]:
         """The fields of an axis."""
         arrays = {f"{axis}_{name}": array.ctypes.data for name, array in self._asdict().items()}
-        return {f"{axis}_groups": int(self.indices.shape[1]), f"{axis}_unused": 0, **arrays}
+        return {f"{axis}_groups": int(self.weights.shape[1]), f"{axis}_unused": 0, **arrays}
 
 
 def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, columns: tuple[int, int], *, mirrored: bool) -> Tables:
@@ -181,8 +181,7 @@ def _even_groups(taps: AxisTaps, columns: tuple[int, int], arithmetic: ResizeSum
     before = starts & 1
     wide = np.zeros((taps.count, taps.most // 2 * 2 + 2), np.int32)
     np.put_along_axis(wide, before[:, None] + places, weights << (arithmetic.spec.bits if taps.copies else 0), 1)
-    indices = np.minimum((starts - before)[:, None] + np.arange(wide.shape[1]), last - first - 1)
-    return _Groups((counts + before + 1) // 2, indices.reshape(taps.count, -1, 2), _words(wide, in_two=True))
+    return _Groups((counts + before + 1) // 2, starts.astype(np.int64), _words(wide, in_two=True))
 
 
 def _word_groups(pairs: _Groups, channels: int, elements: int) -> _Groups:
@@ -202,8 +201,8 @@ def _word_groups(pairs: _Groups, channels: int, elements: int) -> _Groups:
         weights = np.where(begins < places, weights << 16, weights)
     # One for each sum, and of each step the even words before the odd ones.
     words = np.repeat(weights, _WORD_SUMS // of_word).reshape(-1, 4, 2, _WORD_SUMS)
-    weights = np.ascontiguousarray(words.transpose(0, 2, 1, 3).reshape(-1))
-    return _Groups(shifts, begins.reshape(-1, 1, 1), weights)
+    weights = np.ascontiguousarray(words.transpose(0, 2, 1, 3).reshape(-1, 1))
+    return _Groups(shifts, begins, weights)
 
 
 # By a loop
@@ -330,17 +329,20 @@ def filter_table(
     """The tables of an axis, in which source pixel `i` is the index `(i * step + origin) & mask`, and their memory.
 
     With `parity` 1 indices ascend, and pairs of taps begin at even ones: a tap of weight 0 may stand before the first.
-    `counts`, `firsts` and `ends` have an entry for each pixel, `indices` two entries for each of its `groups`,
-    `weights` the two parts of a pair, or one part of narrow weights, which do without `unused` fractional bits. Entries
-    behind a pixel's count are not written. Raises `DeviceError` without the memory for them.
+    `counts`, `firsts` and `ends` have an entry for each pixel, `indices` two entries for each of its `groups`, with
+    `parity` one entry for all. `weights` have the two parts of a pair, or one part of narrow weights, which do without
+    `unused` fractional bits. Entries behind a pixel's count are not written. Raises `DeviceError` without the memory
+    for them.
     """
     (start, ahead, count), groups = axis.pixels, (axis.most_taps + 1 + parity) // 2
-    values = (2 * groups + 3) * (axis.target if interpolation.has_narrow_weights else 1)
-    sizes = (_PARAMETERS.size // _WORD, count, count, count, 2 * count * groups, count * groups, values)
+    indices = count if parity else 2 * count * groups
+    sizes = (_PARAMETERS.size // _WORD, count, count, count, indices, count * groups)
+    row_words = (2 * groups + 3) * (axis.target if interpolation.has_narrow_weights else 1)
     try:
-        memory = np.empty(sum(sizes), np.int64)
+        memory, values = np.empty(sum(sizes), np.int64), np.empty(row_words)
     except MemoryError as error:
-        raise DeviceError(f"The CPU has no {sum(sizes) * _WORD} bytes left for the tables of a resize.") from error
+        total = (sum(sizes) + row_words) * _WORD
+        raise DeviceError(f"The CPU has no {total} bytes left for the tables of a resize.") from error
     places = [memory.ctypes.data]
     for size in sizes[:-1]:
         places.append(places[-1] + size * _WORD)
@@ -348,9 +350,9 @@ def filter_table(
     kind = _filter_number(interpolation), int(interpolation.has_narrow_weights)
     counts = axis.source, axis.target, start, ahead, count
     numbers = *counts, step, origin + axis.first * step, mask, parity, groups, *kind, 0
-    _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *_SINES, *places[1:])
+    _PARAMETERS.pack_into(memory.data, 0, *axis.steps, *numbers, *_SINES, *places[1:], values.ctypes.data)
     _table_loop(policy().native_level or "").alone(0, 0, places[0], 0, 1)
-    tables = dict(zip(_ADDRESSES[2:-1], places[1:-1], strict=True))
+    tables = dict(zip(_ADDRESSES[2:-1], places[1:], strict=True))
     return {"groups": groups, "unused": int(memory[_UNUSED]), **tables}, memory
 
 
