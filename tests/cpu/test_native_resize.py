@@ -304,7 +304,7 @@ def test_no_byte_beside_padded_pixels_is_read() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at_end", [False, True], ids=["before", "behind"])
-@pytest.mark.parametrize("channels, step", [(1, 1), (2, 2), (3, 3), (3, 4), (4, 4)])
+@pytest.mark.parametrize("channels, step", [(1, 1), (2, 2), (3, 3), (3, 4), (4, 4), (1, 3), (3, 5), (2, 9)])
 def test_no_byte_beside_rows_of_any_width_is_read(channels: int, step: int, at_end: bool) -> None:
     """Rows about as long as a window of 128 bytes, and much longer ones, enlarged, shrunk and halved."""
     for width in (*range(126 // step, 131 // step + 2), 256 // step, 700 // step):
@@ -315,9 +315,9 @@ def test_no_byte_beside_rows_of_any_width_is_read(channels: int, step: int, at_e
 @pytest.mark.parametrize("at_end", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize("channels, step", [(1, 1), (1, 2), (2, 2), (3, 3), (3, 4), (4, 4), (3, 5), (4, 8), (2, 9)])
 def test_no_byte_beside_rows_of_any_width_is_read_by_filters(channels: int, step: int, at_end: bool) -> None:
-    """Rows whose last pixels fill no vector of whole pairs, of even and odd widths; steps above 8 have no pairs."""
+    """Rows whose last pixels fill no vector of whole pairs, of even and odd widths; steps above 8 are gathered."""
     for width in range(-(-(16 - channels) // step) + 1, 16 // step + 9):
-        for interpolation in ("torch-bicubic", "pillow-bilinear"):
+        for interpolation in ("torch-bicubic", "pillow-bilinear", "opencv-linear"):
             check_fenced(width, max(1, width * 2 // 5), channels, step, at_end=at_end, interpolation=interpolation)
 
 
@@ -484,9 +484,24 @@ def test_photographs_are_resized_natively(interpolation: str) -> None:
                 assert plan.compiled_from == 1, plan.explain()
 
 
-def test_alpha_is_weighted_natively() -> None:
+@pytest.mark.parametrize("interpolation", tuple(RULES))
+@pytest.mark.parametrize("strides", [(1, 9000, 9), (1, 16000, 16), (1, 5000, 5), (300000, 500, 1)])
+def test_pixels_at_any_step_and_mixed_channels_are_resized_natively(
+    interpolation: str, strides: tuple[int, int, int]
+) -> None:
+    """Also into pixels with gaps, and into columns of pixels."""
+    photo = sg.BufferTensorDesc("uint8", (3, 400, 500), strides)
+    mixed = {"interpolation": interpolation, "matrix": [[0.25, 0.5, 0.25]]}
+    assert sg.plan_resize(photo, sg.BufferTensorDesc("float32", (1, 60, 70)), **mixed).plan.compiled_from == 1
+    for into in ((1, 280, 4), (4200, 1, 60)):
+        target = sg.BufferTensorDesc("float32", (3, 60, 70), into)
+        assert sg.plan_resize(photo, target, interpolation=interpolation).plan.compiled_from == 1
+
+
+@pytest.mark.parametrize("passes", ["horizontal", "vertical"])
+def test_alpha_is_weighted_natively(passes: str) -> None:
     photo = sg.BufferTensorDesc("uint8", (4, 480, 640), (1, 2560, 4))
-    arguments = {"interpolation": "pillow-bicubic", "premultiply": True}
+    arguments = {"interpolation": "pillow-bicubic", "premultiply": True, "passes": passes}
     assert sg.plan_resize(photo, sg.BufferTensorDesc("uint8", (4, 60, 70)), **arguments).plan.compiled_from == 1
     planes = sg.BufferTensorDesc("uint8", (4, 480, 640))
     assert sg.plan_resize(planes, sg.BufferTensorDesc("uint8", (4, 60, 70)), **arguments).plan.compiled is None

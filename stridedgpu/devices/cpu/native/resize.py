@@ -69,7 +69,7 @@ _WIDEST_ELEMENT: Final = 8
 """Bytes of the widest element in a vector's lane."""
 
 _BY_ROWS: Final = ("linear", "area")
-"""Samplings whose first pass may read rows as they lie: the windows decide."""
+"""Samplings whose first pass reads rows of bytes as they lie."""
 
 _LANES: Final = 16
 """Bytes of one load and one store: a byte of each of 16 rows, or as many of one."""
@@ -91,7 +91,7 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
         return why
     rows = f"{ROWS} source rows a vector"
     if problem.rule.interpolation.sampling in _BY_ROWS and conversion.source.name == "uint8":
-        rows = f"source rows one by one where pixels lie close, else {ROWS} a vector"
+        rows = "source rows one by one"
     return CpuKernel(
         f"resize_compiled_{problem.rule.interpolation}_{conversion.source}_{conversion.target}",
         f"compiled loops: {rows}, bands of {BAND_ROWS} rows of the result are converted in the cache",

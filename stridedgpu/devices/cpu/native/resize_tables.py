@@ -92,11 +92,12 @@ def _ring_mask(span: int, step_rows: int) -> int:
 
 
 class _Groups(NamedTuple):
-    """Taps one by one or in pairs: `counts` of groups, `indices` (pixels, groups, 1 or 2; or one a pixel) and `weights`.
+    """Taps one by one or in pairs: `counts` of groups, `indices` (pixels, groups, 1 or 2) and `weights`.
 
-    `indices` and `counts` are int64. Single taps have one weight each, (pixels, groups), of the sum's type. Pairs have
-    weights (pixels, groups, parts), each of which packs two 16-bit numbers in 32 bits, the first tap's in the lower
-    half. The parts are the upper and the lower bits of Pillow's weights. Padding after the last tap has weight 0.
+    `indices` and `counts` are int64; columns of pairs have one index a pixel. Single taps have one weight each,
+    (pixels, groups), of the type of the sum. Pairs have weights (pixels, groups, parts), each of which packs two 16-bit
+    numbers in 32 bits, the first tap's in the lower half. The parts are the upper and the lower bits of Pillow's
+    weights. Padding after the last tap has weight 0.
     """
 
     counts: Array
