@@ -15,7 +15,7 @@ from stridedgpu.devices.cpu.promotion import compiled_from
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.compiled import crops, resize_recipes
+from stridedgpu.devices.cpu.compiled import crops
 from stridedgpu.devices.cpu.compiled.gather import gather_kernel
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan
@@ -138,18 +138,11 @@ def test_loops_follow_the_instruction_sets_alone(planning_for, case):
 
 
 @pytest.mark.parametrize(
-    "name, resizes, masks",
-    [
-        ("AVX2", True, False),
-        ("AVX-512F alone", True, False),
-        ("AVX-512", True, True),
-        ("AVX-512 VBMI", True, True),
-        ("AArch64", False, False),
-    ],
+    "name, masks",
+    [("AVX2", False), ("AVX-512F alone", False), ("AVX-512", True), ("AVX-512 VBMI", True), ("AArch64", False)],
 )
-def test_passes_of_resizes_and_masks_follow_the_instruction_sets_alone(planning_for, name, resizes, masks):
+def test_masks_follow_the_instruction_sets_alone(planning_for, name, masks):
     with planning_for(name):
-        assert resize_recipes.adds_products() == resizes
         assert crops._masks_bytes() == masks
 
 
