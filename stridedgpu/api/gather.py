@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
@@ -17,7 +19,6 @@ from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.operations.scatter import PlannedScatter, planned_scatter, scatter_operand
 from stridedgpu.problems.index_rule import Mode
 from stridedgpu.typing import DeviceLike, IndexMode, StreamLike, TensorLike
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.descriptor import BufferTensorDesc
 
 from .arguments import index_tensor, plan_operand

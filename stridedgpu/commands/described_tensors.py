@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order
 from stridedgpu.operations.options import DEFAULT_ALIGNMENT
 from stridedgpu.values.axis_labels import Labels, inferred_labels
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

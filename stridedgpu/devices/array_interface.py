@@ -6,13 +6,13 @@ Streams are the devices' matter. Source: https://nvidia.github.io/numba-cuda/use
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType, NoneType
 from typing import Any
 
 import numpy as np
 
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

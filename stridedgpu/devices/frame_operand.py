@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from stridedgpu.problems.frame_problem import FrameSurface
 from stridedgpu.values.colour_matrix import ColourMatrix, colour_matrix
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import repeat
 from operator import add, attrgetter, mul
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
-
-from stridedgpu.values.dataclass import dataclass
 
 from .buffer import Buffer
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 from typing import Final, Protocol
 
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout

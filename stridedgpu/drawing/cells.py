@@ -7,11 +7,11 @@ is one element of memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby, islice, product
 from math import gcd, prod
 from typing import Final, Literal
 
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 

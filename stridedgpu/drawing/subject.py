@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -12,7 +13,6 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.problems.device_plan import DevicePlan
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from stridedgpu.values.axis_labels import Labels, memory_axes
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized

@@ -9,7 +9,7 @@ fewer.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Complex, Integral, Real
 from typing import Final
@@ -32,7 +32,6 @@ from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.typing import Border, ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, ConversionOptions
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

@@ -7,7 +7,7 @@ what frames must be for a plan to run on them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -16,7 +16,6 @@ from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.problems.crop_windows import CropProblem, source_steps
 from stridedgpu.problems.frame_problem import FrameSurface, packed_pixels
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.problems.gather_problem import GatherProblem, elements_problem, gather_problem, tuples_problem
 from stridedgpu.problems.index_rule import IndexRule, Mode
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

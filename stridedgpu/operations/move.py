@@ -9,6 +9,7 @@ packs a piece while those before it are copied.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -20,7 +21,6 @@ from stridedgpu.problems.channel_matrix_problem import moving_problem
 from stridedgpu.problems.pitched_copy import Runs, runs_of
 from stridedgpu.problems.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 from stridedgpu.values.tensor_spec import TensorSpec

@@ -7,14 +7,13 @@ operation was asked for. A call with `out=` and a call that allocates take the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol, Self, TypeGuard
 
 from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.problems.device_plan import DevicePlan
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, DeviceError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 from numbers import Integral
@@ -30,7 +30,6 @@ from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.bounded_cache import count_bytes
 from stridedgpu.values.constants import real
 from stridedgpu.values.conversion import Conversion, ConversionOptions
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.interpolation import PASSES, Interpolation, Passes, arithmetic_of, interpolation_named

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
 
 from stridedgpu.exchange.array_like import array_of_values
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 
 from .declaration import Declaration, UserData

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -17,7 +17,6 @@ from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.typing import TensorLike
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integers, listed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.thread_count import suggest_one_thread
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError
 
 from .annotations import moved_annotations

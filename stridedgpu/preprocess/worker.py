@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from typing import Final, NamedTuple
@@ -33,7 +34,6 @@ from stridedgpu.problems.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
 from stridedgpu.values.conversion import Conversion, conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.interpolation import arithmetic_of, interpolation_named

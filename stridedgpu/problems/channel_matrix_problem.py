@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from stridedgpu.values.bounded_cache import bounded_cache
 from stridedgpu.values.constants import Matrix
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.memoized import interned
 from stridedgpu.values.tensor_spec import TensorSpec
 

@@ -7,13 +7,13 @@ and `Crops` are those of a call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 

@@ -6,9 +6,8 @@ benchmark's tables, `explain()` and the verbose line read it and derive nothing 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
-
-from stridedgpu.values.dataclass import dataclass
 
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 

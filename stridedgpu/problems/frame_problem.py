@@ -6,12 +6,12 @@ samples of a frame.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from stridedgpu.values.colour_matrix import ColourMatrix, LumaMatrix
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.tensor_spec import TensorSpec

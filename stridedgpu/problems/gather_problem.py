@@ -7,11 +7,10 @@ the indices: a gather's data, or a scatter's result.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import ClassVar, Final
 
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import gcd
 from typing import ClassVar, Literal
 
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.tensor_spec import TensorSpec
 
 Mode = Literal["raise", "clip", "wrap", "deferred"]

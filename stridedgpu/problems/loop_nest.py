@@ -6,8 +6,8 @@ Relayout and gather plan from this: the fewer and longer the loops, the faster t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.layout import Layout
 
 

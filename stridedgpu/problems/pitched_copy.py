@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Final
-
-from stridedgpu.values.dataclass import dataclass
 
 from .relayout_problem import RelayoutProblem
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stridedgpu.values.dataclass import dataclass
+from dataclasses import dataclass
+
 from stridedgpu.values.raw_formats import RawFormat
 from stridedgpu.values.tensor_spec import TensorSpec
 

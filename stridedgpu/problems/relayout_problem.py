@@ -7,12 +7,11 @@ here, so that planners and kernels have few cases.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import gcd, prod
 from typing import ClassVar
 
 from stridedgpu.values.conversion import Conversion, conversion as conversion_of
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS, TensorSpec
 

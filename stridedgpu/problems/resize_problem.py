@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple, TypeAlias
 
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.interpolation import Interpolation, Passes, arithmetic_of
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec

@@ -12,7 +12,7 @@ torch's aten/src/ATen/native/cpu/UpSampleKernel.cpp (`_compute_indices_min_size_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, cos, floor, sin
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.values.bounded_cache import BoundedTable, array_bytes, bounded_cache, count_bytes
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.interpolation import Interpolation, Passes, ResizeSums, arithmetic_of
 

@@ -7,11 +7,10 @@ the number of a first step, the same for all channels; `bias` and `scale` are on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import inf
 from struct import pack, unpack
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
-
-from stridedgpu.values.dataclass import dataclass
 
 from .constants import Doubles, PerChannel, floats
 from .dtypes import ElementType

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from math import prod
 from typing import Final
-
-from stridedgpu.values.dataclass import dataclass
 
 from .errors import LayoutError
 from .layout import Layout

@@ -29,10 +29,9 @@ Sources: ITU-R BT.601-7, BT.709-6, BT.2020-2 and BT.2100-2; OpenCV, `modules/img
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
-
-from stridedgpu.values.dataclass import dataclass
 
 from .errors import LayoutError
 from .pixel_formats import PixelFormat

@@ -33,13 +33,11 @@ the `parts` of a conversion that it computes (`_PARTS`), and `check_parts` refus
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from math import isfinite
 from operator import index
 from typing import Final, Literal, NamedTuple, cast, get_args
-
-from stridedgpu.values.dataclass import dataclass
 
 from .arithmetic import (
     ARITHMETIC_RULES,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Hashable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 from typing import Any, ClassVar, Final
-
-from stridedgpu.values.dataclass import dataclass
 
 from .dtypes import DataType
 from .errors import BindingError, LayoutError

@@ -7,11 +7,10 @@ A resize is separable: one pass along each axis. In a pass a pixel is a weighted
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from math import pi
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
-
-from stridedgpu.values.dataclass import dataclass
 
 from .dtypes import ElementType
 from .errors import ElementTypeError, LayoutError

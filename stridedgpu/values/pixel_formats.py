@@ -11,9 +11,8 @@ Formats"; the kernel's "V4L2 Image Formats"; FFmpeg's `pixfmt.h`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
-
-from stridedgpu.values.dataclass import dataclass
 
 from .dtypes import ELEMENT_TYPES, ElementType
 from .errors import LayoutError

@@ -12,9 +12,8 @@ Sources: MIPI Alliance, CSI-2, "RAW10" and "RAW12", and the kernel's `V4L2_PIX_F
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
-
-from stridedgpu.values.dataclass import dataclass
 
 from .errors import LayoutError
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
 from typing import Final
-
-from stridedgpu.values.dataclass import dataclass
 
 from .dtypes import ElementType
 from .layout import Layout

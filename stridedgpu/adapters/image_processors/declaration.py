@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Final
 
 from stridedgpu.operations.options import truth
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.errors import LayoutError
 
 from . import windows

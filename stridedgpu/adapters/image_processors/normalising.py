@@ -15,6 +15,7 @@ Source: transformers, image_processing_backends.py and image_transforms.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -24,7 +25,6 @@ from numpy.typing import NDArray
 from stridedgpu.exchange.array_like import operand_of_array
 from stridedgpu.operations.move import move_elements
 from stridedgpu.values.conversion import Conversion, conversion, conversion_options
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import LayoutError
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import gcd
 from typing import Final, Generic, Self
 
 from stridedgpu.problems.device_plan import P_co, Width, describe_access
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout

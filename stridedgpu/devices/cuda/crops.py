@@ -7,7 +7,7 @@ the records (`crop_records`), and that of the batch's lowest element. The device
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from stridedgpu.problems.crop_windows import CropProblem, Crops, distinct_layouts
 from stridedgpu.problems.device_plan import Width, describe_access, index_bits
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from stridedgpu.devices.frame_operand import FrameOperand
@@ -18,7 +19,6 @@ from stridedgpu.problems.device_plan import Width, index_bits
 from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface, SamplesProblem
 from stridedgpu.values.colour_matrix import ColourMatrix
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError, LayoutError
 from stridedgpu.values.layout import Layout

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import gcd, prod
 from typing import Final
 
 from stridedgpu.problems.device_plan import Width, describe_access, index_bits
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
-
-from stridedgpu.values.dataclass import dataclass
 
 THREADS: Final = 256
 """Threads of a block, unless a kernel's policy sets another number; kernels repeat it as `__launch_bounds__`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from stridedgpu.problems.raw_problem import RawProblem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.problems.resize_problem import ResizeProblem
 from stridedgpu.problems.resize_taps import WindowTaps
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.errors import DeviceError
 
 from .channel_matrix import channel_matrix_launch, choose_channel_matrix

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 from stridedgpu.devices.settings import POLICIES, using_policies
-from stridedgpu.values.dataclass import dataclass
 
 _KB: Final = 1024
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -23,7 +23,6 @@ from stridedgpu.problems.device_plan import Width, describe_access, index_bits
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, TapReach, WindowTaps
 from stridedgpu.values.bounded_cache import bounded_cache, count_bytes
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import ResizeSums, arithmetic_of

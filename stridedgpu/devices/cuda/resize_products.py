@@ -8,7 +8,7 @@ two bytes, and for as many taps as keep a sum of products of two bytes below 2^3
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from stridedgpu.problems.resize_problem import ResizeProblem
 from stridedgpu.problems.resize_taps import AxisTaps, TapReach, WindowTaps
 from stridedgpu.values.bounded_cache import bounded_cache, count_bytes
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.interpolation import ResizeSums
 from stridedgpu.values.strides import round_up
 

@@ -6,11 +6,10 @@ import ctypes
 import os
 import re
 import sys
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Final
-
-from stridedgpu.values.dataclass import dataclass
 
 INSTALL: Final = 'pip install "stridedgpu[cuda12]" or "stridedgpu[cuda13]", whichever your driver supports'
 """How to install CuPy together with the compiler and headers that it needs."""

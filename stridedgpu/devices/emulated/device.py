@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from stridedgpu.devices.buffer import Buffer
@@ -24,7 +24,6 @@ from stridedgpu.problems.device_plan import DevicePlan, Problem
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.pitched_copy import Runs
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.errors import DeviceError
 
 from .memory import Pages, host_alias, live_bytes, opened

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from stridedgpu.devices.cuda.choice import CudaPlan, KernelFamily
@@ -11,7 +11,6 @@ from stridedgpu.devices.cuda.parameters import ParameterBlock
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 
 
 class Family(KernelFamily):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -12,7 +12,6 @@ from stridedgpu.devices.cuda.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.problems.relayout_problem import RelayoutProblem
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -15,7 +15,6 @@ from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argume
 from stridedgpu.devices.cuda.policy import BulkCopyPolicy, policy
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.strides import power_of_two, round_up
 
 from .choice import (

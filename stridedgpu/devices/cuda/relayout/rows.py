@@ -7,7 +7,7 @@ The kernels are `flat.cu`, `rows.cu`, `shifted_rows.cu` and `generic.cu`; `RunSt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -22,7 +22,6 @@ from stridedgpu.devices.cuda.parameters import (
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.problems.loop_nest import innermost_box
 from stridedgpu.problems.relayout_problem import RelayoutProblem
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.strides import round_up
 
 from .choice import NO_LOOP, LoopAxis, RelayoutChoice, add_loops, itemsizes_of, loops_of, tile_box

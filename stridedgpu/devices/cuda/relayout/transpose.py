@@ -6,6 +6,7 @@ target, each with its few elements side by side.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -13,7 +14,6 @@ from stridedgpu.devices.cuda.gpu import WARP, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.parameters import ParameterBlock, conversion_argument, index_argument, instantiation
 from stridedgpu.devices.cuda.policy import policy
 from stridedgpu.problems.relayout_problem import RelayoutProblem
-from stridedgpu.values.dataclass import dataclass
 from stridedgpu.values.strides import round_up
 
 from .choice import (
