@@ -15,8 +15,8 @@ from harness.compiled_loops import CLASSES, policy_with
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
 from stridedgpu.devices.cpu.compiled import crops, resize_recipes
-from stridedgpu.devices.cpu.compiled.gather import gather_kernel
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
+from stridedgpu.devices.cpu.native.gather import gather_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.promotion import compiled_from
@@ -106,8 +106,8 @@ CASES = {
         lambda: rows("uint8", 600, 10),
         {
             "AVX2": "compiled 16 elements of 1 B loaded one by one",
-            "AVX-512F alone": "compiled 64 elements of 1 B loaded one by one",
-            "AVX-512": "compiled 64 elements of 1 B loaded one by one",
+            "AVX-512F alone": "compiled 16 elements of 1 B loaded one by one",
+            "AVX-512": "compiled 16 elements of 1 B loaded one by one",
             "AVX-512 VBMI": PERMUTED.format(2),
             "AArch64": "compiled 16 elements of 1 B loaded one by one",
         },
@@ -115,21 +115,21 @@ CASES = {
     "rows of two bytes by indices": Case(
         lambda: rows("int16", 60, 100),
         {
-            "AVX2": "compiled 16 elements of 2 B loaded one by one to a vector",
-            "AVX-512F alone": "compiled 64 elements of 2 B loaded one by one to a vector",
-            "AVX-512": "compiled 32 elements of 2 B permuted from 4 registers",
+            "AVX2": "compiled 16 elements of 2 B loaded one by one",
+            "AVX-512F alone": "compiled 16 elements of 2 B loaded one by one",
+            "AVX-512": "compiled 16 elements of 2 B loaded one by one",
             "AVX-512 VBMI": "compiled 32 elements of 2 B permuted from 4 registers",
-            "AArch64": "compiled 16 elements of 2 B loaded one by one to a vector",
+            "AArch64": "compiled 16 elements of 2 B loaded one by one",
         },
     ),
     "rows of four bytes by indices": Case(
         lambda: rows("float32", 60, 100),
         {
-            "AVX2": "compiled 16 elements of 4 B loaded one by one to a vector",
-            "AVX-512F alone": "compiled 16 elements of 4 B permuted from 7 registers",
-            "AVX-512": "compiled 16 elements of 4 B permuted from 7 registers",
+            "AVX2": "compiled 16 elements of 4 B loaded one by one",
+            "AVX-512F alone": "compiled 16 elements of 4 B loaded one by one",
+            "AVX-512": "compiled 16 elements of 4 B loaded one by one",
             "AVX-512 VBMI": "compiled 16 elements of 4 B permuted from 7 registers",
-            "AArch64": "compiled 16 elements of 4 B loaded one by one to a vector",
+            "AArch64": "compiled 16 elements of 4 B loaded one by one",
         },
     ),
 }

@@ -1,4 +1,4 @@
-"""Gather and scatter on the CPU: NumPy's blocks, and compiled loops; and the check of their indices."""
+"""Gather and scatter on the CPU: NumPy's blocks, and native loops; and the check of their indices."""
 
 from __future__ import annotations
 
@@ -13,46 +13,36 @@ from stridedgpu.problems.index_rule import IndexRule
 from .numpy_loops.gather import NumpyGather, check_indices
 from .plan import CpuPlan
 from .policy import policy
-from .promotion import Promotion, compiled_from
 
 
 def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
-    """Raise `IndexError` for the first index that a rule forbids; returns the compiled check if there is one."""
-    quick = _quick_check(rule, settings())
+    """Raise `IndexError` for the first index that a rule forbids; returns the native check if there is one."""
+    allowed = _native_check(rule, settings())
     buffer, start = indices
-    if not (quick.work if quick.at is None else quick.chosen())(buffer.address + start):
+    if allowed is None:
         check_indices(rule, buffer.bytes[start:])
-    loops = quick.loops
-    if loops is None:
         return None
 
     def check(indices: int) -> None:
-        if not loops(indices):
+        if not allowed(indices):
             _refuse(rule, indices)
 
+    if not allowed(buffer.address + start):
+        check_indices(rule, buffer.bytes[start:])
     return check
 
 
 @cached_launches
-def _quick_check(rule: IndexRule, *_settings: Hashable) -> Promotion:
-    """The compiled check, True if all indices are allowed. If not, or where there is none, NumPy finds the wrong one.
+def _native_check(rule: IndexRule, *_settings: Hashable) -> Callable[[int], bool] | None:
+    """The native check, True if all indices are allowed. If not, or where there is none, NumPy finds the wrong one.
 
     It is by rule: gathers and scatters with the same indices share it.
     """
+    if policy().native_level is None or not rule.index.layout.element_count:
+        return None
+    from .native.index_check import native_index_check
 
-    def compiled() -> Callable[[int], bool] | None:
-        from .compiled.index_check import compiled_index_check
-
-        return compiled_index_check(rule)
-
-    nbytes = rule.index.layout.element_count * rule.index.element.itemsize
-    at = 1 if policy().native_level is not None else compiled_from(nbytes)
-    return Promotion(at if nbytes else None, lambda: _no_check, compiled)
-
-
-def _no_check(indices: int) -> bool:  # noqa: ARG001 - as the compiled check is called
-    """Leave the check of all indices to NumPy."""
-    return False
+    return native_index_check(rule)
 
 
 def _refuse(rule: IndexRule, indices: int) -> None:
@@ -62,17 +52,17 @@ def _refuse(rule: IndexRule, indices: int) -> None:
 
 
 def checked_compiled_loops(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
-    """The compiled loops of a plan, behind the check of their indices where the mode refuses any."""
-    from .compiled.gather import compiled_gather
+    """The native loops of a plan, behind the check of their indices where the mode refuses any."""
+    from .native.gather import gather_loops
 
-    move, problem = compiled_gather(plan), plan.problem
+    move, problem = gather_loops(plan), plan.problem
     if move is None or not problem.refuses_indices:
         return move
     rule = problem.rule
-    quick = _quick_check(rule, settings())
+    allowed = _native_check(rule, settings())
 
     def checked(dense: int, indexed: int, indices: int) -> None:
-        if not (quick.work if quick.at is None else quick.chosen())(indices):
+        if allowed is None or not allowed(indices):
             _refuse(rule, indices)
         move(dense, indexed, indices)
 
