@@ -8,7 +8,7 @@ from harness.compiled_loops import policy_for, policy_with
 from harness.fenced_memory import lowest_at_zero
 
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled.gather import plan_gather
+from stridedgpu.devices.cpu.native.gather import plan_gather
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.problems.gather_problem import elements_problem
 from stridedgpu.values.dtypes import element_type
