@@ -136,7 +136,7 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
     }
     for (int64_t row = k.rows; row > 0; row--, dense += row_dense, indexed += row_indexed, offsets += k.row_offsets) {
         if (m == 1) {
-#pragma clang loop unroll_count(length == EXACT ? 8 : 1)
+#pragma clang loop unroll_count(length == EXACT && W <= LINE ? 8 : 1)
             for (int64_t i = 0; i < count; i++) {
                 char* next = indexed + offsets[i + 1 < count ? i + 1 : i];
                 copy_run(dense + i * dense_step, indexed + offsets[i], next);

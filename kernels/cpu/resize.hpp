@@ -121,7 +121,7 @@ typedef void (*Divide)(const Geometry&, char* row);
 typedef void (*IntoColumns)(const Geometry&, ReadRows rows, char* columns);
 typedef void (*IntoRows)(const Geometry&, const char* columns, WrittenRows rows);
 
-// The fields of a geometry are those of GEOMETRY in stridedgpu/devices/cpu/compiled/resize_kernel.py.
+// The fields of a geometry are those of GEOMETRY in stridedgpu/devices/cpu/native/resize_kernels.py.
 struct Taps { int64_t groups; const int64_t *counts, *indices; const int32_t* weights; int64_t unused; };
 struct BandMove { Loop loop; const void* parameters; int64_t items, source, target; };
 struct Geometry {

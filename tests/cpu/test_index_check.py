@@ -15,6 +15,7 @@ from harness.guarded_memory import seeds
 from harness.index_oracle import INDEX_TYPES
 from harness.strategies import as_array, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
+from stridedgpu.devices.cpu.promotion import promoted_at_once
 
 import stridedgpu as sg
 from stridedgpu import Layout
@@ -24,7 +25,6 @@ from stridedgpu.devices.cpu.compiled import index_check
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check, plan_index_check
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
 from stridedgpu.devices.cpu.policy import policy, using
-from stridedgpu.devices.cpu.promotion import promoted_at_once
 from stridedgpu.operations.index_arguments import index_rule
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec

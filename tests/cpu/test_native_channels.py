@@ -12,9 +12,9 @@ from harness.relayout_moves import moved_kernel
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
-from stridedgpu.devices.cpu.native.channels import chain_of, permutation, sides_of
+from stridedgpu.devices.cpu.native.channel_moves import chain_of, permutation, sides_of
+from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.tensor_spec import TensorSpec

@@ -15,11 +15,11 @@ from harness.relayout_moves import moved_kernel
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import relayout
-from stridedgpu.devices.cpu.compiled.blocks import Blocks
-from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout, relayout_kernel
 from stridedgpu.devices.cpu.compiled.rows import Rows
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
+from stridedgpu.devices.cpu.native.blocks import Blocks
+from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.values.conversion import conversion

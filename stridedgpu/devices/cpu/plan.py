@@ -129,8 +129,8 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
         "ResizeProblem": CpuOperation(
             "numpy_loops.resize.numpy_resize_kernel",
             "numpy_loops.resize.resize_located",
-            "compiled.resize.resize_kernel",
-            "compiled.resize.compiled_resize",
+            "native.resize.resize_kernel",
+            "native.resize.resize_move",
         ),
         "FrameProblem": CpuOperation(
             "numpy_loops.frames.numpy_frames_kernel",

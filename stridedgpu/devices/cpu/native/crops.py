@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from struct import unpack
 from typing import ClassVar, Final, NamedTuple
 
@@ -25,6 +24,7 @@ from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.interface import DirectCrops, DirectLaunch, EvenlyLocated, Located
+from stridedgpu.devices.launch_cache import cached_launches
 from stridedgpu.problems.crop_windows import Crop, CropProblem, Crops, Rectangle, covered, overhang, rectangles
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.problems.relayout_problem import RelayoutProblem, relayout_problem
@@ -40,12 +40,6 @@ from .registers import LINE_BYTES
 
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""
-
-_MOST_KEPT: Final = 4096
-"""Classes of windows that are kept with the parameters of their loops, and moves of each batch; a limit of memory."""
-
-_MOST_BATCHES: Final = 64
-"""Layouts of batches whose lists and moves are kept for each problem; a limit of memory, too."""
 
 Overhang = tuple[int, int, int, int]
 """Rows above and below a source, and columns before and behind it, that a window has."""
@@ -144,10 +138,17 @@ class _Crops:
         self._loop = CompiledFunction.of("crops", _ENTRIES)
         self._problem, (_, _, *size) = problem, problem.target.layout.sizes
         self._size = size[0], size[1]
-        self._class_of = lru_cache(_MOST_KEPT)(partial(_plan_class, problem, Buffer.of(problem.fill)))
-        self._even_batch = lru_cache(_MOST_BATCHES)(partial(_EvenBatch, problem, self._class_of, self._loop))
+        self._fill = Buffer.of(problem.fill)
         self._itemsize = problem.conversion.source.itemsize
         self._pitch = problem.target.layout.strides[0] * problem.conversion.target.itemsize
+
+    @cached_launches
+    def _class_of(self, strides: tuple[int, ...], flip: bool, beyond: Overhang) -> _WindowClass:
+        return _plan_class(self._problem, self._fill, strides, flip, beyond)
+
+    @cached_launches
+    def _even_batch(self, image: Layout, step: int) -> _EvenBatch:
+        return _EvenBatch(self._problem, self._class_of, self._loop, image, step)
 
     def __call__(self, crops: Crops, sources: Sequence[Located], target: Located) -> DirectCrops | None:
         """Write every window."""
@@ -363,7 +364,6 @@ class _EvenBatch:
         self._class_of = class_of
         count, _, height, width = problem.target.layout.sizes
         self._count, self._size, self._nbytes = count, (height, width), problem.bytes_moved
-        self._move_of = lru_cache(_MOST_KEPT)(self._plan_move)
         self._last: tuple[bytes, int, DirectLaunch] = b"", 0, lambda _source, _target: None  # a batch without windows
         (_, down, right), (_, rows, columns), itemsize = image.strides, image.sizes, problem.conversion.source.itemsize
         self._down, self._right, self._first = down * itemsize, right * itemsize, image.offset * itemsize
@@ -415,8 +415,9 @@ class _EvenBatch:
         self._last = places, offset, move
         return True
 
-    def _plan_move(self, beyond: Overhang) -> DirectLaunch | None:
-        """Plan the move of windows from the pixel at their origin, and the batch's lowest element.
+    @cached_launches
+    def _move_of(self, beyond: Overhang) -> DirectLaunch | None:
+        """The move of windows from the pixel at their origin, and the batch's lowest element; cached.
 
         None where none is over its source: the pixel may then have no address.
         """

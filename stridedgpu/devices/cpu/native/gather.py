@@ -38,8 +38,8 @@ _LARGEST_SPAN: Final = 1 << 30
 _LONG_ROW: Final = 128
 """Indices of a row from which on a call for each is worth it."""
 
-_EXACT: Final = (1, 2, 4, 8, 16, 32, 64)
-"""Bytes of the runs that are moved by one load and store, in the order of the library's table."""
+_EXACT: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Bytes of the runs that are a constant of their function, in the order of the library's table."""
 
 _ONCE: Final = (1, 0, 0, 0, 1, 1)
 """A loop of one step: its size, its strides, its block, and the number of blocks."""
@@ -80,7 +80,7 @@ def _elements(kernel: GatherElements, level: str) -> int:
 
 def _transfer(level: str, run: int, *, scatters: bool = False) -> int:
     """The function that moves runs of so many bytes."""
-    return function(level, "runs", _length(run, halves=scatters) + 15 * scatters)
+    return function(level, "runs", _length(run, halves=scatters) + 17 * scatters)
 
 
 def _length(run: int, *, halves: bool) -> int:
@@ -91,8 +91,8 @@ def _length(run: int, *, halves: bool) -> int:
     if run in _EXACT and not (halves and run == LINE_BYTES):
         return _EXACT.index(run)
     if run <= 2 * LINE_BYTES:
-        return 7 + (run - 1).bit_length() - 2
-    return 13 if run <= 4 * LINE_BYTES else 14
+        return 9 + (run - 1).bit_length() - 2
+    return 15 if run <= 4 * LINE_BYTES else 16
 
 
 def _resolve(index: IndexKind, level: str, axes: tuple[int, ...]) -> int:

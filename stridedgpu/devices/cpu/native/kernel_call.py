@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of
-from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
-from stridedgpu.devices.cpu.native.packed import has_packed, packed_loop
+from stridedgpu.devices.cpu.native.channel_moves import channels_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
-from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
+from stridedgpu.devices.cpu.native.short_runs import short_runs_loop
 from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
@@ -159,6 +158,12 @@ def _bordered_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     return bordered_loop(call, level, owner)
 
 
+def _packed_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+    from stridedgpu.devices.cpu.native.packed import packed_loop  # small relayouts have none
+
+    return packed_loop(call, level, owner)
+
+
 def kernel_call(
     kernel: Kernel,
     conversion: Conversion,
@@ -183,10 +188,10 @@ def kernel_call(
 
 _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
     "rows": (has_rows, rows_loop),
-    "channels": (has_channels, channels_loop),
-    "packed": (has_packed, packed_loop),
+    "channels": (lambda _: True, channels_loop),
+    "packed": (lambda _: True, _packed_loop),
     "transpose": (has_transpose, transpose_loop),
-    "blocks": (has_short_runs, short_runs_loop),
+    "blocks": (lambda _: True, short_runs_loop),
     "bordered_rows": (lambda _: True, _bordered_loop),
 }
 """Families of kernels that the native library has: whether it has a call's loop, and that loop."""

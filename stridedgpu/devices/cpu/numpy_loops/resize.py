@@ -17,6 +17,7 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps, fused
+from stridedgpu.values.bounded_cache import count_bytes
 from stridedgpu.values.interpolation import Finish, ResizeSums, ResizeSumsSpec, rounded_taps
 from stridedgpu.values.layout import Layout
 
@@ -61,6 +62,7 @@ class Borders:
         row = np.empty((1, width, channels), color.dtype).transpose(2, 0, 1) if interleaved else None
         self._row = np.empty((channels, 1, width), color.dtype) if row is None else row
         self._row[...] = color
+        count_bytes(self._row.nbytes)
         self._layout = layout
 
     def __call__(self, memory: Array, number: int, place: tuple[int, int, int, int]) -> None:
