@@ -185,10 +185,12 @@ def _stages(kernel: MatrixKernel) -> list[Stage]:
     conversion, columns = kernel.conversion, kernel.columns
     stages = mixing_stages(conversion, columns)
     # Pixels of three float32 are mixed as they lie.
-    fused = 3 if conversion.source.name == conversion.target.name == "float32" and columns == kernel.rows == 3 else 1
-    if kernel.source_pixel not in (0, 1, fused):
+    fuses = columns == kernel.rows == 3 and stages[-1].move.family == "mix" and conversion.target.name == "float32"
+    together = (0, 1, 3) if fuses else (0, 1)
+    apart = together if conversion.source.name == "float32" else (0, 1)
+    if kernel.source_pixel not in apart:
         stages.insert(0, Stage(pixels("take apart", conversion.source.itemsize, kernel.source_pixel), columns))
-    if kernel.target_pixel not in (0, 1, fused):
+    if kernel.target_pixel not in together:
         stages.append(Stage(pixels("put together", conversion.target.itemsize, kernel.target_pixel), kernel.rows))
     return stages
 
