@@ -259,9 +259,9 @@ def _merges_of(kernel: Blocks) -> _Merges:
     """The loads that each result of a block is merged of: of each source run the fewest that have its words."""
     lanes, word = kernel.lanes, kernel.elements.itemsize
     sources, targets = (kernel.runs([step(digit) for digit in kernel.digits]) for step in (_read, _written))
-    where = {number: (run, at) for run, numbers in sources.items() for at, number in enumerate(numbers)}
-    runs = list(sources.values())
-    read = min(lanes, power_of_two(len(runs[0])))
+    begins, length = list(sources), len(next(iter(sources.values())))
+    where = {number: place for place, number in enumerate(chain.from_iterable(sources.values()))}
+    read = min(lanes, power_of_two(length))
     results = [
         [((run, begin), numbers[begin : begin + count]) for begin, count in pieces_of(len(numbers), lanes)]
         for run, numbers in targets.items()
@@ -271,12 +271,14 @@ def _merges_of(kernel: Blocks) -> _Merges:
     def loads_of(words: Iterable[int]) -> list[tuple[_Begin, dict[int, int]]]:
         """The loads that have some words, each with the lanes of those."""
         loads: list[tuple[_Begin, dict[int, int]]] = []
-        for at, number in sorted((where[number], number) for number in words):
-            run, place = at
-            if not loads or loads[-1][0][0] != run or place >= loads[-1][0][1] + read:
-                loads.append(((run, min(place, len(runs[0]) - read)), {}))
-            (_, first), lanes_of = loads[-1]
-            lanes_of[number] = place - first
+        first = end = 0
+        for place, number in sorted((where[number], number) for number in words):
+            if place >= end:
+                run, at = divmod(place, length)
+                at = min(at, length - read)
+                first, end = run * length + at, run * length + at + read
+                loads.append(((begins[run], at), {}))
+            loads[-1][1][number] = place - first
         return loads
 
     def table(words: Sequence[int], lanes_of: dict[int, int]) -> list[int]:
@@ -320,8 +322,8 @@ def _merges_of(kernel: Blocks) -> _Merges:
         of_results += of_it + of_it[:1] * missing
         tables += [table(words, {number: lane for lane, number in enumerate(slots[n])}) for n in of_it]
         tables += [_NOTHING] * missing
-    begins = [begin for begin, _ in flat]
-    return _Merges(read * word, written * word, most, len(slots), takes, begins, gets, of_results, _aligned(tables))
+    puts = [begin for begin, _ in flat]
+    return _Merges(read * word, written * word, most, len(slots), takes, puts, gets, of_results, _aligned(tables))
 
 
 def _vectors_of(runs: int, length: int, lanes: int) -> tuple[int, int]:
