@@ -149,8 +149,8 @@ def _turned(match: LoopMatch, runs: Sequence[tuple[int, ...]]) -> list[tuple[flo
         return []
     sizes = [1] * len(match.loops)
     sizes[unit], sizes[columns[0]], sizes[rows[0]] = words, TURNED_BYTES // nbytes, turned_lines(nbytes)
-    if any(size > loop.size for size, loop in zip(sizes, match.loops, strict=True)):
-        return []
+    if any(sizes[n] >= match.loops[n].size for n in (columns[0], rows[0])):
+        return []  # a whole loop is none of the two inner ones
     return [(TURNED_COST / words, _Block(tuple(sizes), (unit, columns[0]), (unit, rows[0])))]
 
 
