@@ -84,6 +84,39 @@ def test_a_picture_that_is_turned_either_way_moves_in_the_same_blocks(element):
     assert type(kernel) is Blocks
 
 
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512 VBMI"])
+@pytest.mark.parametrize("element", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("sizes", [(16, 16), (16, 17), (17, 16), (33, 50), (5, 70), (70, 5)])
+def test_pixels_of_three_elements_are_transposed(sizes, element, name):
+    made, (height, width) = conversion(element_type(element), element_type(element)), sizes
+    source, target = Layout((width, height, 3), (3, 3 * width, 1)), Layout((width, height, 3))
+    with using(Policy.of(CLASSES[name])):
+        assert type(moved_kernel(source, target, made, None, seed=1)) is Blocks
+
+
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512 VBMI"])
+@pytest.mark.parametrize("nbytes", [3, 5, 6, 7, 12, 17, 21, 24, 33, 48, 63])
+def test_runs_of_both_sides_are_copied(nbytes, name):
+    made = conversion(element_type("uint8"), element_type("uint8"))
+    for rows, columns in ((7, 9), (30, 50)):
+        strides = (columns * nbytes, nbytes, 1)
+        source = Layout((columns, rows, nbytes), (strides[1], strides[0], 1))
+        with using(Policy.of(CLASSES[name])):
+            assert type(moved_kernel(source, Layout((columns, rows, nbytes)), made, None, seed=1)) is Blocks
+
+
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512 VBMI"])
+@pytest.mark.parametrize("size", range(9, 16))
+def test_results_of_many_source_runs(size, name):
+    """With 16-byte vectors, they are merged in two rounds."""
+    made = conversion(element_type("uint8"), element_type("uint8"))
+    for length in (40, 100, 257):
+        for source, target in (((1, size), (length, 1)), ((length, 1), (1, size))):
+            sizes = (size, length)
+            with using(Policy.of(CLASSES[name])):
+                assert type(moved_kernel(Layout(sizes, source), Layout(sizes, target), made, None, seed=1)) is Blocks
+
+
 def test_blocks_are_named_and_described():
     source = sg.empty((2, 3, 32, 2, 32, 2), "float32").permute((0, 2, 4, 3, 5, 1))
     plan = relayout_kernel(sg.plan_relayout(source, sg.empty(source.sizes, "float32")).plan.problem)
