@@ -33,9 +33,8 @@ from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import relayout
 from stridedgpu.devices.cpu.compiled.blocks import pieces_of
 from stridedgpu.devices.cpu.compiled.channels import Channels
-from stridedgpu.devices.cpu.compiled.transpose import Transpose
 from stridedgpu.devices.cpu.native.elements import can_convert
-from stridedgpu.devices.cpu.native.transpose import IN_REGISTERS
+from stridedgpu.devices.cpu.native.transpose import IN_REGISTERS, Transpose
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cpu.policy import policy, using
@@ -397,7 +396,7 @@ def test_strips_of_long_lines(element, height, width):
 
 @each_class
 @pytest.mark.parametrize("streamed_bytes", [0, 1 << 30])
-@pytest.mark.parametrize("affine", [(None, None), (1 / 255, 0.5)])
+@pytest.mark.parametrize("affine", [(None, None), (1 / 255, 0.5), (float("inf"), None)])
 @pytest.mark.parametrize("pair", [*IN_REGISTERS, "int8>uint16", "float64>bfloat16", "int64>uint8"])
 def test_strips_are_converted(processor, pair, affine, streamed_bytes):
     """Strips of every width, and steps that are moved back to the ends, with edge elements and without scales."""

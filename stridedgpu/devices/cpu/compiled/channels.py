@@ -21,13 +21,13 @@ from typing import ClassVar, NamedTuple
 from stridedgpu.devices.cpu.native.elements import Constants, Elements
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
 from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
+from stridedgpu.devices.cpu.native.transpose import transposes
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
 from .conversion import Affine
 from .ir import LEAST_MASKED_BYTES, Code, Value, gathered, joined, vector_type
-from .transpose import transposes
 from .work_grid import Grid, Item
 
 

@@ -11,6 +11,8 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
 from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
+from stridedgpu.devices.cpu.native.rows import Rows, Step, match_rows
+from stridedgpu.devices.cpu.native.transpose import Transpose, match_transpose
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
@@ -20,8 +22,6 @@ from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 from .blocks import match_blocks
 from .channels import Channels, match_channels, match_subsampled
 from .packed import match_packed
-from .rows import Rows, Step, match_rows
-from .transpose import Transpose, match_transpose
 
 _WORDS: Final = (2, 4, 8, LANE_BYTES)
 """Bytes of short runs that are one element."""

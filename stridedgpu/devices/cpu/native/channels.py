@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from .calls import CompiledFunction
 from .elements import TYPES, Constants
 from .library import function
+from .moves import MOST_LANES, MOST_LOOPS, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves, copy_move
 from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
-from .rows import MOST_LANES, MOST_LOOPS, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves, copy_move
 
 if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.channels import Channels

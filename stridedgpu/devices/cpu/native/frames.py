@@ -19,7 +19,7 @@ from stridedgpu.devices.cpu.policy import policy
 from .calls import CompiledFunction
 from .library import function
 from .matrix import STRIP, Stage, can_convert, mixing_constants, mixing_stages, pixels, stage_fields
-from .rows import conversion_moves, copy_move
+from .moves import conversion_moves, copy_move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of, why_unavailable
+from stridedgpu.devices.cpu.compiled.jit import loop_of, why_unavailable
 from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
 from stridedgpu.devices.cpu.native.pool import LoopCall
-from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
 from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
-from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -56,8 +54,8 @@ class KernelFacts(NamedTuple):
     step: tuple[int, int]
 
 
-class Kernel(HasText, Protocol):
-    """Loops of one shape as a value: it writes its module and describes itself. `row` is the loop `b` of a call."""
+class Kernel(Protocol):
+    """Loops of one shape as a value that describes itself. `row` is the loop `b` of a call."""
 
     family: ClassVar[str]
 
@@ -129,10 +127,11 @@ class KernelCall:
             np.zeros(0) if values is None else np.resize(values, count)[::turn][order].copy()
             for values in (scale, bias, low)
         ]
+        kernel: Any = self.kernel
         inner, outer, tables = self.grid()
         fields = (*(values.ctypes.data for values in kept), *inner, *outer, *self.more)
         offsets = self.source_offset, self.target_offset
-        return LoopCall.of(loop_of(self.kernel), fields, self.items, offsets, (kept, tables, owner))
+        return LoopCall.of(loop_of(kernel), fields, self.items, offsets, (kept, tables, owner))
 
     def grid(self) -> tuple[list[int], list[int], list[NDArray[np.int64]]]:
         """The fields of the inner loops and of the outer ones, and the tables that these point to."""
@@ -161,6 +160,12 @@ class KernelCall:
         steps = zip(self.inner, self.facts.step, strict=True)
         walked = {loop.axis: 1 for loop in self.outer} | {loop.axis: step for loop, step in steps if loop.axis >= 0}
         return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
+
+
+def _own_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+    kernel: Any = call.kernel
+    made: LoopCall = kernel.loop(call, level, owner)
+    return made
 
 
 def _bordered_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
@@ -192,9 +197,9 @@ def kernel_call(
 
 
 _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
-    "rows": (has_rows, rows_loop),
+    "rows": (lambda _: True, _own_loop),
     "channels": (has_channels, channels_loop),
-    "transpose": (has_transpose, transpose_loop),
+    "transpose": (lambda _: True, _own_loop),
     "blocks": (has_short_runs, short_runs_loop),
     "bordered_rows": (lambda _: True, _bordered_loop),
 }

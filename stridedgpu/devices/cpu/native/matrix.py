@@ -21,8 +21,8 @@ from stridedgpu.devices.cpu.policy import policy
 from .calls import CompiledFunction
 from .elements import TYPES
 from .library import function
+from .moves import Move
 from .pool import LoopCall
-from .rows import Move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
