@@ -397,7 +397,7 @@ def test_strips_of_long_lines(element, height, width):
 
 @each_class
 @pytest.mark.parametrize("streamed_bytes", [0, 1 << 30])
-@pytest.mark.parametrize("affine", [(None, None), (1 / 255, 0.5)])
+@pytest.mark.parametrize("affine", [(None, None), (1 / 255, 0.5), (float("inf"), None)])
 @pytest.mark.parametrize("pair", [*IN_REGISTERS, "int8>uint16", "float64>bfloat16", "int64>uint8"])
 def test_strips_are_converted(processor, pair, affine, streamed_bytes):
     """Strips of every width, and steps that are moved back to the ends, with edge elements and without scales."""

@@ -81,5 +81,5 @@ def _in_registers(call: KernelCall) -> Move | None:
         has = pair in IN_REGISTERS and not (conversion.rounding == "truncate" and conversion.target.is_integer)
         return Move("transpose converted", IN_REGISTERS.index(pair), elements.target_bytes) if has else None
     has = pair in _SCALED and conversion.arithmetic == "multiply" and conversion.rounding != "truncate"
-    has = has and elements.constants == Constants.ITEM
+    has = has and elements.finite and elements.constants == Constants.ITEM
     return Move("transpose scaled", _SCALED.index(pair), elements.target_bytes) if has else None
