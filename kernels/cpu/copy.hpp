@@ -33,6 +33,9 @@ template <class Read> INLINE void write_row(char* target, int64_t nbytes, bool s
             stream(target + at, first); stream(target + at + LINE, second);
         }
         if (at + LINE <= end) { V line = read(at, V()); stream(target + at, line); at += LINE; }
+    } else if (nbytes >= 8 * LINE) {  // at the begin of a line: stores across lines take twice as long
+        step(0);
+        at = (-uintptr_t(target) & (LINE - 1)) ?: 2 * LINE;
     }
     for (; at + 2 * LINE <= nbytes; at += 2 * LINE) step(at);
     if (at < nbytes) step(nbytes - 2 * LINE);

@@ -1,9 +1,9 @@
 // Resizes: the loops over entries, the passes that they call by address, and the tables of filters.
 #include "table.hpp"
 namespace LEVEL {
-#include "resize_alpha.hpp"
 #include "resize_linear.hpp"
 #include "resize_pairs.hpp"
+#include "resize_rows.hpp"
 #include "resize_tables.hpp"
 #include "resize_taps.hpp"
 
@@ -51,14 +51,16 @@ constexpr Down down_linear[] = {
     halves_row<1, false>, halves_row<2, false>, halves_row<3, false>, halves_row<4, false>,
     halves_row<1, true>, halves_row<2, true>, halves_row<3, true>, halves_row<4, true>,
 };
-constexpr Premultiply premultiplied[] = {premultiply<2>, premultiply<4>};
+constexpr Prepare prepared[] = {
+    frame_row, premultiply<2>, premultiply<4>, gather_pixels<1>, gather_pixels<2>, gather_pixels<3>, gather_pixels<4>,
+};
 constexpr Divide divisions[] = {divide_planes, divide_pixels<2>, divide_pixels<4>};
 constexpr Loop tables[] = {filter_table};
 
 const Family families[] = {
     FAMILY("resize", orders), FAMILY("resize along", along), FAMILY("resize down", down), FAMILY("resize table", tables),
     FAMILY("resize along linear", along_linear), FAMILY("resize down linear", down_linear),
-    FAMILY("resize alpha", premultiplied), FAMILY("resize by alpha", divisions),
+    FAMILY("resize prepared row", prepared), FAMILY("resize by alpha", divisions),
     FAMILY("resize into columns", to_columns), FAMILY("resize into rows", to_rows),
     FAMILY("resize along by taps", along_by_taps), FAMILY("resize down by taps", down_by_taps),
 };

@@ -8,6 +8,9 @@
 //
 // Where rows come first, the pass along y reads the source and leaves 16 rows, which go along x into the band. OpenCV's
 // linear rule of bytes reads rows one by one (resize_linear.hpp).
+//
+// Some rows of the source are prepared in scratch memory before a pass reads them: those of frames, colours to be weighted
+// by alpha, and pixels so far apart that the columns of 16 rows would have too little of them (resize_rows.hpp).
 #pragma once
 #include "simd.hpp"
 #include "loops.hpp"
@@ -113,12 +116,12 @@ typedef const char* const* ReadRows;
 typedef char* const* WrittenRows;
 typedef void (*Along)(const Geometry&, ReadRows rows, WrittenRows into, char* columns, ReadRows ahead);
 typedef void (*Down)(const Geometry&, const char* rows, int64_t pitch, int64_t row, char* into, int64_t elements);
-typedef void (*Premultiply)(const Geometry&, const char* row, char* into);
+typedef void (*Prepare)(const Geometry&, const char* source, int64_t row, char* into);
 typedef void (*Divide)(const Geometry&, char* row);
 typedef void (*IntoColumns)(const Geometry&, ReadRows rows, char* columns);
 typedef void (*IntoRows)(const Geometry&, const char* columns, WrittenRows rows);
 
-// The fields of a geometry are those of GEOMETRY in stridedgpu/devices/cpu/compiled/resize_kernel.py.
+// The fields of a geometry are those of GEOMETRY in stridedgpu/devices/cpu/native/resize_kernels.py.
 struct Taps { int64_t groups; const int64_t *counts, *indices; const int32_t* weights; int64_t unused; };
 struct BandMove { Loop loop; const void* parameters; int64_t items, source, target; };
 struct Geometry {
@@ -136,17 +139,34 @@ struct Geometry {
     int64_t joined, joined_strides[4];   // planes whose pairs lie side by side
     IntoColumns into_columns; IntoRows into_rows;
     Along along_two;                     // of two rows as they lie
-    Premultiply premultiply; Divide divide; int64_t alpha;  // the place of alpha among the channels of a resized pixel
+    Prepare prepare; Divide divide; int64_t alpha;  // of rows; and the place of alpha among the channels of a resized pixel
     int64_t ring_bytes, band_bytes, shift;  // of elements; and of sums of integers along y
+    int64_t apart, gathered[4];          // pixels to gather, and their channels
 };
 struct Entry { int64_t source, target; const Geometry* geometry; int64_t first, last; };
 
-// Entries, each with scratch memory of its own. The word before them becomes 1 where there is none.
 INLINE void finish_band(const Geometry& g, const char* band, char* target, int64_t begin, int64_t rows) {
     const BandMove& move = rows == ROWS ? g.whole : g.rest;
     move.loop(band + move.source, target + begin * g.target_row + move.target, move.parameters, 0, move.items);
 }
 
+// The row of the source with a number among those that are read, as it lies or prepared.
+INLINE const char* source_row(const Geometry& g, const char* read, int64_t number, char* into) {
+    const int64_t row = g.sources[number];
+    if (!g.prepare) return read + row * g.row_stride;
+    g.prepare(g, read, row, into);
+    return into;
+}
+// The rows that the passes of a row of the result read: as they lie, or a ring of prepared ones, of which `next` is the
+// number of the first one that is not there yet.
+struct SourceRows { const char* start; int64_t pitch; };
+INLINE SourceRows source_rows(const Geometry& g, const char* read, int64_t row, int64_t& next, char* prepared) {
+    if (!g.prepare) return {read, g.row_stride};
+    for (; next < g.row_ends[row]; next++) g.prepare(g, read, g.sources[next], prepared + (next & g.ring_mask) * g.rows_pitch);
+    return {prepared, g.rows_pitch};
+}
+
+// Entries, each with scratch memory of its own. The word before them becomes 1 where there is none.
 template <class Body>
 INLINE void for_entries(const char* source, char* target, const void* parameters, int64_t first, int64_t last, Body body) {
     for (int64_t number = first; number < last; number++) {
@@ -170,17 +190,13 @@ inline void columns_first(const char* source, char* target, const void* paramete
             for (int64_t row = begin; row < end; row++) {
                 for (; next < g.row_ends[row]; next += ROWS) for (int64_t plane = 0; plane < g.planes; plane++) {
                     const char *rows[ROWS], *ahead[ROWS]; char* into[ROWS];
+                    const char* from = read + plane * g.plane_stride;
                     for (int k = 0; k < ROWS; k++) {
-                        rows[k] = read + g.sources[next + k] * g.row_stride + plane * g.plane_stride;
-                        ahead[k] = read + g.sources[next + ROWS + k] * g.row_stride + plane * g.plane_stride;
+                        rows[k] = source_row(g, from, next + k, columns + g.rows_at + k * g.rows_pitch);
+                        ahead[k] = from + g.sources[next + ROWS + k] * g.row_stride;
                         into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit * g.ring_bytes;
-                        if (g.premultiply) {
-                            char* weighted = columns + g.rows_at + k * g.rows_pitch;
-                            g.premultiply(g, rows[k], weighted);
-                            rows[k] = weighted;
-                        }
                     }
-                    g.along(g, rows, into, columns, ahead);
+                    g.along(g, rows, into, columns, g.rows_kernel ? nullptr : ahead);
                 }
                 char* made = band + (row - begin) * g.band_pitch * g.band_bytes;
                 g.down(g, ring, g.ring_pitch, row, made, elements);
@@ -199,13 +215,16 @@ inline void rows_first(const char* source, char* target, const void* parameters,
             const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
             for (int64_t plane = 0; plane < g.planes; plane++) {
                 const char* rows[ROWS]; char* into[ROWS];
+                int64_t next = g.row_firsts[begin];
                 for (int k = 0; k < ROWS; k++) {
                     const int64_t row = begin + k < end ? begin + k : end - 1;  // the last one may repeat
-                    g.down(g, read + plane * g.plane_stride, g.row_stride, row, ring + k * g.ring_pitch, g.elements);
+                    const SourceRows from = source_rows(g, read + plane * g.plane_stride, row, next, columns + g.rows_at);
+                    g.down(g, from.start, from.pitch, row, ring + k * g.ring_pitch, g.elements);
                     rows[k] = ring + k * g.ring_pitch;
                     into[k] = band + (k * g.band_pitch + plane * g.unit) * g.band_bytes;
                 }
                 g.along(g, rows, into, columns, nullptr);
+                if (g.divide) for (int k = 0; k < ROWS; k++) g.divide(g, into[k]);
             }
             finish_band(g, band, written, begin, end - begin);
         }

@@ -95,10 +95,11 @@ void down_words(const Geometry& g, const char* rows, int64_t pitch, int64_t row,
     }
 }
 // Both passes of a row of the result, whose two rows of the source hardly another one reads.
-template <int C, bool planar> void linear_row(const Geometry& g, const char* source, int64_t, int64_t row, char* into, int64_t) {
+template <int C, bool planar>
+void linear_row(const Geometry& g, const char* source, int64_t pitch, int64_t row, char* into, int64_t) {
     typedef WordRows<(C > 1), 2> From;
     const char* from[2];
-    for (int k = 0; k < 2; k++) from[k] = source + g.row.indices[2 * row + k] * g.row_stride;
+    for (int k = 0; k < 2; k++) from[k] = source + g.row.indices[2 * row + k] * pitch;
     const From read(g, from);
     const int32_t weights = g.row.weights[row];
     const int64_t count = g.columns, apart = g.channel_out / ROWS;
@@ -131,7 +132,8 @@ INLINE Vec<uint16_t, VECTOR / 2> neighbours(Vec<uint8_t, VECTOR> v) {
     return (words & 255) + (words >> 8);
 #endif
 }
-template <int C, bool planar> void halves_row(const Geometry& g, const char* source, int64_t, int64_t row, char* into, int64_t) {
+template <int C, bool planar>
+void halves_row(const Geometry& g, const char* source, int64_t pitch, int64_t row, char* into, int64_t) {
     typedef Vec<uint8_t, VECTOR> Bytes;
     constexpr int parts = VECTOR / 16, pixels = C == 1 ? VECTOR / 2 : parts * 2;  // of a register
 #if defined(__AVX512VBMI__)
@@ -142,7 +144,7 @@ template <int C, bool planar> void halves_row(const Geometry& g, const char* sou
     constexpr int64_t apart = 4 * C;  // from the pixels of 16 bytes to the next
     constexpr int64_t early = C == 1 ? 0 : at_once ? VECTOR - apart * parts : 16 - apart;
     const char* rows[2];
-    for (int k = 0; k < 2; k++) rows[k] = source + g.row.indices[2 * row + k] * g.row_stride + g.column.indices[0];
+    for (int k = 0; k < 2; k++) rows[k] = source + g.row.indices[2 * row + k] * pitch + g.column.indices[0];
     const int64_t count = g.columns, out = g.channel_out / ROWS;
     Bytes places;
     unrolled<parts>([&](auto k) INLINE_LAMBDA {
@@ -201,7 +203,7 @@ inline void rows_as_they_lie(const char* source, char* target, const void* param
                 for (; next < stop; next += 2) for (int64_t plane = 0; plane < g.planes; plane++) {
                     const char* from[2]; char* into[2];
                     for (int k = 0; k < 2; k++) {
-                        from[k] = read + g.sources[next + k] * g.row_stride + plane * g.plane_stride;
+                        from[k] = source_row(g, read + plane * g.plane_stride, next + k, columns + g.rows_at + k * g.rows_pitch);
                         into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit * g.ring_bytes;
                     }
                     (next + 1 < stop ? g.along_two : g.along)(g, from, into, columns, nullptr);
@@ -220,8 +222,13 @@ inline void both_passes(const char* source, char* target, const void* parameters
         char* band = columns + g.band_at;
         for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
             const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
-            for (int64_t row = begin; row < end; row++) for (int64_t plane = 0; plane < g.planes; plane++)
-                g.down(g, read + plane * g.plane_stride, 0, row, band + (row - begin) * g.band_pitch + plane * g.unit, 0);
+            for (int64_t plane = 0; plane < g.planes; plane++) {
+                int64_t next = g.row_firsts[begin];
+                for (int64_t row = begin; row < end; row++) {
+                    const SourceRows from = source_rows(g, read + plane * g.plane_stride, row, next, columns + g.rows_at);
+                    g.down(g, from.start, from.pitch, row, band + (row - begin) * g.band_pitch + plane * g.unit, 0);
+                }
+            }
             finish_band(g, band, written, begin, end - begin);
         }
     });

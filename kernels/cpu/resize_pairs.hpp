@@ -146,7 +146,7 @@ template <int C, int PARTS> void along_pairs(const Geometry& g, ReadRows from, W
                 });
             });
             store_elements<C>(sums, out, channel_out);
-            out += pixel_out; index += groups * 2; begin += groups * PARTS;
+            out += pixel_out; index++; begin += groups * PARTS;
         }
     };
     if (CHAINS > 1 && groups >= 6) columns_of(Count<CHAINS>()); else columns_of(Count<1>());

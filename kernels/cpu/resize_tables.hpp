@@ -80,7 +80,9 @@ inline void filter_table(const char*, char*, const void* parameters, int64_t, in
                 double scaled = row[tap + 1] / total * factor;
                 weight[half] = int32_t(scaled + __builtin_copysign(0.5, scaled));
                 tap = tap < 0 ? 0 : tap < last ? tap : last;
-                a.indices[group * 2 + half] = ((s.start + tap) * a.step + a.origin) & a.mask;
+                const int64_t index = ((s.start + tap) * a.step + a.origin) & a.mask;
+                if (!a.parity) a.indices[group * 2 + half] = index;
+                else if (pair + half == 0) a.indices[place] = index;
             }
             auto packed = [](int32_t left, int32_t right) INLINE_LAMBDA { return int32_t((left & 0xFFFF) | uint32_t(right) << 16); };
             if (a.narrow) a.weights[group] = packed(weight[0], weight[1]);

@@ -31,9 +31,9 @@ from hypothesis import given, settings, strategies as st
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import relayout
-from stridedgpu.devices.cpu.compiled.blocks import pieces_of
-from stridedgpu.devices.cpu.compiled.channels import Channels
+from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.devices.cpu.native.elements import can_convert
+from stridedgpu.devices.cpu.native.short_runs import pieces_of
 from stridedgpu.devices.cpu.native.transpose import IN_REGISTERS, Transpose
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout

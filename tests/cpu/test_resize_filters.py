@@ -1,4 +1,4 @@
-"""Tables of the filters of Pillow and torch by a native loop, and by a compiled one, have the bits of NumPy's."""
+"""Tables of the filters of Pillow and torch by a loop of the library have the bits of NumPy's."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import ctypes
 
 import numpy as np
 import pytest
+from harness.compiled_loops import needs_library
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
-from stridedgpu.devices.cpu.compiled.resize_tables import FilterAxis, filter_table
-from stridedgpu.devices.cpu.policy import policy, using
+from stridedgpu.devices.cpu.native.resize_tables import FilterAxis, filter_table
 from stridedgpu.problems.resize_taps import Array, AxisGeometry, filter_steps, filter_taps
 from stridedgpu.values.interpolation import INTERPOLATIONS, ResizeSums, interpolation_named
 
-pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
+pytestmark = needs_library
 
 FILTERS = [name for name, rule in INTERPOLATIONS.items() if rule.sampling == "filter"]
 
@@ -43,7 +42,6 @@ def words(address: int, count: int, kind: type) -> Array:
     origin=st.integers(-9, 9),
     mask=st.sampled_from([-1, 7]),
     mirrored=st.booleans(),
-    native=st.booleans(),
     data=st.data(),
 )
 def test_weights_and_places_are_numpys(
@@ -54,7 +52,6 @@ def test_weights_and_places_are_numpys(
     origin: int,
     mask: int,
     mirrored: bool,
-    native: bool,
     data: st.DataObject,
 ) -> None:
     """Some pixels of an axis, mirrored or not, whose source pixels are numbered anew."""
@@ -65,8 +62,7 @@ def test_weights_and_places_are_numpys(
     count = data.draw(st.integers(1, geometry.target - begin))
     pixels = (begin + count - 1, -1, count) if mirrored else (begin, 1, count)
     axis = FilterAxis(filter_steps(rule, geometry), first, geometry.source, geometry.target, pixels)
-    with using(policy()._replace(native=native)):
-        fields, memory = filter_table(rule, axis, step=step, origin=origin, mask=mask)
+    fields, memory = filter_table(rule, axis, step=step, origin=origin, mask=mask)
     taps = filter_taps(rule, ResizeSums.FIXED_POINT, [geometry])[0].part(slice(begin, begin + count))
     taps = taps.reversed() if mirrored else taps
     assert memory.size
@@ -94,22 +90,18 @@ def test_weights_and_places_are_numpys(
 
 @pytest.mark.parametrize("interpolation", FILTERS)
 @settings(max_examples=examples(50))
-@given(geometry=geometries(), step=st.sampled_from([-1, 1]), origin=st.integers(600, 609), native=st.booleans())
-def test_pairs_of_taps_begin_at_even_places(
-    interpolation: str, geometry: AxisGeometry, step: int, origin: int, native: bool
-) -> None:
+@given(geometry=geometries(), step=st.sampled_from([-1, 1]), origin=st.integers(600, 609))
+def test_pairs_of_taps_begin_at_even_places(interpolation: str, geometry: AxisGeometry, step: int, origin: int) -> None:
     """The same weights in ascending order, with one of 0 before an odd place and behind the last."""
     rule = interpolation_named(interpolation)
     if geometry.is_whole:
         return
     axis = FilterAxis(filter_steps(rule, geometry), 0, geometry.source, geometry.target, (0, 1, geometry.target))
-    with using(policy()._replace(native=native)):
-        fields, memory = filter_table(rule, axis, step=step, origin=origin, parity=1)
+    fields, memory = filter_table(rule, axis, step=step, origin=origin, parity=1)
     taps = filter_taps(rule, ResizeSums.FIXED_POINT, [geometry])[0]
     assert memory.size
-    shape = geometry.target, fields["groups"], 2
     counts = words(fields["counts"], geometry.target, ctypes.c_int64)
-    indices = words(fields["indices"], geometry.target * fields["groups"] * 2, ctypes.c_int64).reshape(shape)
+    indices = words(fields["indices"], geometry.target, ctypes.c_int64)
     parts = 1 if rule.has_narrow_weights else 2
     halves = words(fields["weights"], geometry.target * fields["groups"] * 2 * parts, ctypes.c_int16)
     halves = halves.reshape(geometry.target, fields["groups"], parts, 2)
@@ -121,5 +113,5 @@ def test_pairs_of_taps_begin_at_even_places(
         expected = np.zeros(2 * counts[pixel], np.int64)
         expected[places - even] = taps.weights[pixel, : taps.counts[pixel]]
         assert int(places.max()) - even in (2 * counts[pixel] - 2, 2 * counts[pixel] - 1)
-        assert indices[pixel, 0, 0] & -2 == even
+        assert indices[pixel] & -2 == even
         np.testing.assert_array_equal(weights.reshape(-1), expected)

@@ -17,7 +17,7 @@ __all__ = ["ROWS", "nearest_tests"]
 
 _FILES: Final = 7
 
-_RESIZES: Final = ("cpu/test_compiled_resize.py", "cpu/test_resize_filters.py", "operations/test_resize.py")
+_RESIZES: Final = ("cpu/test_native_resize.py", "cpu/test_resize_filters.py", "operations/test_resize.py")
 _FRAMES: Final = ("cpu/test_frame_loops.py", "operations/test_frame_output.py", "api/test_frames.py")
 
 ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -51,8 +51,11 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/native/gather.py", ("cpu/test_compiled_gather.py", "cpu/test_index_check.py")),
     ("devices/cpu/native/short_runs.py", ("cpu/test_compiled_relayout.py", "cpu/test_relayout_choices.py")),
     ("devices/cpu/native/transpose.py", ("cpu/test_compiled_relayout.py", "operations/test_relayout.py")),
-    ("devices/cpu/native/resize.py", ("cpu/test_native_resize.py", "cpu/test_compiled_resize.py")),
+    ("devices/cpu/native/resize*", _RESIZES),
     ("devices/cpu/native/matrix.py", ("operations/test_channel_matrix.py", "cpu/test_frame_loops.py")),
+    ("devices/cpu/native/frames.py", ("cpu/test_frame_loops.py", "operations/test_frame_output.py")),
+    ("devices/cpu/native/raw.py", ("operations/test_raw.py",)),
+    ("devices/cpu/native/crops.py", ("operations/test_windows_of_batches.py", "operations/test_crops.py")),
     ("devices/cpu/native/*", ("cpu/test_native_library.py", "cpu/test_native_calls.py")),
     ("devices/cpu/compiled/compiler*", ("cpu/test_compiler.py", "cpu/test_jit.py")),
     ("devices/cpu/compiled/jit.py", ("cpu/test_object_file.py", "cpu/test_compiler.py")),
@@ -61,7 +64,6 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/executable_memory.py", ("cpu/test_object_file.py", "cpu/test_jit.py")),
     ("devices/cpu/target.py", ("cpu/test_jit.py", "cpu/test_compiler.py")),
     ("devices/cpu/*resize*", (*_RESIZES, "operations/test_channel_mixing.py", "operations/test_frames_resized.py")),
-    ("devices/cpu/compiled/frames.py", ("cpu/test_frame_loops.py", "operations/test_frames_resized.py")),
     ("devices/cpu/*frame*", _FRAMES),
     ("devices/cpu/plan.py", ("operations/test_plans_travel.py", "operations/test_raw.py", *_FRAMES[:1])),
     ("devices/cpu/*raw*", ("operations/test_raw.py",)),

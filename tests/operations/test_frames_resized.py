@@ -7,13 +7,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.frame_cases import DEEP, YUV, opencv, opencv_colours, surface, surfaces
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.selection import device_named
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
@@ -139,7 +139,7 @@ def test_no_picture_of_the_frame_s_size_is_made(path):
     assert peak < (picture / 4 if path != "NumPy" else picture)
 
 
-@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
+@needs_library
 def test_a_plan_says_that_rows_are_converted_as_they_are_read():
     surface_of = FRAMES[0].operand.surface
     element = FRAMES[0].operand.element

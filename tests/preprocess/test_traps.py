@@ -50,7 +50,7 @@ TRAPS = {
     "cores": ("preprocess/test_torch_loader.py", "test_a_worker_has_one_thread"),
     "transport": ("preprocess/test_torch_loader.py", "test_a_worker_writes_into_shared_memory"),
     "annotations": ("preprocess/test_annotations.py", "test_points_are_where_the_pixels_went"),
-    "boxes": ("cpu/test_compiled_resize.py", "test_boxes_of_any_geometry_run_the_kernels_that_are_there"),
+    "boxes": ("cpu/test_native_resize.py", "test_boxes_of_any_geometry_have_loops_from_the_first_on"),
     "order of nothing": ("operations/test_relayout.py", "test_an_order_beside_an_array_without_names_is_refused"),
     "unnamed pixels": ("operations/test_labelled_axes.py", "test_pixels_for_crops_that_nothing_names_are_refused"),
     "planes as pixels": ("preprocess/test_step.py", "test_planes_that_are_given_as_pixels_are_refused"),

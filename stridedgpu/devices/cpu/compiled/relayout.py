@@ -8,8 +8,11 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.native.blocks import match_blocks
+from stridedgpu.devices.cpu.native.channels import Channels, match_channels, match_subsampled
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
+from stridedgpu.devices.cpu.native.packed import match_packed
 from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
 from stridedgpu.devices.cpu.native.rows import Rows, Step, match_rows
 from stridedgpu.devices.cpu.native.transpose import Transpose, match_transpose
@@ -18,10 +21,6 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
-
-from .blocks import match_blocks
-from .channels import Channels, match_channels, match_subsampled
-from .packed import match_packed
 
 _WORDS: Final = (2, 4, 8, LANE_BYTES)
 """Bytes of short runs that are one element."""
@@ -78,7 +77,8 @@ def suits_blocks(call: KernelCall, moved: int) -> bool:
     if isinstance(kernel, Channels):
         widest = shuffled_bytes(nbytes)
         most = widest if moved < limits.cached_bytes else min(widest, 2 * LANE_BYTES)
-        return kernel.pixels * nbytes < most or len(kernel.order) >= limits.long_channels
+        is_long = len(kernel.order) >= limits.long_channels and not kernel.is_transposed
+        return kernel.pixels * nbytes < most or is_long
     if isinstance(kernel, Transpose):
         return shuffled_bytes(1) == LINE_BYTES and min(loop.size for loop in call.inner) < limits.short_side
     if isinstance(kernel, Rows):
@@ -116,7 +116,7 @@ def kernel_of(problem: RelayoutProblem, calls: tuple[KernelCall, ...]) -> CpuKer
         call.items,
         policy().relayout.shared_bytes,
         calls,
-        is_native=all(call.is_native for call in calls),
+        is_native=True,
     )
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.jit import loop_of, why_unavailable
-from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
-from stridedgpu.devices.cpu.native.pool import LoopCall
-from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -22,7 +18,8 @@ from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 
 from .elements import Constants, Elements
-from .exact_products import are_exact, divisor_factors
+from .exact_products import are_exact
+from .pool import LoopCall
 from .registers import LINE_BYTES
 
 
@@ -40,9 +37,6 @@ class LoopAxis:
 
 ONCE: Final = LoopAxis(1, 0, 0)
 """The placeholder for an absent loop."""
-
-_MANY_CHANNELS: Final = 8
-"""Elements of a pixel from which on the native library permutes by tables."""
 
 
 class KernelFacts(NamedTuple):
@@ -70,6 +64,9 @@ class Kernel(Protocol):
     def facts(self, row: LoopAxis) -> KernelFacts:
         """What `explain` says of the kernel on such rows."""
 
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel, which keeps an `owner` of more memory alive."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
@@ -94,44 +91,9 @@ class KernelCall:
     more: tuple[int, ...] = ()
     constants_order: tuple[int, ...] = ()
 
-    @property
-    def is_native(self) -> bool:
-        """Whether the native library has the loop."""
-        native = _NATIVE.get(self.kernel.family)
-        if native is None or policy().native_level is None or not native[0](self):
-            return False
-        return not (self._is_slower and policy().compiles and why_unavailable() is None)
-
-    @property
-    def _is_slower(self) -> bool:
-        """Whether a compiled loop takes 0.4 to 0.8 of the time: for short runs, and for pixels of 8 elements on."""
-        order = getattr(self.kernel, "order", ())
-        return self.kernel.family == "blocks" or (self.kernel.family == "channels" and len(order) >= _MANY_CHANNELS)
-
     def loop(self, owner: object = None) -> LoopCall:
-        """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
-        level = policy().native_level
-        if self.is_native and level is not None:
-            return _NATIVE[self.kernel.family][1](self, level, owner)
-        count, turn = self.constants_of
-        scale, bias = (
-            None if values is None else constants(values, self.conversion.compute)
-            for values in (self.conversion.scale, self.conversion.bias)
-        )
-        low = None
-        if scale is not None and self.kernel.elements.by_products:
-            scale, low = divisor_factors(scale)
-        order = list(self.constants_order) or slice(None)
-        kept = [
-            # A reversed loop reads them from the other end.
-            np.zeros(0) if values is None else np.resize(values, count)[::turn][order].copy()
-            for values in (scale, bias, low)
-        ]
-        kernel: Any = self.kernel
-        inner, outer, tables = self.grid()
-        fields = (*(values.ctypes.data for values in kept), *inner, *outer, *self.more)
-        offsets = self.source_offset, self.target_offset
-        return LoopCall.of(loop_of(kernel), fields, self.items, offsets, (kept, tables, owner))
+        """The loop with its parameters; it keeps an `owner` of further memory alive."""
+        return self.kernel.loop(self, owner)
 
     def grid(self) -> tuple[list[int], list[int], list[NDArray[np.int64]]]:
         """The fields of the inner loops and of the outer ones, and the tables that these point to."""
@@ -162,18 +124,6 @@ class KernelCall:
         return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
 
 
-def _own_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
-    kernel: Any = call.kernel
-    made: LoopCall = kernel.loop(call, level, owner)
-    return made
-
-
-def _bordered_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
-    from stridedgpu.devices.cpu.native.crops import bordered_loop  # relayouts have none
-
-    return bordered_loop(call, level, owner)
-
-
 def kernel_call(
     kernel: Kernel,
     conversion: Conversion,
@@ -194,16 +144,6 @@ def kernel_call(
     (a, _), (b, _) = inner
     items = prod(loop.size for loop in outer) * -(-a.size // blocks[0]) * -(-b.size // blocks[1])
     return KernelCall(kernel, items, *offsets, conversion, constants_of, (a, b), (blocks[0], blocks[1]), outer, small)
-
-
-_NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
-    "rows": (lambda _: True, _own_loop),
-    "channels": (has_channels, channels_loop),
-    "transpose": (lambda _: True, _own_loop),
-    "blocks": (has_short_runs, short_runs_loop),
-    "bordered_rows": (lambda _: True, _bordered_loop),
-}
-"""Families of kernels that the native library has: whether it has a call's loop, and that loop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
+from .calls import native_function
 from .elements import TYPES, Constants
 from .exact_products import REPLACED, divisor_factors, unit_factors
-from .library import function
 
 if TYPE_CHECKING:
     from stridedgpu.values.conversion import Conversion
@@ -140,7 +140,6 @@ class Arithmetic(NamedTuple):
 def chain_fields(
     call: KernelCall,
     chain: Chain,
-    level: str,
     place: Constants,
     *,
     repeats: bool = False,
@@ -165,7 +164,7 @@ def chain_fields(
         len(chain.moves),
     ]
     for move in chain.moves:
-        fields += [function(level, move.family, move.place), move.bytes]
+        fields += [native_function(move.family, move.place), move.bytes]
     fields += [0, 0] * (_MOST_STAGES - len(chain.moves)) + [values.ctypes.data for values in kept or NO_CONSTANTS]
     inner, outer, tables = call.grid()
     return [*fields, *inner, len(call.outer), *outer], (kept, tables)

@@ -21,7 +21,6 @@ from stridedgpu.values.strides import power_of_two
 from .calls import CompiledFunction
 from .elements import Constants, Elements
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
-from .library import function
 from .moves import Chain, chain_fields, conversion_moves, copy_move
 from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
@@ -104,13 +103,13 @@ class Rows:
         elements = self.elements
         return self.source_step is Step.REPEATED and not elements.itemsize and elements.constants != Constants.B
 
-    def loop(self, call: KernelCall, level: str, owner: object) -> LoopCall:
-        """The loop of a call of this kernel, on a level of the library; it keeps an `owner` of more memory alive."""
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel; it keeps an `owner` of more memory alive."""
         ahead = call.inner[0].source * policy().relayout.rows_ahead if self.reads_ahead else 0
         place = self.elements.constants
-        fields, kept = chain_fields(call, self.chain, level, place, repeats=self.repeats, turns=self.turns, ahead=ahead)
+        fields, kept = chain_fields(call, self.chain, place, repeats=self.repeats, turns=self.turns, ahead=ahead)
         offsets = call.source_offset, call.target_offset
-        return LoopCall.of(CompiledFunction(function(level, "rows")), fields, call.items, offsets, (kept, owner))
+        return LoopCall.of(CompiledFunction.of("rows"), fields, call.items, offsets, (kept, owner))
 
 
 def match_rows(match: LoopMatch) -> KernelCall:

@@ -24,7 +24,6 @@ from stridedgpu.values.strides import power_of_two
 from .calls import CompiledFunction
 from .elements import Constants, Elements
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
-from .library import function
 from .moves import TILE_BYTES, Chain, Move, chain_fields, conversion_moves
 from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
@@ -67,8 +66,8 @@ class Transpose:
             (self.columns, self.rows),
         )
 
-    def loop(self, call: KernelCall, level: str, owner: object) -> LoopCall:
-        """The loop of a call of this kernel, on a level of the library; it keeps an `owner` of more memory alive."""
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel; it keeps an `owner` of more memory alive."""
         elements, place = self.elements, self.elements.constants
         narrow, wide = sorted((elements.source_bytes, elements.target_bytes))
         move = Move("transpose", narrow.bit_length() - 1, narrow)
@@ -94,9 +93,9 @@ class Transpose:
             if narrows:
                 (a, b), (of_a, of_b) = call.inner, call.blocks
                 call, place = replace(call, inner=(b, a), blocks=(of_b, of_a)), _TURNED.get(place, place)
-        fields, kept = chain_fields(call, chain, level, place)
+        fields, kept = chain_fields(call, chain, place)
         offsets = call.source_offset, call.target_offset
-        loop = CompiledFunction(function(level, "transposes"))
+        loop = CompiledFunction.of("transposes")
         return LoopCall.of(loop, [*columns, *lines, *fields], call.items, offsets, (kept, owner))
 
 

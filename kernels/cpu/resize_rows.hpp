@@ -1,7 +1,34 @@
-// Alpha, the last channel of a pixel without gaps: colours times it, rounded as Pillow's MULDIV255 does, and by it, rounded
-// down, at most 255. Where alpha is 0 or 255 they stay. A quotient of float32 has the whole part of the exact one.
+// Rows of the source that are prepared: those of a frame, pixels that are gathered, and colours weighted by alpha; and rows
+// of the result that are divided by it.
 #pragma once
 #include "resize.hpp"
+
+// A row of a frame as packed pixels: the loop of frames writes rows of its own numbers, at this pitch.
+inline void frame_row(const Geometry& g, const char* source, int64_t row, char* into) {
+    g.rows_kernel(source, (char*)(uintptr_t(into) - uintptr_t(row * g.rows_pitch)), source, row, row + 1);
+}
+// The C bytes of pixels in any order, in one plane or in several, as packed pixels. Those of one plane come from 16 bytes at a
+// time as far as these lie in the row, backwards where `apart` is negative; a row of the result has 16 bytes behind it.
+template <int C> void gather_pixels(const Geometry& g, const char* source, int64_t row, char* into) {
+    const char* start = source + row * g.row_stride;
+    const int64_t count = g.pixels, step = g.apart, away = step < 0 ? -step : step;
+    int64_t x = 0;
+    if (2 * away <= 16 && g.gathered[C - 1] == g.gathered[0] + C - 1) {
+        const int64_t block = (16 - C) / away + 1, begin = step < 0 ? 16 - C : 0, last = (count - 1) * away + C - 16;
+        auto places = all<uint8_t, 16>(255);
+        for (int64_t k = 0; k < block * C; k++) places[k] = uint8_t(begin + k / C * step + k % C);
+        for (; x + block <= count; x += block) {
+            const int64_t at = g.gathered[0] + x * step - begin;
+            if (at < 0 || at > last) break;
+            store(into + x * C, placed<16>(load<Vec<uint8_t, 16>>(start + at), places));
+        }
+    }
+    for (; x < count; x++)
+        unrolled<C>([&](auto c) INLINE_LAMBDA { into[x * C + c] = start[x * step + g.gathered[c]]; });
+}
+
+// Alpha, the last channel of a pixel without gaps: colours times it, rounded as Pillow's MULDIV255 does, and by it, rounded
+// down, at most 255. Where alpha is 0 or 255 they stay. A quotient of float32 has the whole part of the exact one.
 
 template <int C, int V> INLINE Vec<uint8_t, V> alphas(Vec<uint8_t, V> v, int64_t place) {
     Vec<uint8_t, V> places;
@@ -13,7 +40,8 @@ template <int C, int V> INLINE Vec<uint8_t, V> is_alpha(int64_t place) {
     unrolled<V>([&](auto k) INLINE_LAMBDA { lanes[k.value] = k % C == place ? 255 : 0; });
     return lanes;
 }
-template <int C> void premultiply(const Geometry& g, const char* row, char* into) {
+template <int C> void premultiply(const Geometry& g, const char* source, int64_t number, char* into) {
+    const char* row = source + number * g.row_stride;
     auto step = [&](auto width, int64_t x) INLINE_LAMBDA {
         constexpr int V = decltype(width)::value;
         auto v = load<Vec<uint8_t, V>>(row + x);
