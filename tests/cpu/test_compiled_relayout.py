@@ -1,4 +1,4 @@
-"""Compiled kernels move what the NumPy path moves, to the bit and to the byte, wherever memory ends."""
+"""Native kernels move what the NumPy path moves, to the bit and to the byte, wherever memory ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from harness.compiled_loops import (
     converted_words,
     each_class,
-    needs_compiler,
+    needs_library,
     ordinary_policy,
     policy_for,
     policy_with,
@@ -37,13 +37,12 @@ from stridedgpu.devices.cpu.native.short_runs import pieces_of
 from stridedgpu.devices.cpu.native.transpose import IN_REGISTERS, Transpose
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
-from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.conversion import Rounding, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
-pytestmark = needs_compiler
+pytestmark = needs_library
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,24 +55,16 @@ def measured_thresholds():
 seeds = st.integers(0, 2**32 - 1)
 
 
-LIMITS = ("compiled", "cached", "streaming", "strips", "source order", "without blocks")
+LIMITS = ("cached", "streaming", "strips", "source order", "without blocks")
 
 variants = pytest.mark.parametrize("variant", [*LIMITS, *each_class.args[1]])
 
 
 @contextmanager
 def planned_as(variant):
-    """Kernels of cached stores, of stores past the caches, of another order or family, or of fewer instruction sets.
-
-    What the native library has runs natively, but in the variant "compiled" where that is quicker.
-    """
-    with using(policy()._replace(compiles=variant == "compiled")):
-        if isinstance(variant, Target):
-            with policy_for(variant.features):
-                yield
-        else:
-            with limits_of(variant):
-                yield
+    """Kernels of cached stores, of stores past the caches, of another order or family, or of fewer instruction sets."""
+    with policy_for(variant.features) if isinstance(variant, Target) else limits_of(variant):
+        yield
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Which compiled kernel moves what, planned for a stated processor; its bits are compared where it can run."""
+"""Which kernel moves what, planned for a stated processor; its bits are compared where it can run."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_blocks_are_named_and_described():
     assert "words, permuted in registers" in plan.words
 
 
-def test_what_is_compiled_is_what_the_docstring_says():
+def test_the_library_converts_all_numbers_but_complex_ones():
     numbers = [element for element in ELEMENT_TYPES.values() if element.kind in "buif"]
     assert all(can_convert(conversion(*pair)) for pair in product(numbers, repeat=2))
     assert not can_convert(conversion(ELEMENT_TYPES["complex64"], ELEMENT_TYPES["complex128"]))

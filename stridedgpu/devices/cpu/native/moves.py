@@ -159,7 +159,6 @@ def chain_fields(
         int(turns),
         int(call.kernel.streaming),
         ahead,
-        elements.source_bytes,
         TILE_BYTES // max(elements.source_bytes, *(move.bytes for move in chain.moves)),
         len(chain.moves),
     ]
