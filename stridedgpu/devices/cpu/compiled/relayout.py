@@ -14,14 +14,13 @@ from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
 from stridedgpu.devices.cpu.native.packed import match_packed
 from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
+from stridedgpu.devices.cpu.native.rows import Rows, Step, match_rows
+from stridedgpu.devices.cpu.native.transpose import Transpose, match_transpose
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
-
-from .rows import Rows, Step, match_rows
-from .transpose import Transpose, match_transpose
 
 _WORDS: Final = (2, 4, 8, LANE_BYTES)
 """Bytes of short runs that are one element."""
@@ -117,7 +116,7 @@ def kernel_of(problem: RelayoutProblem, calls: tuple[KernelCall, ...]) -> CpuKer
         call.items,
         policy().relayout.shared_bytes,
         calls,
-        is_native=all(call.is_native for call in calls),
+        is_native=True,
     )
 
 

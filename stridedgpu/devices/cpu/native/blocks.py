@@ -26,6 +26,7 @@ from stridedgpu.problems.device_plan import Width
 
 from .elements import Elements
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
+from .pool import LoopCall
 from .short_runs import (
     MOST_LOOPS,
     MOST_UNIT_BYTES,
@@ -36,6 +37,7 @@ from .short_runs import (
     block_cost,
     permutation_factor,
     pieces_of,
+    short_runs_loop,
     turned_lines,
     unit_bytes,
 )
@@ -81,6 +83,10 @@ class Blocks:
             self._width([digit.target for digit in digits]),
             (digits[0].size, digits[1].size),
         )
+
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel."""
+        return short_runs_loop(call, owner)
 
     def _width(self, steps: Sequence[int]) -> Width:
         """The width of the accesses to runs along which the digits have some steps."""

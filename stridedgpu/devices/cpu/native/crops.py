@@ -87,8 +87,12 @@ class BorderedRows:
         width = Width(self.lanes, f"rows are {row.size} B of a source")
         return KernelFacts(f"rows of {row.size} B with a border", width, width, (1, row.size))
 
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel."""
+        return _bordered_loop(call, owner)
 
-def bordered_loop(call: KernelCall, _level: str, owner: object) -> LoopCall:
+
+def _bordered_loop(call: KernelCall, owner: object) -> LoopCall:
     """The loop of a call of `BorderedRows`; it keeps an `owner` of more memory alive."""
     kernel: BorderedRows = call.kernel  # type: ignore[assignment]
     inner, outer, tables = call.grid()
@@ -121,7 +125,7 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
         items=problem.target.layout.sizes[0],
         shared_bytes=policy().crops.shared_bytes,
         calls=inner.calls,
-        is_native=inner.is_native,
+        is_native=True,
     )
 
 

@@ -25,8 +25,8 @@ from stridedgpu.values.strides import power_of_two
 from .calls import CompiledFunction, native_function
 from .elements import can_convert
 from .matrix import STRIP, Stage, mixing_constants, mixing_stages, pixels, stage_fields
+from .moves import conversion_moves, copy_move
 from .pool import run_shared
-from .rows import conversion_moves, copy_move
 
 if TYPE_CHECKING:
     from stridedgpu.devices.operand import Operand

@@ -25,8 +25,8 @@ from stridedgpu.values.strides import power_of_two
 
 from .calls import CompiledFunction, native_function
 from .elements import can_convert
+from .moves import MOST_LOOPS, Move, conversion_moves
 from .pool import LoopCall
-from .rows import MOST_LOOPS, Move, conversion_moves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

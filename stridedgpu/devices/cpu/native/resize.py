@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.channel_matrix import mixing_call, mixing_kernel
-from stridedgpu.devices.cpu.compiled.frames import RowLoop, row_loop
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders, resize_located
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -39,6 +37,8 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .calls import CompiledFunction
 from .elements import can_convert
+from .frames import RowLoop, row_loop
+from .matrix import mixing_call, mixing_kernel
 from .pool import LoopCall, run_shared
 from .registers import LINE_BYTES
 from .resize_kernels import (

@@ -24,7 +24,6 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.strides import power_of_two
 
 from .calls import CompiledFunction
-from .library import function
 from .networks import aligned, network_cost, network_factor, network_fields
 from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
@@ -284,7 +283,7 @@ def _merges_of(kernel: Blocks) -> _Merges:
     return _Merges(*nbytes, most, len(rounds.slots), rounds.takes, puts, gets, taken, aligned(places))
 
 
-def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+def short_runs_loop(call: KernelCall, owner: object) -> LoopCall:
     """The loop of a call of a kernel of blocks; it keeps an `owner` of more memory alive."""
     kernel: Blocks = call.kernel  # type: ignore[assignment]
     inner, outer, channels = call.grid()
@@ -305,7 +304,7 @@ def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
             np.array([sum(map(mul, run, strides)) + begin * word for run, begin in begins], np.int64)
             for begins, strides in ((merges.puts, writes), (merges.gets, reads))
         )
-        vector = min(2 * LANE_BYTES, _REGISTERS[level])
+        vector = min(2 * LANE_BYTES, _REGISTERS[policy().native_level or "neon"])
         tables = puts, gets, np.array(merges.taken, np.int64) * vector, merges.places
         place, kept = _MERGES, tables
         fields = [*steps, merges.read, merges.written, len(puts), merges.loads]
@@ -313,5 +312,5 @@ def short_runs_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     else:
         place, (fields, kept) = _NETWORKS, network_fields(kernel, reads, writes)
         fields = [*steps, *fields]
-    loop = CompiledFunction(function(level, "short runs", place))
+    loop = CompiledFunction.of("short runs", place)
     return LoopCall.of(loop, [*fields, *grid], call.items, offsets, (kept, channels, owner))
