@@ -13,8 +13,8 @@ import pytest
 import stridedgpu as sg
 
 SIZES = (1, 3, 32, 32)
-PAST_PROMOTION = 50
-"""Calls after which the compiled loop has taken over."""
+FIRST_CALLS = 50
+"""Calls after which every cache is filled."""
 
 
 def sides(device="cpu"):
@@ -66,7 +66,7 @@ MOVES = (numpy_copy, torch_copy, plan_call, into_out, allocating, numpy_allocati
 def test_call(benchmark, way):
     source, out = sides()
     call = way(source, out)
-    for _ in range(PAST_PROMOTION):
+    for _ in range(FIRST_CALLS):
         call()
     found = benchmark(call)
     if "allocating" not in way.__name__:
@@ -157,7 +157,7 @@ def test_call_on_a_gpu(benchmark, way):
         pytest.skip("this PyTorch has no CUDA")
     source, out = sides("cuda")
     call = way(source, out)
-    benchmark.pedantic(call, setup=sg.synchronize, rounds=200, iterations=1, warmup_rounds=PAST_PROMOTION)
+    benchmark.pedantic(call, setup=sg.synchronize, rounds=200, iterations=1, warmup_rounds=FIRST_CALLS)
     sg.synchronize()
     if way is not allocating:
         assert np.array_equal(out.numpy(), source.numpy())

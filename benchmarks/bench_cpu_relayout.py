@@ -14,8 +14,8 @@ last lines therefore give the ratios of the best rounds too.
 Why no other library does the work underneath. OpenCV's split, merge and transpose know packed or row-padded images of
 up to 4 channels, one image a call, without float16, without a cast on the way, and run on one thread; blobFromImages
 writes float32 from one scale. oneDNN's reorders have no per-channel bias and no layout with padded rows of its own, and
-there is no Python package that would bring them without PyTorch. Compiled here, every layout and conversion takes one
-pass through one set of kernels, with bits that are the same as on a GPU.
+there is no Python package that would bring them without PyTorch. Here every layout and conversion takes one pass
+through one set of kernels, with bits that are the same as on a GPU.
 """
 
 from __future__ import annotations

@@ -419,7 +419,7 @@ def measured(calls: dict[str, Call], rounds: int = ROUNDS) -> dict[str, tuple[fl
             call()
         for thread in threading.enumerate():
             if thread.name == "stridedgpu-compiler":
-                thread.join()  # NumPy does the work meanwhile
+                thread.join()  # of a checkout before the native library: NumPy does the work meanwhile
         # The quickest of some calls: the first may start threads.
         repeats[name] = max(1, min(200, TURN_NS // min(_nanoseconds(call) for _ in range(5))))
         sleep(PAUSE_SECONDS)

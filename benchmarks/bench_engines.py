@@ -101,7 +101,7 @@ def main():
     }
     with tempfile.TemporaryDirectory() as folder:
         files = [str(path) for path in make_images(Path(folder), max(chosen.counts))]
-        by_loop(files[:BATCH])  # compiles what is not compiled yet, for all
+        by_loop(files[:BATCH])  # imports what is not imported yet, for all
         print(f"Ray's start: {start_ray(workers):.1f} s")
         for count in chosen.counts:
             best = {}

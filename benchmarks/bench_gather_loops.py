@@ -1,15 +1,15 @@
-"""Gathers and crops by compiled loops, timed beside NumPy in the same run: wide margins, and only on request."""
+"""Gathers and crops by native loops, timed beside NumPy in the same run: wide margins, and only on request."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.compiled_loops import needs_library
 from turns import fastest
 
 import stridedgpu as sg
 
-pytestmark = [pytest.mark.slow, pytest.mark.speed, needs_compiler]
+pytestmark = [pytest.mark.slow, pytest.mark.speed, needs_library]
 
 
 @pytest.fixture(autouse=True)

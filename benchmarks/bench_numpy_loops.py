@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.speed]
 
 
 def loops_of(source, out, **conversion):
-    """The move on NumPy, whether or not compiled loops are there to be used."""
+    """The move on NumPy, whether or not native loops are there to be used."""
     move = NumpyRelayout(sg.plan_relayout(source, out, device="cpu", **conversion).plan.problem)
     return lambda: move(source.buffer.bytes, out.buffer.bytes)
 

@@ -24,7 +24,7 @@ from stridedgpu.devices.operand import Operand
 UNIT = "numpy.copyto, 1 KB"
 
 WARM = 60
-"""Calls after which compiled loops have taken over, and every cache is filled."""
+"""Calls after which every cache is filled."""
 
 CALLS = 20
 """Calls of a round."""
@@ -92,7 +92,6 @@ def measured(rounds: int) -> dict[str, float]:
     for call in found.values():
         for _ in range(WARM):
             call()
-    time.sleep(1)  # loops that are compiled in the background
     best = dict.fromkeys(found, float("inf"))
     for _ in range(rounds):
         for name, call in found.items():

@@ -8,7 +8,7 @@ from kernel_facts import changed_code, changed_model, changed_plans, machine_cod
 from benchmarks.suite.measure import Bench
 from benchmarks.suite.peers.numpy_peer import NumpyPeer
 from benchmarks.suite.workloads import workloads_named
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.policy import policy
 
 HINT = "read the difference; if it is meant: python benchmarks/kernel_facts.py --write"
 
@@ -45,7 +45,7 @@ def test_machine_code_asks_of_a_gpu_what_is_recorded():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(why_unavailable() is not None, reason="compiled loops need llvmlite")
+@pytest.mark.skipif(policy().native_level is None, reason="there are no native loops")
 @pytest.mark.parametrize("name, times", TIMES_AS_FAST.items())
 def test_faster_than_numpy_in_the_same_run(name, times):
     (workload,) = workloads_named((name,))

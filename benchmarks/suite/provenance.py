@@ -7,12 +7,11 @@ import platform
 import subprocess
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.target import VARIABLE
 
 from .peers.peer import Peer
@@ -29,7 +28,6 @@ def provenance_of(device: str, peers: Iterable[Peer], scale: str) -> dict[str, A
         "versions": {
             "stridedgpu": sg.__version__,
             "python": platform.python_version(),
-            "llvmlite": _version("llvmlite"),
             **{peer.name: peer.version for peer in peers},
         },
         "commit": _commit(),
@@ -39,12 +37,12 @@ def provenance_of(device: str, peers: Iterable[Peer], scale: str) -> dict[str, A
 
 def _processor() -> dict[str, Any]:
     """The processor, and what of it this process may use."""
-    missing, level = why_unavailable(), os.environ.get(VARIABLE, "native")
+    level = os.environ.get(VARIABLE, "native")
     return {
         "name": _model() if level == "native" else f"{_model()} as {level}",
         "kind": "cpu",
         "threads": sg.get_num_threads(),
-        "loops": "compiled" if missing is None else "NumPy's",
+        "loops": "NumPy's" if policy().native_level is None else "native",
         "load_average": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
     }
 
@@ -71,13 +69,6 @@ def _gpu(device: str) -> dict[str, Any]:
         "cuda_of_driver": runtime.driverGetVersion(),
         "cuda_runtime": runtime.runtimeGetVersion(),
     }
-
-
-def _version(library: str) -> str | None:
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _commit() -> str | None:

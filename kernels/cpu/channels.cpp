@@ -1,7 +1,9 @@
 // Channels: pixels taken apart and put together, with the common conversions; permutations by tables; the loop of chains.
+// Packs of short rows.
 #include "table.hpp"
 namespace LEVEL {
 #include "channels.hpp"
+#include "packed.hpp"
 
 // [elements of a pixel]: by size from 2 on; and with the common conversions of 3 and 4 elements, without arithmetic and with
 // it: those that are often large have steps past the caches.
@@ -29,17 +31,22 @@ constexpr Move to_pixels[][6] = {
     pixels_to_pixels<T, 3, false, 0, 1, 2, -1>, pixels_to_pixels<T, 3, false, 2, 1, 0, -1>, \
     pixels_to_pixels<T, 3, true, 0, 1, 2>, pixels_to_pixels<T, 4, true, 0, 1, 2, 3>}
 constexpr Move orders[][9] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
+// [bytes of an element], and rows of pixels: as bytes, and between gaps.
+constexpr Move many_planes[] = {many_to_planes<uint8_t>, many_to_planes<uint16_t>, many_to_planes<uint32_t>};
+constexpr Move many_pixels[] = {many_to_pixels<uint8_t>, many_to_pixels<uint16_t>, many_to_pixels<uint32_t>};
+constexpr Move pixel_rows[] = {copy_pixels, copy_between_gaps};
 constexpr Move permutations[] = {
     permute<16>,
 #if defined(__AVX512VBMI__)
     permute<64>,
 #endif
 };
-constexpr Loop channel_loops[] = {channels};
+constexpr Loop channel_loops[] = {channels}, packed_loops[] = {packs};
 
 const Family families[] = {
     FAMILY("channels", channel_loops), FAMILY("to planes", to_planes), FAMILY("to pixels", to_pixels),
-    FAMILY("orders", orders), FAMILY("permute", permutations),
+    FAMILY("many to planes", many_planes), FAMILY("many to pixels", many_pixels), FAMILY("pixel rows", pixel_rows),
+    FAMILY("orders", orders), FAMILY("permute", permutations), FAMILY("packed", packed_loops),
 };
 }  // namespace LEVEL
 

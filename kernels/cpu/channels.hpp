@@ -3,12 +3,14 @@
 //     pixels   r g b r g b r g ...                          whole vectors of P pixels
 //     planes   r r r ... | g g g ... | b b b ...            a vector of P elements for each channel
 //
-// Pixels of 2 to 7 elements are shuffled by templates, with the common conversions between the shuffles and the stores.
-// All other pixels are permuted as bytes by tables that the planner computes: any order, any number of elements, zeros
-// behind them, pixels from last to first. Other conversions, and stores past the caches, are moves of rows from or to a
-// tile in the L1 cache.
+// Pixels of 2 to 7 elements are shuffled by templates, with the common conversions between the shuffles and the stores;
+// those of 8 to 16 are transposed. All other pixels are permuted as bytes by tables that the planner computes: any order,
+// any number of elements, zeros behind them, pixels from last to first. Other conversions, stores past the caches, rows
+// shorter than a step and pixels with gaps go through a tile in the L1 cache.
 #pragma once
 #include "copy.hpp"
+#include "interleave.hpp"
+#include "transpose.hpp"
 
 // Bytes across which one instruction permutes bytes.
 #if defined(__AVX512VBMI__)
@@ -19,7 +21,7 @@ constexpr int WORD = 16;
 
 // How the channels of a pixel lie in planes: for each element of a pixel the bytes to its plane, or ABSENT where no plane
 // has it, and the number of its constants.
-constexpr int MOST_ELEMENTS = 7;
+constexpr int MOST_ELEMENTS = 16;
 constexpr int64_t ABSENT = int64_t(1) << 63;
 struct Layout { int64_t plane[MOST_ELEMENTS], constants[MOST_ELEMENTS]; };
 
@@ -33,59 +35,6 @@ struct Permutation {
 
 // The block of a move of pixels: rows of so many pixels, `source_step` and `target_step` from a pixel to the next.
 struct PixelBlock : Block { const void* layout; };
-
-// Lane i of the result is lane map(i) of K vectors in a row.
-template <auto map, int K, class T, int N> INLINE Vec<T, N> gathered(const Vec<T, N> (&v)[K]) {
-    auto r = shuffle<N, [](int i) { int at = map(i); return at < 2 * N ? at : -1; }>(v[0], v[1]);
-    unrolled<K - 2>([&](auto j) INLINE_LAMBDA {
-        constexpr int next = decltype(j)::value + 2;
-        constexpr auto place = [](int i) { int at = map(i); return at / N == next ? N + at % N : at / N < next ? i : -1; };
-        r = shuffle<N, place>(r, v[next]);
-    });
-    return r;
-}
-
-// A vector is a cache line. Where no instruction permutes all of it, its parts have pixels of their own, which are loaded
-// to their place and stored from it, and are permuted alike.
-template <class T> constexpr int pixels_of_step = LINE / sizeof(T);
-template <class T> constexpr int parts_of = LINE / (sizeof(T) < 4 && VECTOR < LINE ? 16 : VECTOR);
-
-template <class T, int C, int P, bool mirrors = false> INLINE void take_apart(const char* pixels, Vec<T, P>* pieces) {
-    constexpr int parts = parts_of<T>, each = P / parts, bytes = each * sizeof(T);
-    unrolled<C>([&](auto k) INLINE_LAMBDA {
-        unrolled<parts>([&](auto part) INLINE_LAMBDA {
-            const int from = mirrors ? parts - 1 - part : part;
-            store((char*)&pieces[k.value] + part * bytes, load<Vec<T, each>>(pixels + (from * C + k) * bytes));
-        });
-    });
-}
-template <class T, int C, int P, int c> INLINE Vec<T, P> channel_of(const Vec<T, P> (&pieces)[C]) {
-    constexpr int each = P / parts_of<T>;
-    constexpr auto place = [](int i) { int at = i % each * C + c; return at / each * P + i / each * each + at % each; };
-    return gathered<place, C, T, P>(pieces);
-}
-template <class T, int D, int P, bool streams, class Piece> INLINE void store_pieces(char* pixels, Piece piece_of) {
-    constexpr int parts = parts_of<T>, each = P / parts, bytes = each * sizeof(T);
-    typedef Vec<T, each> Part;
-    Vec<T, P> pieces[D];
-    unrolled<D>([&](auto k) INLINE_LAMBDA { pieces[k.value] = piece_of(k); });
-    unrolled<parts>([&](auto part) INLINE_LAMBDA {
-        unrolled<D>([&](auto k) INLINE_LAMBDA {
-            auto v = load<Part>((char*)&pieces[k.value] + part * bytes);
-            char* to = pixels + (part * D + k) * bytes;
-            if constexpr (streams) __builtin_nontemporal_store(v, (Part*)__builtin_assume_aligned(to, bytes));
-            else store(to, v);
-        });
-    });
-}
-template <class T, int C, int P, bool streams> INLINE void put_together(const Vec<T, P> (&planes)[C], char* pixels) {
-    constexpr int each = P / parts_of<T>;
-    store_pieces<T, C, P, streams>(pixels, [&](auto k) INLINE_LAMBDA {
-        constexpr int first = decltype(k)::value * each;
-        constexpr auto place = [](int i) { int at = first + i % each; return at % C * P + i / each * each + at / C; };
-        return gathered<place, C, T, P>(planes);
-    });
-}
 
 INLINE void copy_bytes(char* target, const char* source, int64_t nbytes) {
     for (; nbytes > 2 * LINE; nbytes -= LINE, source += LINE, target += LINE) {
@@ -116,7 +65,7 @@ template <class F, int C, int P, class Arithmetic> struct Constants {
 
 // The steps of a row of so many pixels: `step(place, streams)`. Steps past the caches begin `lead` pixels behind the first
 // one (-1: there are none), and share no line with other steps, which would read it again. The last step ends with the
-// row; before it comes `ends(place)`, and no other step reads the end where that `copies` it.
+// row, which has a step or more; before it comes `ends(place)`, and no other step reads the end where that `copies` it.
 template <int P, class Step, class Ends>
 INLINE void for_steps(int64_t size, int64_t lead, bool copies, Step step, Ends ends) {
     int64_t at = 0, last = size - P - copies;
@@ -130,7 +79,7 @@ INLINE void for_steps(int64_t size, int64_t lead, bool copies, Step step, Ends e
             const int64_t final = (size - at) % P || copies ? size - 2 * P : size - P;
             for (; at <= final; at += P) step(at, Count<1>());
             streams = false; last = size - P - copies;
-        } else { at = last = size < P ? 0 : size - P; ends(at); }
+        } else { at = last = size - P; ends(at); }
     }
 }
 // `streamable`: whether there are steps past the caches.
@@ -150,16 +99,15 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void pixel
         may_stream &= layout.plane[c] != ABSENT && (uint64_t(layout.plane[c]) - uint64_t(layout.plane[0])) % LINE == 0;
     for (int64_t row = 0; row < rows; row++) {
         const char* source = k.source + row * source_pitch;
-        alignas(LINE) char in[P * pixel], out[C][P * sizeof(Out)];
+        alignas(LINE) char in[P * pixel];
         char* target[C];
         unrolled<C>([&](auto c) INLINE_LAMBDA {
-            char* plane = size < P ? out[c] : k.target + row * k.target_pitch + layout.plane[c];
-            target[c] = layout.plane[c] == ABSENT ? nullptr : plane;
+            target[c] = layout.plane[c] == ABSENT ? nullptr : k.target + row * k.target_pitch + layout.plane[c];
         });
         const uintptr_t first = uintptr_t(target[0]);
         const int64_t lead = may_stream && first % sizeof(Out) == 0 ? (-first & (LINE - 1)) / sizeof(Out) : -1;
         // Memory may end behind the last element that is read, unless another row follows: the last step reads a copy.
-        const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
+        const bool copies = unread && (row == rows - 1 || source_pitch < unread);
         for_steps<P>(size, lead, copies, [&](int64_t at, auto streams) INLINE_LAMBDA {
             Vec<In, P> pieces[C];
             take_apart<In, C, P>(source + at * pixel, pieces);
@@ -181,8 +129,6 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void pixel
         }, [&](int64_t at) INLINE_LAMBDA {
             if (copies) { copy_bytes(in, source + at * pixel, (size - at) * pixel - unread); source = in - at * pixel; }
         });
-        if (size < P) for (int c = 0; c < C; c++)
-            if (target[c]) copy_bytes(k.target + row * k.target_pitch + layout.plane[c], out[c], size * sizeof(Out));
     }
 }
 
@@ -200,13 +146,9 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void plane
     const Constants<F, C, P, Arithmetic> constants(k, layout);
     const int64_t size = k.size, rows = k.rows;
     for (int64_t row = 0; row < rows; row++) {
-        alignas(LINE) char in[C][P * sizeof(In)], out[P * pixel];
-        char *target = k.target + row * k.target_pitch, *pixels = size < P ? out : target;
+        char* target = k.target + row * k.target_pitch;
         const char* source[C];
-        for (int c = 0; c < C; c++) {
-            source[c] = k.source + row * k.source_pitch + layout.plane[c];
-            if (size < P) { copy_bytes(in[c], source[c], size * sizeof(In)); source[c] = in[c]; }
-        }
+        for (int c = 0; c < C; c++) source[c] = k.source + row * k.source_pitch + layout.plane[c];
         const int64_t lead = streamable && k.streams ? pixels_to_line<pixel>(target) : -1;
         for_steps<P>(size, lead, false, [&](int64_t at, auto streams) INLINE_LAMBDA {
             Vec<Out, P> planes[C];
@@ -214,9 +156,8 @@ template <class S, class T, int C, class Arithmetic, bool streamable> void plane
                 auto plane = load<Vec<In, P>>(source[c] + at * sizeof(In));
                 planes[c.value] = constants.template converted_of<S, T, decltype(c)::value>(plane);
             });
-            put_together<Out, C, P, streamable && decltype(streams)::value>(planes, pixels + at * pixel);
+            put_together<Out, C, P, streamable && decltype(streams)::value>(planes, target + at * pixel);
         }, [&](int64_t) INLINE_LAMBDA {});
-        if (size < P) copy_bytes(target, out, size * pixel);
     }
 }
 
@@ -234,10 +175,10 @@ template <class T, int C, bool mirrors, int... order> void pixels_to_pixels(cons
     constexpr int64_t unread = (C - 1 - Taken::most()) * sizeof(T);
     const int64_t size = k.size, rows = k.rows, source_pitch = k.source_pitch;
     for (int64_t row = 0; row < rows; row++) {
-        alignas(LINE) char in[P * pixel], out[P * to];
+        alignas(LINE) char in[P * pixel];
         const char* source = k.source + row * source_pitch;
-        char *target = k.target + row * k.target_pitch, *pixels = size < P ? out : target;
-        const bool copies = size < P || (unread && (row == rows - 1 || source_pitch < unread));
+        char* target = k.target + row * k.target_pitch;
+        const bool copies = unread && (row == rows - 1 || source_pitch < unread);
         // The lowest address of the pixels from a place on.
         auto lowest = [&](int64_t at, int64_t count) INLINE_LAMBDA {
             return source + (mirrors ? 1 - at - count : at) * pixel;
@@ -245,7 +186,7 @@ template <class T, int C, bool mirrors, int... order> void pixels_to_pixels(cons
         auto step = [&](int64_t at, auto streams) INLINE_LAMBDA {
             Vec<T, P> pieces[C + Taken::has_zeros] = {};
             take_apart<T, C, P, mirrors>(lowest(at, P), pieces);
-            store_pieces<T, D, P, decltype(streams)::value>(pixels + at * to, [&](auto k) INLINE_LAMBDA {
+            store_pieces<T, D, P, decltype(streams)::value>(target + at * to, [&](auto k) INLINE_LAMBDA {
                 return gathered<[](int i) {
                     int place = decltype(k)::value * each + i % each, from = Taken::at(place % D);
                     int at = (mirrors ? each - 1 - place / D : place / D) * C + from;
@@ -260,7 +201,136 @@ template <class T, int C, bool mirrors, int... order> void pixels_to_pixels(cons
             source = mirrors ? in + (P - 1 + at) * pixel : in - at * pixel;
         };
         for_steps<P>(size, k.streams ? pixels_to_line<to>(target) : -1, copies, step, before_last);
-        if (size < P) copy_bytes(target, out, size * to);
+    }
+}
+
+// Pixels of 8 to 16 elements: 16 bytes of each are transposed with those of as many others as 16 bytes have elements.
+// Longer pixels have several such parts, of which the last ends with them; behind shorter ones, others follow.
+template <class T> struct Parts {
+    static constexpr int L = 16 / sizeof(T), P = pixels_of_step<T>;
+    static constexpr int width = L > 8 ? VECTOR : LINE, N = width / sizeof(T), words = N / L;
+    // body(first element, place of the first pixel in the step) for a vector of 16-byte words of pixels.
+    template <class Body> static INLINE void each(int64_t elements, Body body) {
+        for (int64_t first = 0; first < elements; first += L) {
+            const int64_t c = first + L > elements && elements > L ? elements - L : first;
+            unrolled<P / N>([&](auto part) INLINE_LAMBDA { body(c, part * N); });
+        }
+    }
+};
+template <class T> void many_to_planes(const Block& block) {
+    typedef Parts<T> Of;
+    constexpr int L = Of::L, N = Of::N, P = Of::P;
+    const PixelBlock& k = static_cast<const PixelBlock&>(block);
+    const Layout& layout = *(const Layout*)k.layout;
+    const int64_t size = k.size, rows = k.rows, source_pitch = k.source_pitch, pixel = k.source_step;
+    const int64_t elements = pixel / sizeof(T);
+    int64_t used = elements;
+    while (layout.plane[used - 1] == ABSENT) used--;
+    const int64_t read = used * sizeof(T), unread = (pixel < 16 ? 16 : pixel) - read;
+    for (int64_t row = 0; row < rows; row++) {
+        alignas(LINE) char in[P * MOST_ELEMENTS * sizeof(T) + 16];
+        const char* source = k.source + row * source_pitch;
+        char* target[MOST_ELEMENTS] = {};
+        for (int64_t c = 0; c < used; c++)
+            if (layout.plane[c] != ABSENT) target[c] = k.target + row * k.target_pitch + layout.plane[c];
+        const bool copies = unread && (row == rows - 1 || source_pitch < unread);
+        for_steps<P>(size, -1, copies, [&](int64_t at, auto) INLINE_LAMBDA {
+            Of::each(elements, [&](int64_t c, int64_t place) INLINE_LAMBDA {
+                Vec<T, N> lines[L];
+                const char* from = source + (at + place) * pixel + c * sizeof(T);
+                unrolled<L>([&](auto r) INLINE_LAMBDA {
+                    unrolled<Of::words>([&](auto word) INLINE_LAMBDA {
+                        store((char*)&lines[r] + 16 * word, load<Vec<T, L>>(from + (word * L + r) * pixel));
+                    });
+                });
+                transpose_lanes<1, T, N>(lines);
+                unrolled<L>([&](auto r) INLINE_LAMBDA {
+                    if (char* plane = target[c + r]) store(plane + (at + place) * sizeof(T), lines[r]);
+                });
+            });
+        }, [&](int64_t at) INLINE_LAMBDA {
+            if (copies) { copy_bytes(in, source + at * pixel, (size - at - 1) * pixel + read); source = in - at * pixel; }
+        });
+    }
+}
+template <class T> void many_to_pixels(const Block& block) {
+    typedef Parts<T> Of;
+    constexpr int L = Of::L, N = Of::N, P = Of::P;
+    const PixelBlock& k = static_cast<const PixelBlock&>(block);
+    const Layout& layout = *(const Layout*)k.layout;
+    const int64_t size = k.size, rows = k.rows, pixel = k.target_step, elements = pixel / sizeof(T);
+    for (int64_t row = 0; row < rows; row++) {
+        alignas(LINE) char out[P * MOST_ELEMENTS * sizeof(T) + 16];
+        char *target = k.target + row * k.target_pitch, *pixels = target;
+        const char* source[MOST_ELEMENTS];
+        for (int64_t c = 0; c < MOST_ELEMENTS; c++)
+            source[c] = k.source + row * k.source_pitch + layout.plane[c < elements ? c : elements - 1];
+        // What is stored behind a pixel is the next one's, and behind the last one another's.
+        const bool copies = pixel < 16;
+        for_steps<P>(size, -1, copies, [&](int64_t at, auto) INLINE_LAMBDA {
+            Of::each(elements, [&](int64_t c, int64_t place) INLINE_LAMBDA {
+                Vec<T, N> lines[L];
+                unrolled<L>([&](auto r) INLINE_LAMBDA { lines[r] = load<Vec<T, N>>(source[c + r] + (at + place) * sizeof(T)); });
+                transpose_lanes<1, T, N>(lines);
+                char* to = pixels + (at + place) * pixel + c * sizeof(T);
+                unrolled<Of::words>([&](auto word) INLINE_LAMBDA {
+                    unrolled<L>([&](auto r) INLINE_LAMBDA {
+                        store(to + (word * L + r) * pixel, load<Vec<T, L>>((char*)&lines[r] + 16 * word));
+                    });
+                });
+            });
+        }, [&](int64_t at) INLINE_LAMBDA { if (copies) pixels = out - at * pixel; });
+        if (copies) copy_bytes(target + (size - P) * pixel, out, P * pixel);
+    }
+}
+
+// Rows of pixels as bytes, of the last pixel so many as are used.
+inline void copy_pixels(const Block& block) {
+    const PixelBlock& k = static_cast<const PixelBlock&>(block);
+    const int64_t nbytes = (k.size - 1) * k.source_step + *(const int64_t*)k.layout, rows = k.rows;
+    const int64_t source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    for (int64_t row = 0; row < rows; row++) copy_bytes(k.target + row * target_pitch, k.source + row * source_pitch, nbytes);
+}
+
+// Pixels of as many bytes from one to the next on both sides, of which the first ones are written.
+struct Gaps { int64_t nbytes, count; const uint64_t* masks; };  // masks of lines from a row's beginning on
+inline void copy_between_gaps(const Block& block) {
+    const PixelBlock& k = static_cast<const PixelBlock&>(block);
+    const Gaps& gaps = *(const Gaps*)k.layout;
+    const int64_t rows = k.rows, size = k.size, pixel = k.target_step, nbytes = gaps.nbytes;
+    const int64_t source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    const char* source = k.source;
+    char* target = k.target;
+    for (int64_t row = 0; row < rows; row++, source += source_pitch, target += target_pitch) {
+#if defined(__AVX512BW__)
+        typedef Vec<char, LINE> V;
+        const int64_t end = (size - 1) * pixel + nbytes, count = gaps.count;
+        const uint64_t* masks = gaps.masks;
+        int64_t turn = 0;
+        for (int64_t at = 0; at < end; at += LINE) {
+            uint64_t mask = masks[turn];
+            if (end - at < LINE) mask &= (uint64_t(1) << (end - at)) - 1;
+            V line = __builtin_ia32_loaddquqi512_mask((const V*)(source + at), V{}, mask);
+            __builtin_ia32_storedquqi512_mask((V*)(target + at), line, mask);
+            turn = turn + 1 == count ? 0 : turn + 1;
+        }
+#else
+        // Each pixel by steps of which the last overlaps the one before.
+        auto each = [&](auto v) INLINE_LAMBDA {
+            typedef decltype(v) V;
+            const int64_t last = nbytes - sizeof(V);
+            for (int64_t i = 0, at = 0; i < size; i++, at += pixel) {
+                store(target + at, load<V>(source + at));
+                for (int64_t byte = sizeof(V); byte < last; byte += sizeof(V)) store(target + at + byte, load<V>(source + at + byte));
+                store(target + at + last, load<V>(source + at + last));
+            }
+        };
+        if (nbytes >= 16) each(Vec<uint8_t, 16>());
+        else if (nbytes >= 8) each(uint64_t());
+        else if (nbytes >= 4) each(uint32_t());
+        else if (nbytes >= 2) each(uint16_t());
+        else each(uint8_t());
+#endif
     }
 }
 
@@ -369,6 +439,7 @@ struct Pixels {
     double unit, unit_low;
     int64_t of_item, of_a;                       // bytes of constants from a place of the outer loops, or a row, to the next
     int64_t least, most;                         // pixels of a call of the moves
+    int64_t fewest;                              // and of one between tiles
     int64_t whole;                               // 1 where one move takes all rows of an item
     int64_t joins;                               // 1 where a tile may have several rows
     int64_t ahead_planes, ahead_pitch, ahead_bytes;  // what is prefetched: planes, from one to the next, and of a pixel
@@ -419,7 +490,11 @@ inline void channels(const char* source, char* target, const void* parameters, i
                     if (k.source_pitch == pixels * s.source_pixel && k.target_pitch == pixels * s.target_pixel) {
                         k.size *= rows; k.rows = 1;
                     }
-                    if (s.layout) { s.move(k); continue; }
+                    if (s.layout) {
+                        if (k.size < p.fewest && s.reads >= FIRST_TILE && s.writes >= FIRST_TILE) k.size = p.fewest;
+                        s.move(k);
+                        continue;
+                    }
                     if (k.rows == 1) {
                         k.rows = s.channels; k.source_pitch = s.source_pitch; k.target_pitch = s.target_pitch;
                         s.move(k);

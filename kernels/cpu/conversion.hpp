@@ -32,15 +32,22 @@ template <int N> INLINE Vec<uint16_t, N> encoded_bfloat16(Vec<float, N> x) {
 }
 
 // float64 as float32 by round-to-odd: the second rounding, to fewer bits, is then the only one that counts (S. Boldo,
-// G. Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd").
+// G. Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd"). It is the
+// number towards zero with its last bit set, unless that is exact.
 template <int N> INLINE Vec<float, N> to_odd(Vec<double, N> x) {
+#if defined(__AVX512F__)
+    if constexpr (N % 8 == 0) {
+        auto narrow = in_parts<float, 8, double, N>(x, [](auto v) INLINE_LAMBDA { return __builtin_ia32_cvtpd2ps512_mask(v, Vec<float, 8>{}, -1, 11); });
+        auto back = cast<double, float, N>(narrow);
+        auto b = bits<Vec<int32_t, N>>(narrow);
+        return bits<Vec<float, N>>(b | (cast<int32_t, int64_t, N>((back < x) | (back > x)) & 1));
+    }
+#endif
     auto narrow = cast<float, double, N>(x);
     auto back = cast<double, float, N>(narrow);
-    auto b = bits<Vec<int32_t, N>>(narrow);
-    auto above = cast<int32_t, int64_t, N>(bits<Vec<uint64_t, N>>(back) > bits<Vec<uint64_t, N>>(x));
+    auto above = cast<int32_t, int64_t, N>(__builtin_elementwise_abs(back) > __builtin_elementwise_abs(x));
     auto inexact = cast<int32_t, int64_t, N>((back < x) | (back > x));
-    auto step = pick(above, all<int32_t, N>(-1), all<int32_t, N>(1));
-    return bits<Vec<float, N>>(pick(inexact & ((b & 1) == 0), b + step, b));
+    return bits<Vec<float, N>>((bits<Vec<int32_t, N>>(narrow) + above) | (inexact & 1));
 }
 // The same by a sticky bit behind the 24 leading ones, for float16, whose numbers are all normal in float32.
 template <int N> INLINE Vec<float, N> to_odd_normal(Vec<double, N> x) {
@@ -142,8 +149,16 @@ template <class S, class T, int N> INLINE Vec<Stored<T>, N> converted(Vec<Stored
         if constexpr (is_narrow_float<S>) return cast<uint8_t, int16_t, N>((bits<Vec<uint16_t, N>>(v) << 1) != 0) & 1;
         else if constexpr (same<S, uint8_t>) return __builtin_elementwise_min(v, all<uint8_t, N>(1));
         else { auto m = v != 0; return __builtin_convertvector(m, Vec<uint8_t, N>) & 1; }
-    } else if constexpr (same<S, Bool>) return converted<uint8_t, T, N>(cast<uint8_t, int8_t, N>(v != 0) & 1);
-    else if constexpr (same<S, half>) return converted<float, T, N>(__builtin_convertvector(v, Vec<float, N>));
+    } else if constexpr (same<S, Bool>) return converted<uint8_t, T, N>(__builtin_elementwise_min(v, all<uint8_t, N>(1)));
+    else if constexpr (same<S, half>) {
+        auto x = __builtin_convertvector(v, Vec<float, N>);
+#if defined(__x86_64__)
+        // LLVM would compare float16 again, one by one: it sees where these numbers come from.
+        constexpr int W = N * 4 < VECTOR ? N : VECTOR / 4;
+        if constexpr (is_integer<T>) x = in_parts<float, W, float, N>(x, [](auto part) INLINE_LAMBDA { __asm__("" : "+v"(part)); return part; });
+#endif
+        return converted<float, T, N>(x);
+    }
     else if constexpr (same<S, Bfloat16>) return converted<float, T, N>(decoded_bfloat16<N>(v));
     else if constexpr (is_narrow_float<T>) {
         Vec<float, N> x;

@@ -33,6 +33,9 @@ template <class Read> INLINE void write_row(char* target, int64_t nbytes, bool s
             stream(target + at, first); stream(target + at + LINE, second);
         }
         if (at + LINE <= end) { V line = read(at, V()); stream(target + at, line); at += LINE; }
+    } else if (nbytes >= 8 * LINE) {  // at the begin of a line: stores across lines take twice as long
+        step(0);
+        at = (-uintptr_t(target) & (LINE - 1)) ?: 2 * LINE;
     }
     for (; at + 2 * LINE <= nbytes; at += 2 * LINE) step(at);
     if (at < nbytes) step(nbytes - 2 * LINE);
@@ -137,7 +140,6 @@ inline void rows(const char* source, char* target, const void* parameters, int64
                 if (p.turns) { part.source += (part.size - 1) * grid.b.source; part.source_step = -grid.b.source; }
                 if (p.repeats) { part.size = part.rows; part.rows = 1; part.source_step = grid.a.source; }
                 part.streams = 0;
-                const int64_t rows_of_part = part.rows;
                 for (int64_t stage = 0; stage < p.stages; stage++) {
                     const int64_t bytes = p.stage[stage].bytes;
                     const bool ends = stage == p.stages - 1;
@@ -148,11 +150,7 @@ inline void rows(const char* source, char* target, const void* parameters, int64
                         if (p.turns) { part.source += (part.size - 1) * part.source_step; part.source_step = -part.source_step; }
                         if (p.repeats) { part.rows = part.size; part.size = item.size; part.source_pitch = part.source_step; part.source_step = 0; }
                     }
-                    // Between tiles rows are one row, if all of it has the same constants.
-                    const bool is_one = stage && !ends && !p.of_a && !p.of_b;
-                    if (is_one) { part.size *= part.rows; part.rows = 1; }
                     p.stage[stage].move(part);
-                    if (is_one) { part.rows = rows_of_part; part.size /= part.rows; }
                     part.source = part.target; part.source_pitch = part.target_pitch; part.source_step = bytes; part.ahead = 0;
                 }
             }

@@ -23,8 +23,9 @@ struct Frame {
     int64_t target_row, target_across, target_step; // in bytes, from a row, a channel and a pixel to the next
     int64_t width, mirrored;
     int64_t is_direct;                              // the channels are the colours, in order or in reverse, in planes
-    int64_t colour, colour_step, count, copies, order[4];  // the colours that stages begin with: in even steps, or copies
-    Stages stages;
+    int64_t groups, count, step, copies;            // the colours that stages begin with: in even steps, or copies
+    const int64_t* order;                           // the colour of each channel
+    Stages stages;                                  // of all channels, or of more than four of each one
 };
 
 template <class T> struct Sample;
@@ -173,26 +174,27 @@ template <class T, bool linear> void frames(const char*, char* target, const voi
         int64_t colours_pitch = FRAME_ROW;
         const bool is_direct = p.is_direct && !is_short && width == p.width;
         if (is_direct) {
-            colours = target + row * p.target_row + begin * bytes + (p.colour ? 2 * p.target_across : 0);
-            colours_pitch = p.colour ? -p.target_across : p.target_across;
+            colours = target + row * p.target_row + begin * bytes + (p.order[0] ? 2 * p.target_across : 0);
+            colours_pitch = p.order[0] ? -p.target_across : p.target_across;
         }
         colours_of<T, linear>(p.matrix, luma, chroma, colours, colours_pitch, is_short ? least / 2 : pairs);
         if (is_direct) continue;
         // The window's pixels of the strip, through the stages.
         const int64_t from = begin < p.phase ? 0 : begin - p.phase, end = begin + size - p.phase;
         const int64_t count = (end < p.width ? end : p.width) - from, skipped = from + p.phase - begin;
-        const char* source = p.copies ? rows[ORDERED] : rows[COLOURS + p.colour] + skipped * bytes;
-        int64_t pitch = p.copies ? FRAME_ROW : p.colour_step * FRAME_ROW;
         for (int64_t channel = 0; channel < p.copies; channel++)
             moved(p.copy, rows[COLOURS + p.order[channel]] + skipped * bytes, rows[ORDERED + channel], 1, count, bytes);
-        char* written = target + row * p.target_row + from * p.target_step;
-        int64_t step = p.target_step;
-        if (p.mirrored) {
-            moved(p.copy, source + (count - 1) * bytes, rows[TURNED], p.count, count, bytes, pitch, -bytes);
-            source = rows[TURNED]; pitch = FRAME_ROW; written += (count - 1) * step; step = -step;
+        for (int64_t group = 0; group < p.groups; group++) {
+            const char* source = p.copies ? rows[ORDERED] : rows[COLOURS + p.order[group]] + skipped * bytes;
+            int64_t pitch = p.copies ? FRAME_ROW : p.step * FRAME_ROW, step = p.target_step;
+            char* written = target + row * p.target_row + group * p.target_across + from * step;
+            if (p.mirrored) {
+                moved(p.copy, source + (count - 1) * bytes, rows[TURNED], p.count, count, bytes, pitch, -bytes);
+                source = rows[TURNED]; pitch = FRAME_ROW; written += (count - 1) * step; step = -step;
+            }
+            Block k = {source, written, 0, count, pitch, p.target_across, bytes, step, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
+            run_stages(p.stages, k, tiles, group);
         }
-        Block k = {source, written, 0, count, pitch, p.target_across, bytes, step, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
-        run_stages(p.stages, k, tiles, 0);
     }
 }
 

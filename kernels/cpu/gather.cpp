@@ -10,12 +10,12 @@ template <class... I> struct Resolves { Resolve functions[sizeof...(I)][3][2] = 
      {resolve<I, WRAPPED, false>, resolve<I, WRAPPED, true>}}...}; };
 constexpr Resolves<int32_t, int64_t, uint32_t, uint64_t> resolves;
 
-// [gather, scatter][1 to 64 bytes; up to twice 2 to 64; up to 256; longer]
-template <bool... scatters> struct Transfers { Transfer functions[sizeof...(scatters)][15] = {
+// [gather, scatter][1 to 256 bytes; up to twice 2 to 64; up to 256; longer]
+template <bool... scatters> struct Transfers { Transfer functions[sizeof...(scatters)][17] = {
     {transfer<EXACT, 1, scatters>, transfer<EXACT, 2, scatters>, transfer<EXACT, 4, scatters>, transfer<EXACT, 8, scatters>,
-     transfer<EXACT, 16, scatters>, transfer<EXACT, 32, scatters>, transfer<EXACT, 64, scatters>, transfer<TWO, 2, scatters>,
-     transfer<TWO, 4, scatters>, transfer<TWO, 8, scatters>, transfer<TWO, 16, scatters>, transfer<TWO, 32, scatters>,
-     transfer<TWO, 64, scatters>, transfer<FOUR, 64, scatters>, transfer<LONG, 64, scatters>}...}; };
+     transfer<EXACT, 16, scatters>, transfer<EXACT, 32, scatters>, transfer<EXACT, 64, scatters>, transfer<EXACT, 128, scatters>,
+     transfer<EXACT, 256, scatters>, transfer<TWO, 2, scatters>, transfer<TWO, 4, scatters>, transfer<TWO, 8, scatters>,
+     transfer<TWO, 16, scatters>, transfer<TWO, 32, scatters>, transfer<TWO, 64, scatters>, transfer<FOUR, 64, scatters>, transfer<LONG, 64, scatters>}...}; };
 constexpr Transfers<false, true> transfers;
 // [gather, scatter][1, 2, 4, 8 bytes][checked int32, checked int64; clipped int32, int64, uint32, uint64, for gathers alone]
 template <int... W> struct ElementsOf {

@@ -23,8 +23,8 @@ INLINE void end_with(int64_t& at, int64_t step, int64_t count) {
 
 enum Mode { CHECKED, CLIPPED, WRAPPED };
 
-// offsets = bases + position * stride. `step`: bytes from an index to the next.
-struct Indices { const char* indices; int64_t step, count, size, stride; const int64_t* bases; int64_t* offsets; };
+// offsets = bases + position * stride, for some rows of `width` indices. `step`: bytes from an index to the next.
+struct Indices { const char* indices; int64_t step, width, rows, row, size, stride; const int64_t* bases; int64_t* offsets; };
 typedef void (*Resolve)(const Indices&);
 
 // Positions from 0 to size - 1. Checked indices are valid, unless they have changed since: those are clamped. `small`:
@@ -49,27 +49,37 @@ template <class I, Mode mode, bool small, int N> INLINE auto positions_of(Vec<I,
 template <class I, Mode mode, bool small> void resolve(const Indices& k) {
     I packed[CHUNK];
     const char* indices = k.indices;
-    const int64_t count = k.count, size = k.size, stride = small ? k.stride & 0xFFFFFFFF : k.stride;
+    const int64_t count = k.width * k.rows, size = k.size, stride = small ? k.stride & 0xFFFFFFFF : k.stride;
     const int64_t* bases = k.bases;
-    int64_t *offsets = k.offsets, at = 0;
-    const bool is_packed = k.step == sizeof(I), in_pairs = k.step == 2 * sizeof(I);
+    int64_t *offsets = k.offsets, at = 0, each = k.step / int64_t(sizeof(I));
     const int64_t ahead = INDICES_AHEAD / sizeof(I) * k.step;
-    if (!is_packed && !in_pairs) {
-        for (int64_t i = 0; i < count; i++) {
-            packed[i] = load<I>(indices + i * k.step);
-            __builtin_prefetch(indices + i * k.step + ahead);
+    const bool follow = k.rows == 1 || k.row == k.width * k.step;
+    if (!follow || each * int64_t(sizeof(I)) != k.step || each < 1 || each > 3) {
+        for (int64_t row = 0; row < k.rows; row++) for (int64_t i = 0; i < k.width; i++) {
+            const char* from = indices + row * k.row + i * k.step;
+            packed[row * k.width + i] = load<I>(from);
+            __builtin_prefetch(from + ahead);
         }
         indices = (const char*)packed;
+        each = 1;
     }
     auto step = [&](auto lanes) INLINE_LAMBDA {
         constexpr int N = decltype(lanes)::value;
-        const char* from = indices + at * (in_pairs ? 2 : 1) * sizeof(I);
-        if constexpr (N > 1) if (is_packed || in_pairs)
-            for (size_t line = 0; line < N * size_t(k.step); line += LINE) __builtin_prefetch(from + ahead + line);
+        const char* from = indices + at * each * sizeof(I);
+        if constexpr (N > 1) if (indices != (const char*)packed)
+            for (size_t line = 0; line < N * each * sizeof(I); line += LINE) __builtin_prefetch(from + ahead + line);
         auto v = load<Vec<I, N>>(from);
-        // Every second index: of two vectors that end with the last one.
-        if constexpr (N > 1) if (in_pairs)
-            v = shuffle<N, [](int lane) { return lane < N / 2 ? 2 * lane : 2 * lane + 1; }>(v, load<Vec<I, N>>(from + (N - 1) * sizeof(I)));
+        // Every second or third index: of vectors of which the last one ends with the last index.
+        if constexpr (N > 1) if (each > 1) {
+            const bool in_pairs = each == 2;
+            auto w = load<Vec<I, N>>(from + (in_pairs ? N - 1 : N) * sizeof(I));
+            if (in_pairs) v = shuffle<N, [](int lane) { return lane < N / 2 ? 2 * lane : 2 * lane + 1; }>(v, w);
+            else {
+                v = shuffle<N, [](int lane) { return 3 * lane < 2 * N ? 3 * lane : 0; }>(v, w);
+                w = load<Vec<I, N>>(from + (2 * N - 2) * sizeof(I));
+                v = shuffle<N, [](int lane) { return 3 * lane < 2 * N ? lane : 3 * lane - N + 2; }>(v, w);
+            }
+        }
         auto place = __builtin_convertvector((positions_of<I, mode, small, N>(v, size)), Vec<int64_t, N>);
         if constexpr (small) place &= 0xFFFFFFFF;
         store(offsets + at, load<Vec<int64_t, N>>(bases + at) + place * stride);
@@ -84,7 +94,8 @@ struct Runs {
     char *dense, *indexed;
     const int64_t* offsets;
     int64_t count, step, run, m, m_dense, m_indexed;
-    int64_t rows, row_dense, row_indexed;  // that have the same indices
+    int64_t rows, row_dense, row_indexed;  // of so many runs
+    int64_t row_offsets;                   // 0 where all have the same indices
 };
 typedef void (*Transfer)(const Runs&);
 
@@ -114,7 +125,7 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
     const int64_t m = k.m, m_dense = k.m_dense, m_indexed = k.m_indexed, row_dense = k.row_dense, row_indexed = k.row_indexed;
     if constexpr (length == EXACT && W <= 16 && !scatters) if (count <= 4 && k.rows > 1 && m == 1) {  // few columns of many rows
         auto columns = [&](auto number) INLINE_LAMBDA {
-            for (int64_t row = 0; row < k.rows; row++, dense += row_dense, indexed += row_indexed)
+            for (int64_t row = 0; row < k.rows; row++, dense += row_dense, indexed += row_indexed, offsets += k.row_offsets)
                 unrolled<decltype(number)::value>([&](auto i) INLINE_LAMBDA { copy_run(dense + i * dense_step, indexed + offsets[i], nullptr); });
         };
         if (count == 1) columns(Count<1>());
@@ -123,9 +134,9 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
         else columns(Count<4>());
         return;
     }
-    for (int64_t row = k.rows; row > 0; row--, dense += row_dense, indexed += row_indexed) {
+    for (int64_t row = k.rows; row > 0; row--, dense += row_dense, indexed += row_indexed, offsets += k.row_offsets) {
         if (m == 1) {
-#pragma clang loop unroll_count(length == EXACT ? 8 : 1)
+#pragma clang loop unroll_count(length == EXACT && W <= LINE ? 8 : 1)
             for (int64_t i = 0; i < count; i++) {
                 char* next = indexed + offsets[i + 1 < count ? i + 1 : i];
                 copy_run(dense + i * dense_step, indexed + offsets[i], next);
@@ -137,7 +148,8 @@ template <Length length, int W, bool scatters> void transfer(const Runs& k) {
     }
 }
 
-// Single elements at offsets of 32 bits, which go from vectors of indices straight to registers: two by a word.
+// Single elements at offsets of 32 bits, which go from vectors of indices straight to registers: two by a word. Each is
+// stored by itself: put together in vectors, they took 1.3 to 1.5 times as long in the L1 cache.
 struct Elements { char *dense, *indexed; const char* indices; const int32_t* bases; int64_t count, size, stride; };
 typedef void (*MoveElements)(const Elements&);
 template <class I, Mode mode, int W, bool scatters> void elements(const Elements& k) {
@@ -166,25 +178,19 @@ template <class I, Mode mode, int W, bool scatters> void elements(const Elements
         auto of_step = offsets(Count<N>(), at);
         if (bases) of_step += load<Vec<int32_t, N>>(bases + at);
         auto words = bits<Vec<int64_t, N / 2>>(of_step);
-        constexpr int L = 16 / W;
-        Vec<E, L> loaded;
         unrolled<N / 2>([&](auto n) INLINE_LAMBDA {
             int64_t word = words[n.value];
             __asm__("" : "+r"(word));  // one extraction, of which the compiler makes two
-            if constexpr (scatters || W == 8) { move(at + 2 * n, int32_t(word)); move(at + 2 * n + 1, word >> 32); }
-            else {
-                constexpr int lane = 2 * decltype(n)::value % L;
-                loaded[lane] = load<E>(indexed + int32_t(word)); loaded[lane + 1] = load<E>(indexed + (word >> 32));
-                if constexpr (lane + 2 == L) store(dense + (at + 2 * n + 2 - L) * W, loaded);
-            }
+            move(at + 2 * n, int32_t(word));
+            move(at + 2 * n + 1, word >> 32);
         });
     }
     if (count < N) for (int64_t at = 0; at < count; at++) move(at, offsets(Count<1>(), at)[0] + (bases ? bases[at] : 0));
 }
 
-// body(at) for every item: its places in some loops, of which the first turns fastest.
+// body(at) for every item: its places in some loops, of which the first turns fastest; up to four loops are of blocks.
 template <class Size, class Body> INLINE void for_places(int64_t loops, Size size, int64_t first, int64_t last, Body body) {
-    int64_t at[MOST_LOOPS], rest = first;
+    int64_t at[MOST_LOOPS + 4], rest = first;
     for (int64_t k = 0; k < loops; k++) { at[k] = rest % size(k); rest /= size(k); }
     for (int64_t number = first; number < last; number++) {
         body(at);
@@ -221,6 +227,20 @@ template <class B> INLINE void fill_bases(B* bases, int64_t count, int64_t width
     }
 }
 
+// body(row, column, count) for chunks of the places from `begin` to `end`, in rows of `width`: some whole rows, or a part of
+// one.
+INLINE int64_t chunk_of(int64_t most, int64_t width) { return width < most ? most / width * width : most; }
+template <class Body> INLINE void for_chunks(int64_t begin, int64_t end, int64_t width, int64_t chunk, Body body) {
+    int64_t row = begin < width ? 0 : begin / width, column = begin - row * width;
+    for (int64_t at = begin, count; at < end; at += count) {
+        const bool is_part = column || width > chunk;
+        count = smaller(end - at, is_part ? smaller(chunk, width - column) : chunk);
+        body(row, column, count);
+        column = is_part && column + count < width ? column + count : 0;
+        if (!column) row += is_part ? 1 : chunk / width;
+    }
+}
+
 struct Gather {
     const char* indices;
     Resolve resolve; Transfer transfer; MoveElements elements;  // the last or the two before
@@ -237,10 +257,13 @@ inline void gather(const char* source, char* target, const void* parameters, int
     const Around* outer = (const Around*)p.more;
     const int64_t* axes = p.more + 4 * p.rank;
     alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2 + 2 * LANES_OF_BASES], offsets[CHUNK];
-    const int64_t most = p.elements ? CHUNK_OF_ELEMENTS : CHUNK, chunk = p.width < most ? most / p.width * p.width : most;
+    const int64_t chunk = chunk_of(p.elements ? CHUNK_OF_ELEMENTS : CHUNK, p.width);
     const bool is_row = p.elements && p.width >= chunk && !p.b.indexed;  // all are 0
-    if (p.elements && !is_row) fill_bases((int32_t*)bases, smaller(chunk, p.b.block), p.width, p.b.indexed, p.row);
-    if (!p.elements) fill_bases(bases, smaller(chunk, p.b.block), p.width, p.b.indexed, p.row);
+    // Short rows of indices that differ are resolved together.
+    const bool are_short = !p.elements && p.follows && p.b.blocks == 1 && p.b.size <= CHUNK / 2;
+    const int64_t together = are_short ? smaller(CHUNK / p.b.size, p.a.block) : 1, most = smaller(chunk, p.b.block * together);
+    if (!p.elements) fill_bases(bases, most, p.width, p.b.indexed, p.row);
+    else if (!is_row) fill_bases((int32_t*)bases, most, p.width, p.b.indexed, p.row);
     auto size = [&](int64_t k) INLINE_LAMBDA {
         return k == 0 ? p.run_blocks : k == 1 ? p.m.blocks : k == 2 ? p.b.blocks : k == 3 ? p.a.blocks : outer[k - 4].size;
     };
@@ -253,24 +276,25 @@ inline void gather(const char* source, char* target, const void* parameters, int
         const int64_t m = at[1] * p.m.block, start = at[2] * p.b.block, a = at[3] * p.a.block;
         const int64_t end = smaller(start + p.b.block, p.b.size), rows = smaller(p.a.block, p.a.size - a);
         item = item.along(p.m, m).along(p.a, a);
-        for (int64_t turn = 0; turn < (p.follows ? rows : 1); turn++) {
+        for (int64_t turn = 0, some; turn < (p.follows ? rows : 1); turn += some) {
             const Sides row = item.along(p.a, turn);
-            for (int64_t b = start, count; b < end; b += count) {
-                const int64_t rows_before = b / p.width, column = b - rows_before * p.width;
-                count = smaller(end - b, column || p.width > chunk ? smaller(chunk, p.width - column) : chunk);
-                char *dense = row.dense + b * p.b.dense, *indexed = row.indexed + rows_before * p.row + column * p.b.indexed;
+            some = smaller(together, rows - turn);
+            for_chunks(start, end, p.width, chunk, [&](int64_t before, int64_t column, int64_t count) INLINE_LAMBDA {
+                const int64_t b = before * p.width + column;
+                char *dense = row.dense + b * p.b.dense, *indexed = row.indexed + before * p.row + column * p.b.indexed;
                 const char* indices = row.indices + b * p.b.index;
                 if (p.elements) {
                     p.elements({dense, indexed, indices, is_row ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
-                    continue;
+                    return;
                 }
                 for (int64_t k = 0; k < p.components; k++) {
                     const int64_t* axis = axes + 3 * k;
-                    p.resolve({indices + axis[2], p.b.index, count, axis[0], axis[1], k ? offsets : bases, offsets});
+                    p.resolve({indices + axis[2], p.b.index, count, some, p.a.index, axis[0], axis[1], k ? offsets : bases, offsets});
                 }
                 p.transfer({dense, indexed, p.components ? offsets : bases, count, p.b.dense, p.run_block,
-                            smaller(p.m.block, p.m.size - m), p.m.dense, p.m.indexed, p.follows ? 1 : rows, p.a.dense, p.a.indexed});
-            }
+                            smaller(p.m.block, p.m.size - m), p.m.dense, p.m.indexed, p.follows ? some : rows, p.a.dense,
+                            p.follows ? 0 : p.a.indexed, p.follows ? count : 0});
+            });
         }
     });
 }

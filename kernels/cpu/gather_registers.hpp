@@ -43,7 +43,7 @@ template <class I, class P, bool clips, bool has_upper> void position(const Posi
                 place = bits<Vec<P, N>>(pick(v < 0, v + all<Narrow, N>(Narrow(size)), v));
                 place = __builtin_elementwise_min(place, all<P, N>(P(size - 1)));
             }
-            if (parts > 1) place *= P(parts);
+            if (parts > 1) [[unlikely]] { place *= P(parts); __asm__(""); }  // by a branch: a product takes as long as the rest
             if (places) place += load<Vec<P, N>>(places + at * sizeof(P));
             if constexpr (has_upper) {
                 store(positions + at, cast<uint8_t, P, N>(place));

@@ -5,7 +5,6 @@
 struct Numbered { int64_t size, stride, pitch; };  // a loop over indices: its stride in bytes, and in the elements' numbers
 struct NumberedBlocks { int64_t size, stride, pitch, block, blocks; };
 struct Checks {
-    int64_t marks;
     Resolve resolve; MoveElements mark;  // the numbers of marks by one of them: the latter by contiguous single indices
     int64_t components, rank;
     NumberedBlocks a, b;
@@ -29,8 +28,7 @@ template <class I> struct Range {
 };
 
 // Whether any number of contiguous tuples is outside its axis: from any of `components` numbers on, the ranges repeat.
-template <class I> INLINE bool is_any_outside(const char* indices, int64_t count, int64_t components, const I* lows, const I* highs) {
-    constexpr int N = LANES<I>;
+template <class I, int N> INLINE bool is_any_outside(const char* indices, int64_t count, int64_t components, const I* lows, const I* highs) {
     typedef Vec<I, N> V;
     Vec<Signed<sizeof(I)>, N> wrong = {};
     auto look = [&](int64_t at, V low, V high) INLINE_LAMBDA {
@@ -38,22 +36,29 @@ template <class I> INLINE bool is_any_outside(const char* indices, int64_t count
         wrong |= v > high;
         if constexpr (is_signed<I>) wrong |= v < low;
     };
-    if (count < N) {
-        for (int64_t at = 0, place = 0; at < count; at++) {
-            I v = load<I>(indices + at * sizeof(I));
-            wrong[0] |= -(v < lows[place] || v > highs[place]);
-            if (++place == components) place = 0;
-        }
-    } else if (N % components == 0) {
+    int64_t place = 0;
+    if (N % components == 0) {
         const V low = load<V>(lows), high = load<V>(highs);
         for (int64_t at = 0; at + N <= count; at += N) look(at, low, high);
-    } else for (int64_t at = 0, place = 0; at + N <= count; at += N, place = (place + N) % components)
+    } else for (int64_t at = 0, rest = N % components; at + N <= count; at += N) {
         look(at, load<V>(lows + place), load<V>(highs + place));
-    if (count >= N) {
-        const int64_t place = (count - N) % components;
-        look(count - N, load<V>(lows + place), load<V>(highs + place));
+        place += rest;
+        if (place >= components) place -= components;
     }
+    place = (count - N) % components;
+    look(count - N, load<V>(lows + place), load<V>(highs + place));
     return any_lane(wrong);
+}
+template <class I> INLINE bool is_any_outside(const char* indices, int64_t count, int64_t components, const I* lows, const I* highs) {
+    constexpr int N = LANES<I>;
+    if (count >= N) return is_any_outside<I, N>(indices, count, components, lows, highs);
+    if (count >= N / 4) return is_any_outside<I, N / 4>(indices, count, components, lows, highs);
+    bool wrong = false;
+    for (int64_t at = 0, place = 0; at < count; at++, place = place + 1 < components ? place + 1 : 0) {
+        I v = load<I>(indices + at * sizeof(I));
+        wrong |= v < lows[place] || v > highs[place];
+    }
+    return wrong;
 }
 
 template <class I> void check(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
@@ -61,7 +66,7 @@ template <class I> void check(const char* source, char* target, const void* para
     const int64_t *axes = p.more, components = p.components;
     const Numbered* outer = (const Numbered*)(p.more + 3 * components);
     char* marks = target + LINE;
-    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2], offsets[CHUNK];
+    alignas(LINE) int64_t bases[CHUNK_OF_ELEMENTS / 2 + 2 * LANES_OF_BASES], offsets[CHUNK];
     I lows[LANES<I> + MOST_TOGETHER], highs[LANES<I> + MOST_TOGETHER];
     bool is_packed = components >= 1 && components <= MOST_TOGETHER && p.b.stride == components * int64_t(sizeof(I)), is_empty = false;
     for (int64_t k = 0; k < components; k++) {
@@ -72,45 +77,54 @@ template <class I> void check(const char* source, char* target, const void* para
         const Range<I> range = Range<I>::of(axes[3 * k]);
         lows[i] = range.low; highs[i] = range.high;
     }
-    const int64_t chunk = p.mark ? CHUNK_OF_ELEMENTS : CHUNK, numbered = p.marks && p.b.pitch ? smaller(chunk, p.b.block) : 0;
-    if (p.mark) for (int64_t i = 0; i < numbered; i++) ((int32_t*)bases)[i] = int32_t(i * p.b.pitch);
-    else for (int64_t i = 0; i < (p.marks ? smaller(chunk, p.b.block) : 0); i++) bases[i] = i * p.b.pitch;
+    // Rows that follow one another share chunks, and short ones that are marked by resolved numbers.
+    const bool is_whole = p.b.blocks == 1, follow = is_whole && p.a.stride == p.b.size * p.b.stride;
+    const bool are_short = p.resolve && is_whole && p.b.size <= CHUNK / 2;
+    const int64_t together = smaller(follow ? p.a.block : are_short ? CHUNK / p.b.size : 1, p.a.block);
+    const int64_t width = is_whole ? p.b.size : p.b.block, most = width * together;
+    const int64_t chunk = p.mark ? chunk_of(CHUNK_OF_ELEMENTS, width) : p.resolve ? chunk_of(CHUNK, width) : most;
+    const bool is_row = p.mark && width >= chunk && !p.b.pitch;  // all are 0
+    if (p.mark && !is_row) fill_bases((int32_t*)bases, smaller(chunk, most), width, p.b.pitch, p.a.pitch);
+    if (p.resolve) fill_bases(bases, smaller(chunk, most), width, p.b.pitch, p.a.pitch);
     auto size = [&](int64_t k) INLINE_LAMBDA { return k == 0 ? p.b.blocks : k == 1 ? p.a.blocks : outer[k - 2].size; };
     for_places(2 + p.rank, size, first, last, [&](const int64_t* at) INLINE_LAMBDA {
         const int64_t b = at[0] * p.b.block, a = at[1] * p.a.block;
-        const int64_t count = smaller(p.b.block, p.b.size - b), rows = smaller(p.a.block, p.a.size - a);
-        const char* indices = source + a * p.a.stride + b * p.b.stride;
-        int64_t number = a * p.a.pitch + b * p.b.pitch;
+        const int64_t columns = smaller(p.b.block, p.b.size - b), rows = smaller(p.a.block, p.a.size - a);
+        const char* first_index = source + a * p.a.stride + b * p.b.stride;
+        char* first_mark = marks + a * p.a.pitch + b * p.b.pitch;
         for (int64_t k = 0; k < p.rank; k++) {
-            indices += at[2 + k] * outer[k].stride;
-            number += at[2 + k] * outer[k].pitch;
+            first_index += at[2 + k] * outer[k].stride;
+            first_mark += at[2 + k] * outer[k].pitch;
         }
-        bool wrong = is_empty && rows && count;
-        for (int64_t row = 0; row < rows; row++, indices += p.a.stride, number += p.a.pitch) {
-            if (is_packed) wrong |= is_any_outside<I>(indices, count * components, components, lows, highs);
-            else for (int64_t k = 0; k < components; k++) {
-                const Range<I> range = Range<I>::of(axes[3 * k]);
-                const char* from = indices + axes[3 * k + 2];
-                for (int64_t i = 0; i < count; i++) {
-                    I v = load<I>(from + i * p.b.stride);
-                    wrong |= v < range.low || v > range.high;
+        bool wrong = is_empty && rows && columns;
+        for (int64_t turn = 0, some; turn < rows; turn += some) {
+            some = smaller(together, rows - turn);
+            for_chunks(0, some * columns, width, chunk, [&](int64_t before, int64_t column, int64_t count) INLINE_LAMBDA {
+                const char* indices = first_index + (turn + before) * p.a.stride + column * p.b.stride;
+                char* of_chunk = first_mark + (turn + before) * p.a.pitch + column * p.b.pitch;
+                const int64_t apart = follow ? 1 : some, of_each = apart > 1 ? columns : count;
+                for (int64_t row = 0; row < apart; row++) {
+                    const char* of_row = indices + row * p.a.stride;
+                    if (is_packed) wrong |= is_any_outside<I>(of_row, of_each * components, components, lows, highs);
+                    else for (int64_t k = 0; k < components; k++) {
+                        const Range<I> range = Range<I>::of(axes[3 * k]);
+                        const char* from = of_row + axes[3 * k + 2];
+                        for (int64_t i = 0; i < of_each; i++) {
+                            I v = load<I>(from + i * p.b.stride);
+                            wrong |= v < range.low || v > range.high;
+                        }
+                    }
                 }
-            }
-            if (p.marks) for (int64_t begin = 0; begin < count; begin += chunk) {
-                const int64_t part = smaller(chunk, count - begin);
-                char* of_part = marks + number + begin * p.b.pitch;
-                if (p.mark) {
-                    const int32_t* of_each = p.b.pitch ? (int32_t*)bases : nullptr;
-                    p.mark({(char*)all_ones.ones, of_part, indices + begin * p.b.stride + axes[2], of_each, part, axes[0], axes[1]});
-                    continue;
+                if (p.mark) p.mark({(char*)all_ones.ones, of_chunk, indices + axes[2], is_row ? nullptr : (int32_t*)bases, count, axes[0], axes[1]});
+                if (p.resolve) {
+                    for (int64_t k = 0; k < components; k++) {
+                        const int64_t* axis = axes + 3 * k;
+                        const int64_t* before = k ? offsets : bases;
+                        p.resolve({indices + axis[2], p.b.stride, of_each, apart, p.a.stride, axis[0], axis[1], before, offsets});
+                    }
+                    for (int64_t i = 0; i < count; i++) of_chunk[offsets[i]] = 1;
                 }
-                for (int64_t k = 0; k < components; k++) {
-                    const int64_t* axis = axes + 3 * k;
-                    const char* from = indices + begin * p.b.stride + axis[2];
-                    p.resolve({from, p.b.stride, part, axis[0], axis[1], k ? offsets : bases, offsets});
-                }
-                for (int64_t i = 0; i < part; i++) of_part[offsets[i]] = 1;
-            }
+            });
         }
         if (wrong) store(target, int64_t(1));
     });

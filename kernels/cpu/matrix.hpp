@@ -8,18 +8,7 @@
 // Strips go through stages, each a move of all rows of a strip: what frames are made of goes through them, too.
 #pragma once
 #include "copy.hpp"
-
-// Lane i of the result is lane map(i) of K vectors in a row.
-template <auto map, int K, class T, int N> INLINE Vec<T, N> gathered(const Vec<T, N>* v) {
-    auto r = shuffle<N, [](int i) { int at = map(i); return at < 2 * N ? at : -1; }>(v[0], v[1]);
-    [&]<int... J>(Sequence<int, J...>) INLINE_LAMBDA {
-        ((r = shuffle<N, [](int i) {
-              int at = map(i);
-              return at / N == J + 2 ? N + at % N : at / N < J + 2 ? i : -1;
-          }>(r, v[J + 2])), ...);
-    }(Numbers<K - 2>());
-    return r;
-}
+#include "interleave.hpp"
 
 // body(at) for steps of P of at least as many elements; the last is moved back to end with them.
 template <int P, class Body> INLINE void for_steps(int64_t size, Body body) {
@@ -30,58 +19,20 @@ template <int P, class Body> INLINE void for_steps(int64_t size, Body body) {
     }
 }
 
-// Pixels of C elements in steps of some bytes of each channel: a line, or 16. A vector's parts, across which no
-// instruction permutes, have pixels of their own.
-template <class T, int C, int nbytes> struct Pixels {
-    static constexpr int P = nbytes / sizeof(T);
-#if defined(__AVX512VBMI__)
-    static constexpr int parts = 1;
-#else
-    static constexpr int parts = nbytes / (sizeof(T) < 4 || VECTOR < 32 || nbytes == 16 ? 16 : VECTOR);
-#endif
-    static constexpr int each = P / parts;
-    typedef Vec<T, P> V;
-    typedef Vec<T, each> Part;
-
-    static INLINE void apart(const char* pixels, V (&channels)[C]) {
-        V pieces[C];
-        unrolled<C>([&](auto k) INLINE_LAMBDA {
-            unrolled<parts>([&](auto part) INLINE_LAMBDA {
-                store((char*)&pieces[k] + part * sizeof(Part), load<Part>(pixels + (part * C + k) * sizeof(Part)));
-            });
-        });
-        unrolled<C>([&](auto c) INLINE_LAMBDA {
-            channels[c] = gathered<[](int i) {
-                int at = i % each * C + decltype(c)::value;
-                return at / each * P + i / each * each + at % each;
-            }, C, T, P>(pieces);
-        });
-    }
-    static INLINE void together(const V (&channels)[C], char* pixels) {
-        unrolled<C>([&](auto k) INLINE_LAMBDA {
-            V piece = gathered<[](int i) {
-                int at = decltype(k)::value * each + i % each;
-                return at % C * P + i / each * each + at / C;
-            }, C, T, P>(channels);
-            unrolled<parts>([&](auto part) INLINE_LAMBDA {
-                store(pixels + (part * C + k) * sizeof(Part), load<Part>((char*)&piece + part * sizeof(Part)));
-            });
-        });
-    }
-};
-
 // The first channels of pixels as rows of a tile, which may be written to the end of a step; a pixel may end with
 // elements that are no channels.
-template <class T, int C> void take_apart(const Block& k) {
+template <class T, int C> void pixels_to_rows(const Block& k) {
     const int64_t size = k.size, pitch = k.target_pitch, rows = k.rows;
     const char* source = k.source;
     char* target = k.target;
     auto steps = [&](auto nbytes) INLINE_LAMBDA {
-        typedef Pixels<T, C, nbytes> Step;
-        for_steps<Step::P>(size, [&](int64_t at) INLINE_LAMBDA {
-            typename Step::V channels[C];
-            Step::apart(source + at * C * sizeof(T), channels);
-            unrolled<C>([&](auto c) INLINE_LAMBDA { if (c < rows) store(target + c * pitch + at * sizeof(T), channels[c]); });
+        constexpr int P = decltype(nbytes)::value / sizeof(T);
+        for_steps<P>(size, [&](int64_t at) INLINE_LAMBDA {
+            Vec<T, P> pieces[C];
+            take_apart<T, C, P>(source + at * C * sizeof(T), pieces);
+            unrolled<C>([&](auto c) INLINE_LAMBDA {
+                if (c < rows) store(target + c * pitch + at * sizeof(T), channel_of<T, C, P, decltype(c)::value>(pieces));
+            });
         });
     };
     const int64_t nbytes = size * sizeof(T);
@@ -92,16 +43,16 @@ template <class T, int C> void take_apart(const Block& k) {
 }
 
 // Rows of a tile, which may be read to the end of a step, as pixels.
-template <class T, int C> void put_together(const Block& k) {
+template <class T, int C> void rows_to_pixels(const Block& k) {
     const int64_t size = k.size, pitch = k.source_pitch;
     const char* source = k.source;
     char* target = k.target;
     auto steps = [&](auto nbytes) INLINE_LAMBDA {
-        typedef Pixels<T, C, nbytes> Step;
-        for_steps<Step::P>(size, [&](int64_t at) INLINE_LAMBDA {
-            typename Step::V channels[C];
-            unrolled<C>([&](auto c) INLINE_LAMBDA { channels[c] = load<typename Step::V>(source + c * pitch + at * sizeof(T)); });
-            Step::together(channels, target + at * C * sizeof(T));
+        constexpr int P = decltype(nbytes)::value / sizeof(T);
+        for_steps<P>(size, [&](int64_t at) INLINE_LAMBDA {
+            Vec<T, P> channels[C];
+            unrolled<C>([&](auto c) INLINE_LAMBDA { channels[c.value] = load<Vec<T, P>>(source + c * pitch + at * sizeof(T)); });
+            put_together<T, C, P>(channels, target + at * C * sizeof(T));
         });
     };
     const int64_t nbytes = size * sizeof(T);
@@ -177,11 +128,16 @@ template <class S, class T, int columns> void mix(const Block& k) {
             unrolled<3>([&](auto row) INLINE_LAMBDA { write(row, at, results[row]); });
         };
         if constexpr (same<S, float> && same<T, float>) {
-            typedef Pixels<float, 3, LINE> Step;
             constexpr int64_t pixel = 3 * sizeof(float);
             const bool of_pixels = k.source_step == pixel, to_pixels = k.target_step == pixel;
-            auto read_pixels = [&](int64_t at, Numbers (&to)[3]) INLINE_LAMBDA { Step::apart(source + at * pixel, to); };
-            auto write_pixels = [&](int64_t at, const Results (&from)[3]) INLINE_LAMBDA { Step::together(from, target + at * pixel); };
+            auto read_pixels = [&](int64_t at, Numbers (&to)[3]) INLINE_LAMBDA {
+                Numbers pieces[3];
+                take_apart<float, 3, P>(source + at * pixel, pieces);
+                unrolled<3>([&](auto c) INLINE_LAMBDA { to[c] = channel_of<float, 3, P, decltype(c)::value>(pieces); });
+            };
+            auto write_pixels = [&](int64_t at, const Results (&from)[3]) INLINE_LAMBDA {
+                put_together<float, 3, P>(from, target + at * pixel);
+            };
             if (of_pixels && to_pixels) return steps(read_pixels, write_pixels);
             if (of_pixels) return steps(read_pixels, write_rows);
             if (to_pixels) return steps(read_rows, write_pixels);
@@ -200,12 +156,14 @@ struct Stages {
 };
 constexpr int64_t STRIP_BYTES = 8192;
 
-// A strip through the stages from number `first` on. `k` has its source and size, and the target's pitch and step.
-INLINE void run_stages(const Stages& s, Block& k, char (*tiles)[STRIP_BYTES], int64_t first) {
+// A strip through the stages. `k` has its source and size, and the target's pitch and step; `channel` is that of the
+// first constants.
+INLINE void run_stages(const Stages& s, Block& k, char (*tiles)[STRIP_BYTES], int64_t channel = 0) {
     char* const target = k.target;
     const int64_t pitch = k.target_pitch, step = k.target_step;
-    k.scale = s.scale; k.bias = s.bias; k.low = s.low; k.constants_pitch = s.constants_pitch; k.unit = s.unit;
-    for (int64_t number = first; number < s.count; number++) {
+    const int64_t at = channel * s.constants_pitch;
+    k.scale = s.scale + at; k.bias = s.bias + at; k.low = s.low + at; k.constants_pitch = s.constants_pitch; k.unit = s.unit;
+    for (int64_t number = 0; number < s.count; number++) {
         const PixelStage& stage = s.stage[number];
         const bool ends = number == s.count - 1;
         k.rows = stage.rows;
@@ -251,7 +209,7 @@ inline void mixing(const char* source, char* target, const void* parameters, int
                 k.source_pitch = in.across; k.source_step = grid.b.source;
                 k.target_pitch = out.across; k.target_step = grid.b.target;
                 k.size = size;
-                run_stages(p.stages, k, tiles, 0);
+                run_stages(p.stages, k, tiles);
             });
             return;
         }
@@ -274,7 +232,7 @@ inline void mixing(const char* source, char* target, const void* parameters, int
         k.source = read; k.target = written; k.size = size;
         k.source_pitch = strip * in.bytes; k.source_step = in.elements * in.bytes;
         k.target_pitch = strip * out.bytes; k.target_step = out.elements * out.bytes;
-        run_stages(p.stages, k, tiles, 0);
+        run_stages(p.stages, k, tiles);
         for_parts(out, strip, item.size, [&](int64_t there, int64_t here, int64_t elements) INLINE_LAMBDA {
             copied(out, written + here, item.target + there, elements, elements * out.bytes, grid.a.target);
         });

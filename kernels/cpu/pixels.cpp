@@ -8,8 +8,8 @@ namespace LEVEL {
 // Pixels of 2, 3 and 4 elements: [bytes of an element][elements].
 #define BY_COUNT(move, T) {move<T, 2>, move<T, 3>, move<T, 4>}
 #define BY_SIZE(move) {BY_COUNT(move, uint8_t), BY_COUNT(move, uint16_t), BY_COUNT(move, uint32_t), BY_COUNT(move, uint64_t)}
-constexpr Move pixels_apart[4][3] = BY_SIZE(take_apart);
-constexpr Move pixels_together[4][3] = BY_SIZE(put_together);
+constexpr Move pixels_apart[4][3] = BY_SIZE(pixels_to_rows);
+constexpr Move pixels_together[4][3] = BY_SIZE(rows_to_pixels);
 
 // Mixed channels: [uint8, uint16, float16, float32][to uint8, float16, bfloat16, float32][channels of the source].
 #define BY_COLUMNS(S, T) {mix<S, T, 1>, mix<S, T, 2>, mix<S, T, 3>, mix<S, T, 4>}

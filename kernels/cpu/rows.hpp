@@ -61,6 +61,17 @@ INLINE void copy_short(char* target, const char* source, int64_t nbytes) {
 // Elements of a step: a line of the wider side.
 template <class S, class T> constexpr int row_step = LINE / (sizeof(Stored<S>) > sizeof(Stored<T>) ? sizeof(Stored<S>) : sizeof(Stored<T>));
 
+// N elements converted, with arithmetic between two casts.
+template <class S, class T, class Arithmetic, int N, class F = Compute<S, T>>
+INLINE Vec<Stored<T>, N> computed(Vec<Stored<S>, N> v, Vec<F, N> scale, Vec<F, N> bias, Vec<F, N> low, double unit, double unit_low) {
+    if constexpr (same<Arithmetic, Nothing>) return converted<S, T, N>(v);
+    else {
+        auto x = Arithmetic::template of<F, N>(converted<S, F, N>(v), scale, bias, low, unit, unit_low);
+        if constexpr (is_float<S> && !same<Arithmetic, Truncate>) x = pick(is_nan(x), all<F, N>(F(__builtin_nan(""))), x);
+        return converted<F, T, N>(x);
+    }
+}
+
 // Rows of contiguous elements on both sides. `along`: constants follow a row's elements; else a row has its own.
 template <class S, class T, class Arithmetic, bool along> void convert(const Block& k) {
     typedef Stored<S> In; typedef Stored<T> Out; typedef Compute<S, T> F;
@@ -70,27 +81,24 @@ template <class S, class T, class Arithmetic, bool along> void convert(const Blo
     // What is read of `k` here is not read again after each store, which may have been to it for all the compiler knows.
     const char *scales = k.scale, *biases = k.bias, *lows = k.low, *source = k.source;
     char* target = k.target;
-    const int64_t size = k.size, ahead = k.ahead, source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    const int64_t ahead = k.ahead, source_pitch = k.source_pitch, target_pitch = k.target_pitch;
+    // Rows behind one another are one row, if all of it has the same constants.
+    const bool is_one = (plain || (!along && !k.constants_pitch)) && source_pitch == k.size * int64_t(sizeof(In)) && target_pitch == k.size * int64_t(sizeof(Out));
+    const int64_t size = is_one ? k.size * k.rows : k.size;
     const double unit = k.unit, unit_low = k.unit_low;
     const bool streams = k.streams && (uintptr_t(target) | target_pitch) % sizeof(Out) == 0;
-    for (int64_t row = k.rows; row > 0; row--, source += source_pitch, target += target_pitch) {
+    for (int64_t row = is_one ? 1 : k.rows; row > 0; row--, source += source_pitch, target += target_pitch) {
         Numbers scale = {}, bias = {}, low = {};
         if constexpr (!plain && !along) {
             scale = all<F, P>(load<F>(scales)); bias = all<F, P>(load<F>(biases)); low = all<F, P>(load<F>(lows));
             scales += k.constants_pitch; biases += k.constants_pitch; lows += k.constants_pitch;
         }
-        auto whole = [&](const char* from, int64_t at) INLINE_LAMBDA {
-            auto v = load<Vec<In, P>>(from);
-            if constexpr (plain) return converted<S, T, P>(v);
-            else {
-                if constexpr (along) {
-                    scale = load<Numbers>(scales + at * sizeof(F)); bias = load<Numbers>(biases + at * sizeof(F));
-                    low = load<Numbers>(lows + at * sizeof(F));
-                }
-                Numbers x = Arithmetic::template of<F, P>(converted<S, F, P>(v), scale, bias, low, unit, unit_low);
-                if constexpr (is_float<S> && !same<Arithmetic, Truncate>) x = pick(is_nan(x), all<F, P>(F(__builtin_nan(""))), x);
-                return converted<F, T, P>(x);
+        auto whole = [&](const char* from, [[maybe_unused]] int64_t at) INLINE_LAMBDA {
+            if constexpr (!plain && along) {
+                scale = load<Numbers>(scales + at * sizeof(F)); bias = load<Numbers>(biases + at * sizeof(F));
+                low = load<Numbers>(lows + at * sizeof(F));
             }
+            return computed<S, T, Arithmetic, P>(load<Vec<In, P>>(from), scale, bias, low, unit, unit_low);
         };
         if (size < P) {
             char in[P * sizeof(In)], out[P * sizeof(Out)];

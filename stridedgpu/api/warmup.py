@@ -1,4 +1,4 @@
-"""`warmup`: compile and load kernels before they are needed, of relayouts and of any call."""
+"""`warmup`: plan and load kernels before they are needed, of relayouts and of any call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final, Unpack, overload
 
 import numpy as np
 
-from stridedgpu.devices.cpu.promotion import promoted_at_once
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device, default_device
@@ -69,15 +68,14 @@ def warmup(
 
 
 def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
-    """Compile and load ahead what later calls run: the first one is then as fast as the others.
+    """Plan and load ahead what later calls run: the first one is then as fast as the others.
 
-    `warmup(call, *arguments, **options)` calls an operation, a plan or a `Preprocess` step once with these arguments,
-    and compiles every loop that the call uses before it runs, also where small work would begin on NumPy. The result is
-    dropped; an `out=` is written. In place of images, sizes will do: `warmup(resize, (1080, 1920, 3), 224, dims="HWC")`
-    calls `resize` with bytes of zeros. Several sizes, `[(1080, 1920, 3), (480, 640, 3)]`, are a list of images. A
-    descriptor is a tensor of its type and layout. Kernels depend on types, layouts and options; those of a resize
-    depend on how far an image shrinks or grows, too, and those of a relayout on its sizes. A process warms up its own
-    kernels, and threads share them.
+    `warmup(call, *arguments, **options)` calls an operation, a plan or a `Preprocess` step once with these arguments:
+    what it needs is imported and planned, and on a GPU compiled. The result is dropped; an `out=` is written. In place
+    of images, sizes will do: `warmup(resize, (1080, 1920, 3), 224, dims="HWC")` calls `resize` with bytes of zeros.
+    Several sizes, `[(1080, 1920, 3), (480, 640, 3)]`, are a list of images. A descriptor is a tensor of its type and
+    layout. Kernels depend on types, layouts and options; those of a resize depend on how far an image shrinks or grows,
+    too, and those of a relayout on its sizes. A process warms up its own kernels, and threads share them.
 
     `warmup(step)` calls a `Preprocess` step with RGB bytes: with batches, lists and images of Pillow that are larger
     than its result, and also of its size and smaller where it resizes; it decodes a JPEG, a PNG and a WebP. Name the
@@ -88,8 +86,8 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
     `warmup(src, dst)` prepares `relayout(src, out=dst)`, and runs nothing; the options are those of `plan_relayout`.
     Without arguments, the most common relayouts of image pipelines are prepared (uint8 NHWC to float32 and float16 NCHW
     with scale and bias, the plain transposes, the narrowing cast), on the device of new tensors. On the CPU, an image
-    of 1080p is also letterboxed to 640, resized and cropped to 224, each to float32 planes. The CPU's loops and CuPy's
-    kernels are cached on disk, so that other processes only load them.
+    of 1080p is also letterboxed to 640, resized and cropped to 224, each to float32 planes. CuPy's kernels are cached
+    on disk, so that other processes only load them; the CPU's are in the native library, and nothing is compiled.
 
     Returns the names of the prepared kernels of relayouts; those of a call are not named. Raises `LayoutError` for one
     of `src` and `dst` without the other, `DeviceError` if the named device is unavailable, and what the call raises.
@@ -103,14 +101,13 @@ def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
     """
     if arguments and callable(arguments[0]):
         call, *operands = arguments
-        with promoted_at_once():
-            if operands:
-                call(_images_like(operands[0]), *operands[1:], **options)
-            elif isinstance(call, Plan):
-                refuse_unknown("warmup", options, ())
-                _run(call)
-            else:
-                getattr(call, "rehearse", call)(**options)
+        if operands:
+            call(_images_like(operands[0]), *operands[1:], **options)
+        elif isinstance(call, Plan):
+            refuse_unknown("warmup", options, ())
+            _run(call)
+        else:
+            getattr(call, "rehearse", call)(**options)
         return ()
     return _relayouts(*arguments, **options)
 

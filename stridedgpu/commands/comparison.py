@@ -1,23 +1,19 @@
 """A batch beside NumPy's loops: every bit of its images.
 
-The library carries out every operation by NumPy, too, which is what its compiled loops and kernels are tested with.
+The library carries out every operation by NumPy, too, which is what its native loops and kernels are tested with.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from stridedgpu.api.tensor import StridedTensor
-from stridedgpu.devices.cpu.policy import PromotionPolicy, policy, using
+from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.preprocess.images import Pixels
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.worker import Call
 from stridedgpu.values.errors import StridedGpuError
-
-_NEVER: Final = PromotionPolicy(*[sys.maxsize] * len(PromotionPolicy._fields))
-"""No work is promoted from NumPy to a compiled loop."""
 
 
 class NumpyStep:
@@ -25,7 +21,7 @@ class NumpyStep:
 
     def __init__(self, step: Preprocess[Any]) -> None:
         self._step, self._near = step, replace(step, device="cpu")
-        self._policy = policy()._replace(native=False, promotion=_NEVER)
+        self._policy = policy()._replace(native=False)
 
     def check_bits(self, image: StridedTensor, pixels: Pixels, key: str, number: int) -> None:
         """Raise `StridedGpuError` if an image of the step differs from NumPy's: wrong pixels are never handed out."""

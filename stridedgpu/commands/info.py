@@ -8,7 +8,6 @@ from importlib import metadata
 from typing import Any, Final
 
 from stridedgpu import __version__
-from stridedgpu.devices.cpu.compiled.jit import try_compiler
 from stridedgpu.devices.interface import DeviceInfo
 from stridedgpu.devices.selection import devices
 
@@ -18,7 +17,6 @@ _LIBRARIES: Final = {
     "numpy": "numpy",
     "pillow": "stridedgpu[cli]",
     "scikit-image": "stridedgpu[demo]",
-    "llvmlite": "stridedgpu[cpu]",
     "ml_dtypes": "stridedgpu[ml-dtypes]",
     "cupy-cuda12x": "stridedgpu[cuda12]",
     "cupy-cuda13x": "stridedgpu[cuda13]",
@@ -34,7 +32,6 @@ def add_info(commands: argparse._SubParsersAction[Any]) -> None:
 def _run_info(_chosen: argparse.Namespace) -> None:
     """Print the version, the usable devices, why the others are unusable, and which libraries are installed."""
     print(f"stridedgpu {__version__}, Python {platform.python_version()}, {platform.platform()}")
-    try_compiler()
     print("devices")
     print_table([(device.name, _usability(device)) for device in devices()])
     print("libraries")

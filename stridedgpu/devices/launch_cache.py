@@ -1,6 +1,7 @@
 """The one cache of launches: by device, problem, and the settings of the process that a launch depends on.
 
 An operation that is called with small tensors remembers its launches by its own arguments, with `cached_launches`.
+They are bounded by their bytes, as all that is made for a size is: `values.bounded_cache`.
 Verbose lines, the number of threads and temporary policies are part of the key. A call after `set_verbose` or
 `set_num_threads` has a launch of its own, and nothing is cleared.
 """
@@ -8,8 +9,9 @@ Verbose lines, the number of threads and temporary policies are part of the key.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
+
+from stridedgpu.values.bounded_cache import BoundedCache
 
 from .cpu.thread_count import SHARED
 from .interface import (
@@ -59,9 +61,9 @@ def forget_launches() -> None:
 
 def cached_launches(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Cache what has launches, by arguments that include the device and the settings."""
-    cached = lru_cache(maxsize=4096)(function)
-    _forgetting.append(cached.cache_clear)
-    return cast("Callable[_P, _R]", cached)
+    cache = BoundedCache(function)
+    _forgetting.append(cache.forget)
+    return cast("Callable[_P, _R]", cache.call)
 
 
 @cached_launches

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
+from stridedgpu.values.bounded_cache import bounded_cache
 from stridedgpu.values.conversion import Conversion, ConversionOptions, conversion as conversion_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -99,7 +99,7 @@ class _Result(NamedTuple):
     problem: RelayoutProblem | ChannelMatrixProblem | None
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def _result(source: TensorSpec, dims: str | None, options: ConversionOptions, memory: MemoryOptions) -> _Result:
     """The result of a relayout into new memory; cached."""
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None

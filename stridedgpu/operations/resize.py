@@ -27,6 +27,7 @@ from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, Resize
 from stridedgpu.problems.resize_taps import Box
 from stridedgpu.typing import Border, ImageSize
 from stridedgpu.values.axis_labels import Labels
+from stridedgpu.values.bounded_cache import count_bytes
 from stridedgpu.values.constants import real
 from stridedgpu.values.conversion import Conversion, ConversionOptions
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
@@ -397,6 +398,7 @@ def _resizing_of_batch(
     """The resize of whole images of a batch with axes N, C, H, W; cached. Other boxes and lists seldom recur."""
     image, _ = first_image(Layout(sizes, strides)) if sizes[0] else (Layout(sizes), 0)
     windows = interned((options.window(image, None),) * sizes[0]) if sizes[0] else ()  # devices go by identity
+    count_bytes(8 * len(windows))
     return _resizing(windows, ELEMENT_TYPES[element_name], sizes[1], options, values, memory, out, device)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from difflib import get_close_matches
 from math import isfinite
 from numbers import Real
 from operator import index
@@ -304,6 +303,8 @@ def unknown_argument(name: str, known: Collection[str]) -> str:
     for meant, names in _MEANT.items():
         if name.lower() in names.split():
             return f"Preprocess has no argument {name}=; {meant} {'do' if ' ' in meant else 'does'} that."
+    from difflib import get_close_matches
+
     close = get_close_matches(name.lower(), known, 1, _TYPED)
     return f"Preprocess has no argument {name}=; " + (
         f"{close[0]}= is one." if close else "help(stridedgpu.Preprocess) describes those that it has."

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from stridedgpu.devices.operand import Operand
@@ -62,6 +61,8 @@ class Chance(NamedTuple):
     @classmethod
     def of(cls, seed: int, epoch: int, key: object) -> Chance:
         """The chance of a sample by its key. Raises `LayoutError` for a key that is no integer, string or bytes."""
+        from hashlib import blake2b  # which loads OpenSSL, for 3 ms
+
         digest = blake2b(_key_bytes(key), digest_size=24, key=_seed_bytes(seed, epoch), person=_PERSON).digest()
         row, column, mirrored = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))
         return cls(seed, epoch, key, row, column, mirrored)
@@ -81,6 +82,8 @@ class Chance(NamedTuple):
 
     def uniforms(self, count: int, purpose: str = "area") -> Iterator[float]:
         """`count` uniform numbers in [0, 1), others for each purpose, independent of the three words."""
+        from hashlib import blake2b
+
         sample, words = _key_bytes(self.key), _seed_bytes(self.seed, self.epoch)
         for number in range(count):
             digest = blake2b(sample, digest_size=8, key=words, person=f"{purpose} {number}".encode()).digest()
@@ -95,6 +98,8 @@ def pixel_key(image: Operand, axes: str) -> bytes:
     up. `image` has the axes C, H and W; `axes` is the order that the key reads them in. Images that differ between
     these pixels alone have one key, and so the same crop and flip.
     """
+    from hashlib import blake2b
+
     layout = image.layout
     steps = (slice(None), *(slice(None, None, max(1, -(-size // _SAMPLED_ROWS))) for size in layout.sizes[-2:]))
     sampled = image.with_layout(layout.sliced(steps[-layout.ndim :]))

@@ -6,9 +6,7 @@ https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
 from __future__ import annotations
 
-import logging
 import os
-import secrets
 import stat
 import threading
 from collections import Counter
@@ -43,8 +41,6 @@ _OTHERS: Final = frozenset(
 
 CHUNK_BYTES: Final = 1 << 24
 """Bytes of an array that are copied and written at once: 16 MB, NumPy's own number for `.npy` files."""
-
-_log = logging.getLogger("stridedgpu")
 
 _REASON_LETTERS: Final = 200
 
@@ -115,7 +111,9 @@ def image_names(folder: Path) -> Iterator[str]:
     yield first
     yield from names
     if others:
-        _log.warning("folder %r: %s left out; %s.", str(folder), _counted(others), read)
+        import logging
+
+        logging.getLogger("stridedgpu").warning("folder %r: %s left out; %s.", str(folder), _counted(others), read)
 
 
 def _counted(suffixes: Counter[str]) -> str:
@@ -259,7 +257,7 @@ def replacement(path: Path, *, follow_link: bool = True) -> Iterator[BinaryIO]:
     try:
         check_writable(path)
         target = path.resolve() if follow_link else path.parent.resolve() / path.name
-        hidden = target.with_name(f".{secrets.token_hex(8)}.part")
+        hidden = target.with_name(f".{os.urandom(8).hex()}.part")
         descriptor, unnamed = _open_new(hidden)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -5,7 +5,6 @@ A row's result depends on that row, its key, the epoch and the declaration, neve
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
@@ -46,8 +45,6 @@ from .epochs import Chance, EpochCounter, pixel_key
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
 from .images import Image, Pixels, batch_operand, image_operand, memory_of, pixels_in, sources_of
 from .windows import drawn_colours, write_coloured, write_placed
-
-_log = logging.getLogger("stridedgpu")
 
 _USUAL_CHANNELS: Final = 3
 """The channels of a batch without usable rows, if none are declared."""
@@ -201,7 +198,9 @@ class Worker:
             raise kind(f"{named}: {problem}") from problem
         with self._counting:
             self.skipped += 1
-        _log.warning("skipped %s: %s", named, problem)
+        import logging
+
+        logging.getLogger("stridedgpu").warning("skipped %s: %s", named, problem)
 
     def _checked_placement(self, element: ElementType, sizes: tuple[int, ...]) -> Placement:
         """Where an image goes without chance. Raises unless the step can process its type and sizes."""

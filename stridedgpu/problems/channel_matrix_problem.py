@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import ClassVar
 
+from stridedgpu.values.bounded_cache import bounded_cache
 from stridedgpu.values.constants import Matrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.memoized import interned
@@ -74,7 +74,7 @@ class ChannelMatrixProblem:
         ]
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def moving_problem(
     source: TensorSpec, target: TensorSpec, conversion: Conversion, channel_axis: int | None, filler: int = 0
 ) -> RelayoutProblem | ChannelMatrixProblem:

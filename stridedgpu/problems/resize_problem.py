@@ -16,7 +16,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .frame_problem import FrameSurface
-from .resize_taps import FILTERED_AXES, AxisGeometry, Box, WindowTaps, window_taps
+from .resize_taps import AxisGeometry, Box, WindowTaps, filtered_axes, window_taps
 
 Place: TypeAlias = tuple[int, int, int, int]
 """Top, left, height and width of a resized box in the target, in pixels."""
@@ -197,5 +197,5 @@ class ResizeProblem:
         interpolation, element = self.rule.interpolation, self.conversion.source
         if interpolation.sampling == "filter":
             axes = [axis for window in windows for axis in self.axes(window)]
-            FILTERED_AXES.taps(interpolation, arithmetic_of(interpolation, element), axes)
+            filtered_axes(interpolation, arithmetic_of(interpolation, element), axes)
         return [self.taps(window) for window in windows]

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import ceil, cos, floor, sin
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.values.bounded_cache import BoundedTable, array_bytes, bounded_cache, count_bytes
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.interpolation import Interpolation, Passes, ResizeSums, arithmetic_of
 
@@ -65,6 +65,11 @@ class AxisTaps:
     def count(self) -> int:
         """The number of pixels of the result."""
         return len(self.starts)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays."""
+        return array_bytes((self.starts, self.counts, self.weights))
 
     @property
     def most(self) -> int:
@@ -164,7 +169,7 @@ class WindowTaps:
         return int(self.columns.counts.sum()) * across + int(self.rows.counts.sum()) * down
 
 
-@lru_cache(maxsize=256)
+@bounded_cache
 def window_taps(
     interpolation: Interpolation,
     passes: Passes,
@@ -182,14 +187,14 @@ def window_taps(
 
     The source begins at the row and column `origin` of its image; `seen` is the top, left, height and width of the part
     of the result that is computed, None for all. No size may be 0, and the box must lie inside. Raises
-    `ElementTypeError` for types that the rule does not resize. Cached: some 10 KiB each for 224 x 224 pixels.
+    `ElementTypeError` for types that the rule does not resize. Cached.
     """
     top, left, bottom, right = box
     down = AxisGeometry(source[0], top, bottom, target[0])
     along = AxisGeometry(source[1], left, right, target[1])
     arithmetic = arithmetic_of(interpolation, element)
     if interpolation.sampling == "filter":
-        rows, columns = (FILTERED_AXES.taps(interpolation, arithmetic, [axis])[0] for axis in (down, along))
+        rows, columns = (filtered_axes(interpolation, arithmetic, [axis])[0] for axis in (down, along))
         taps = WindowTaps(arithmetic, rows, columns, pillow_columns_first(passes, down, along))
     elif interpolation.is_pillow:
         rows, columns = (_pillow_nearest(axis, adds_up=element.name != "uint16") for axis in (down, along))
@@ -198,6 +203,7 @@ def window_taps(
         taps = WindowTaps(arithmetic, _torch_nearest(down), _torch_nearest(along))
     else:
         taps = _opencv_window(interpolation, arithmetic, element, channels, down, along)
+    count_bytes(taps.rows.nbytes + taps.columns.nbytes)
     rows, columns = taps.rows, taps.columns.reversed() if flip else taps.columns
     if any(origin):
         rows, columns = rows.shifted(origin[0]), columns.shifted(origin[1])
@@ -352,37 +358,28 @@ class _NumpyMaths:
         return np.array([cos(number) for number in x.ravel().tolist()], x.dtype).reshape(x.shape)
 
 
-class FilteredAxes:
-    """Taps by filter, arithmetic and geometry; of more than `most` axes the oldest are given up.
-
-    Any thread may ask for taps. There is no lock: a fork could leave it locked to its child, and a handler of a signal
-    or the end of an object that resizes in its middle would wait for ever.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: dict[tuple[Interpolation, ResizeSums, AxisGeometry], AxisTaps] = {}
-
-    def taps(
-        self, interpolation: Interpolation, arithmetic: ResizeSums, geometries: Sequence[AxisGeometry]
-    ) -> list[AxisTaps]:
-        """The taps of each geometry; those of one result size are computed together."""
-        taps = {axis: self._known.get((interpolation, arithmetic, axis)) for axis in geometries}
-        missing: dict[int, list[AxisGeometry]] = {}
-        for axis, known in taps.items():
-            if known is None:
-                missing.setdefault(axis.target, []).append(axis)
-        for axes in missing.values():
-            computed = dict(zip(axes, filter_taps(interpolation, arithmetic, axes), strict=True))
-            taps |= computed
-            self._known |= {(interpolation, arithmetic, axis): one for axis, one in computed.items()}
-            for key in list(self._known)[: -self._most]:
-                self._known.pop(key, None)  # another thread may have given it up
-        return [one for axis in geometries if (one := taps[axis]) is not None]
-
-
-FILTERED_AXES: Final = FilteredAxes(512)
+_known: Final = BoundedTable[AxisTaps]()
 """The axes of all resizes, some 10 KiB each for 224 pixels: sizes of images recur, and random boxes do not."""
+
+
+def filtered_axes(
+    interpolation: Interpolation, arithmetic: ResizeSums, geometries: Sequence[AxisGeometry]
+) -> list[AxisTaps]:
+    """The taps of each geometry by a filter, cached; those of one result size are computed together.
+
+    Any thread may ask for taps, and so may what interrupts it.
+    """
+    taps = {axis: _known.get((interpolation, arithmetic, axis)) for axis in geometries}
+    missing: dict[int, list[AxisGeometry]] = {}
+    for axis, known in taps.items():
+        if known is None:
+            missing.setdefault(axis.target, []).append(axis)
+    for axes in missing.values():
+        for axis, computed in zip(axes, filter_taps(interpolation, arithmetic, axes), strict=True):
+            taps[axis] = computed
+            count_bytes(computed.nbytes)
+            _known.keep((interpolation, arithmetic, axis), computed, computed.nbytes)
+    return [one for axis in geometries if (one := taps[axis]) is not None]
 
 
 def _pillow_nearest(geometry: AxisGeometry, *, adds_up: bool) -> AxisTaps:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
 
 import stridedgpu
 import stridedgpu as sg
@@ -777,19 +776,6 @@ def test_a_warning_is_one_line(folder):
     other_passes = int(metadata.version("pillow").split(".")[0]) < 13
     assert done.returncode == 0
     assert re.fullmatch(r"stridedgpu: passes=None is .*\n" if other_passes else "", done.stderr), done.stderr
-
-
-@needs_compiler
-def test_info_says_how_compiled_loops_are_had():
-    without = (
-        "import importlib.util as machinery, sys; real = machinery.find_spec\n"
-        "machinery.find_spec = lambda name, *rest: None if name == 'llvmlite' else real(name, *rest)\n"
-        "from stridedgpu.__main__ import main; sys.exit(main(['info']))\n"
-    )
-    done = python("-c", without)
-    assert re.search(
-        r'^  cpu +.*(NumPy|native loops).*faster.*pip install "stridedgpu\[cpu\]"$', done.stdout, re.MULTILINE
-    ), done
 
 
 def test_version_and_help(capsys):

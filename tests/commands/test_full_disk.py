@@ -11,7 +11,6 @@ import pytest
 
 from stridedgpu.__main__ import main
 from stridedgpu.commands.shard_formats import SUFFIXES
-from stridedgpu.devices.cpu.compiled import kernel_cache
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
 
@@ -106,13 +105,3 @@ def test_no_manifest_is_half_written(photos, disk, capsys):
     assert list((disk / "out").iterdir()) == []
     (disk / "filler").unlink()
     assert main(command(photos, disk / "out", "--shards", "2")) == 0
-
-
-def test_a_kernel_is_not_kept_and_leaves_nothing(disk, monkeypatch):
-    monkeypatch.setenv(kernel_cache.VARIABLE, str(disk / "cache"))
-    kernel_cache.write("first", b"native code")
-    fill(disk)
-    kernel_cache.write("second", bytes(10_000))
-    assert kernel_cache.read("second") is None
-    assert kernel_cache.read("first") == b"native code"
-    assert [path.name for path in (disk / "cache").iterdir()] == ["first.o"]

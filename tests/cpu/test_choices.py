@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.compiled_loops import CLASSES, policy_with
+from stridedgpu.devices.cpu.promotion import compiled_from
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
@@ -19,7 +20,6 @@ from stridedgpu.devices.cpu.compiled.gather import gather_kernel
 from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan
 from stridedgpu.devices.cpu.policy import Policy, policy, using
-from stridedgpu.devices.cpu.promotion import compiled_from
 from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 
@@ -80,13 +80,7 @@ CASES = {
     ),
     "pixels of five channels": Case(
         lambda: sg.plan_relayout(tensor((500, 5), "int16")[:, ::-1], tensor((500, 5), "int16")),
-        {
-            "AVX2": "compiled channels: pixels to pixels, 16 pixels of 5",
-            "AVX-512F alone": "compiled channels: pixels to pixels, 32 pixels of 5",
-            "AVX-512": "compiled channels: pixels to pixels, 32 pixels of 5",
-            "AVX-512 VBMI": "compiled channels: pixels to pixels, 32 pixels of 5",
-            "AArch64": "compiled channels: pixels to pixels, 8 pixels of 5",
-        },
+        dict.fromkeys(EACH, "compiled channels: pixels to pixels, 32 pixels of 5"),
     ),
     "pixels of four bytes": Case(
         lambda: sg.plan_relayout(tensor((500, 3), "float32")[:, ::-1], tensor((500, 3), "float32")),
@@ -94,13 +88,7 @@ CASES = {
     ),
     "nine channels": Case(
         lambda: sg.plan_relayout(images(9), tensor((2, 9, 64, 96), "uint8")),
-        {
-            "AVX2": "compiled blocks of 36 words",
-            "AVX-512F alone": "compiled blocks of 72 words",
-            "AVX-512": "compiled blocks of 72 words",
-            "AVX-512 VBMI": "compiled blocks of 288 words",
-            "AArch64": "compiled blocks of 72 words",
-        },
+        dict.fromkeys(EACH, "compiled channels: pixels to planes, 64 pixels of 9"),
     ),
     "rows of bytes by indices": Case(
         lambda: rows("uint8", 600, 10),
@@ -144,8 +132,7 @@ def test_loops_follow_the_instruction_sets_alone(planning_for, case):
     """Vectors are as wide as one instruction permutes them at an element's size, and a step as the registers hold."""
     plan = case.plan().plan
     for name, words in case.words.items():
-        # Blocks of the native library have other sizes, and it is loaded for the processors that run here.
-        with planning_for(name), policy_with(**LIMITS), using(policy()._replace(native=False)):
+        with planning_for(name), policy_with(**LIMITS):
             planned = KERNEL_OF[type(plan.problem)](plan.problem).words
         assert planned.startswith(words), name
 

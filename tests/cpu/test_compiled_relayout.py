@@ -31,10 +31,11 @@ from hypothesis import given, settings, strategies as st
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import relayout
-from stridedgpu.devices.cpu.compiled.blocks import pieces_of
-from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
+from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.devices.cpu.native.elements import can_convert
+from stridedgpu.devices.cpu.native.short_runs import pieces_of
+from stridedgpu.devices.cpu.native.transpose import IN_REGISTERS
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cpu.policy import policy, using
@@ -392,6 +393,22 @@ def test_strips_of_long_lines(element, height, width):
             kernel = moved_kernel(*layouts, conversion(number, number), None, height + item_bytes)
         assert type(kernel) is Transpose
         assert kernel.rows * number.itemsize in (32, 64)
+
+
+@each_class
+@pytest.mark.parametrize("streamed_bytes", [0, 1 << 30])
+@pytest.mark.parametrize("affine", [(None, None), (1 / 255, 0.5)])
+@pytest.mark.parametrize("pair", [*IN_REGISTERS, "int8>uint16", "float64>bfloat16", "int64>uint8"])
+def test_strips_are_converted(processor, pair, affine, streamed_bytes):
+    """Strips of every width, and steps that are moved back to the ends, with edge elements and without scales."""
+    source, target = map(element_type, pair.split(">"))
+    made = conversion(source, target, scale=affine[0] and [affine[0]], bias=affine[1] and [affine[1]])
+    edges = edge_elements(source.name)
+    with policy_for(processor.features), policy_with(relayout={"streamed_bytes": streamed_bytes}):
+        for height, width in ((64, 64), (99, 33), (70, 130), (33, 300), (129, 47)):
+            for pitch in (height, 192):
+                layouts = Layout((width, height), (1, width + 3)), Layout((width, height), (pitch, 1))
+                assert type(moved_kernel(*layouts, made, None, height, edges)) is Transpose
 
 
 @st.composite

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.frame_cases import (
@@ -21,8 +22,6 @@ from harness.frame_cases import (
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.frames import FrameKernel, frame_kernel
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.selection import device_named
 from stridedgpu.operations.crops import frame_problem
 from stridedgpu.values.conversion import conversion
@@ -94,7 +93,7 @@ def test_windows_conversions_and_layouts_are_those_of_the_picture(path, made, da
         picture = sg.relayout(frame)
     size = [data.draw(st.integers(1, extent + 4)) for extent in made.sizes]
     keywords = {
-        "channels": data.draw(st.sampled_from((None, (2, 1, 0), (1,), (0, 0, 2, 1)))),
+        "channels": data.draw(st.sampled_from((None, (2, 1, 0), (1,), (0, 0, 2, 1), (2, 0, 1, 1, 0, 2)))),
         "dtype": data.draw(st.sampled_from(("uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int8"))),
         "layout": data.draw(st.sampled_from((None, "NHWC", "NCHW", "CHWN", "NHWC8", "NCHW4"))),
         "flip": data.draw(st.booleans()),
@@ -158,7 +157,7 @@ def planned(frame, target, made):
     return device_named("cpu").plan(frame_problem(frame, target, made))
 
 
-@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
+@needs_library
 @pytest.mark.parametrize(
     "name, layout, kernel",
     [("nv12", "HWC", "frame_nv12_pixels3_uint8x64"), ("yuyv", "CHW", "frame_yuyv_planes_uint8x64")],
@@ -178,25 +177,17 @@ def test_a_plan_says_which_loops_run_and_why_no_others(name, layout, kernel):
     assert "narrower than" in slow.explain()
 
 
-@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
-def test_frames_of_one_kind_share_a_kernel_whatever_their_constants():
-    frame = surface("nv12", (64, 96), seed=1).frame()
-    target = sg.empty((3, 64, 96), "float16", device="cpu").operand.spec
-    element = frame.operand.element
-    plans = [
-        planned(frame.operand, target, conversion(element, target.element, scale=scale, source_channels=3))
-        for scale in (1 / 255, (0.1, 0.2, 0.3))
-    ]
-    kernels = [frame_kernel(plan.problem) for plan in plans]
-    assert isinstance(kernels[0], FrameKernel)
-    assert kernels[0] == kernels[1]
-
-
 @cpu_paths
 @pytest.mark.parametrize(
     "options",
-    [{"channels": (0, 0, 2, 1)}, {"channels": (1, 2, 0), "dtype": "float32"}, {"matrix": [[0.5, 0.25, 1]]}],
-    ids=["channels", "converted", "mixed"],
+    [
+        {"channels": (0, 0, 2, 1)},
+        {"channels": (1, 2, 0), "dtype": "float32"},
+        {"matrix": [[0.5, 0.25, 1]]},
+        {"channels": (2, 0, 1, 1, 0, 2, 2)},
+        {"channels": (0, 1, 2, 0, 1), "dtype": "float16", "bias": (1, 2, 3, 4, 5), "layout": "NCHW"},
+    ],
+    ids=["channels", "converted", "mixed", "seven channels", "five planes"],
 )
 @pytest.mark.parametrize("flip", [False, True], ids=["forwards", "mirrored"])
 @pytest.mark.parametrize("name", ["nv12", "yuyv", "i010"])

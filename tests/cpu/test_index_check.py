@@ -15,6 +15,7 @@ from harness.guarded_memory import seeds
 from harness.index_oracle import INDEX_TYPES
 from harness.strategies import as_array, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
+from stridedgpu.devices.cpu.promotion import promoted_at_once
 
 import stridedgpu as sg
 from stridedgpu import Layout
@@ -24,7 +25,6 @@ from stridedgpu.devices.cpu.compiled import index_check
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check, plan_index_check
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
 from stridedgpu.devices.cpu.policy import policy, using
-from stridedgpu.devices.cpu.promotion import promoted_at_once
 from stridedgpu.operations.index_arguments import index_rule
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -141,7 +141,7 @@ def test_a_compiled_check_knows_whether_all_indices_are_distinct(choice, count, 
 def test_numpy_names_the_first_pair(flags, case):
     rule, numbers = case
     pair = first_pair(names_of(rule, numbers))
-    with policy_with(numpy={"flags_of_index": flags}):
+    with policy_with(index_check={"flags_of_index": flags}):
         if pair is None:
             check_indices(rule, numbers.view(np.uint8))
             return
@@ -229,7 +229,7 @@ def test_how_many_bytes_are_marked():
         call = plan_index_check(rule)
         return None if call is None else call.marks
 
-    with policy_with(numpy={"flags_of_index": 32}, index_check={"small_marks": 0}):
+    with policy_with(index_check={"flags_of_index": 32, "small_marks": 0}):
         assert marks(Layout((100, 1)), (3200, 5)) == 3200
         assert marks(Layout((100, 1)), (3201, 5)) is None  # NumPy sorts them
         assert marks(Layout((100, 50)), (100, 1600), 1) == 160_000

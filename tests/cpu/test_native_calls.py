@@ -6,14 +6,13 @@ import ctypes
 import gc
 import operator
 import sys
+import threading
 import weakref
 from types import SimpleNamespace
 
 import pytest
-from harness.compiled_loops import needs_compiler, needs_library
+from harness.compiled_loops import needs_library
 
-from stridedgpu.devices.cpu.compiled import jit as machine_code
-from stridedgpu.devices.cpu.compiled.ir import Code
 from stridedgpu.devices.cpu.native import calls, library
 from stridedgpu.devices.cpu.policy import policy
 
@@ -74,18 +73,35 @@ def test_a_move_keeps_its_parameters_alive(monkeypatch, python):
     assert alive() is None
 
 
-@needs_compiler
+@needs_library
+@pytest.mark.skipif(not calls.runs_alone(), reason="there is no lock to keep")
 @pytest.mark.parametrize("keeps_lock", [False, True])
 def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
-    code = Code()
-    code.store(code.take(1)[0].pointer()(returns="i32"), code.target, 4)
-    (address,) = machine_code.machine_functions(code.text("kernel"), "")
-    asked = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
-    parameters, answer = (ctypes.c_uint64 * 1)(asked), ctypes.c_int32(-1)
-    loop, place = calls.CompiledFunction(address), ctypes.addressof(parameters)
-    move = calls.moving_function(loop, place, 1, (0, 0), owner=parameters, keeps_lock=keeps_lock)
-    move(0, ctypes.addressof(answer))
-    assert answer.value == keeps_lock
+    """The loop waits for a lock that another thread releases as soon as it runs."""
+    python = ctypes.pythonapi
+    python.PyThread_allocate_lock.restype = ctypes.c_void_p
+    lock = ctypes.c_void_p(python.PyThread_allocate_lock())
+    assert python.PyThread_acquire_lock(lock, 1)
+    wait = ctypes.cast(python.PyThread_acquire_lock_timed, ctypes.c_void_p).value
+    move = calls.moving_function(calls.CompiledFunction(wait), 0, 0, (0, 0), owner=None, keeps_lock=keeps_lock)
+    begins, interval = threading.Event(), sys.getswitchinterval()
+
+    def release():
+        begins.wait()
+        python.PyThread_release_lock(lock)
+
+    other = threading.Thread(target=release)
+    other.start()
+    sys.setswitchinterval(1000)  # no thread takes Python's lock that is not released
+    try:
+        begins.set()
+        move(lock.value, 200_000 if keeps_lock else 60_000_000)  # microseconds
+    finally:
+        sys.setswitchinterval(interval)
+    other.join()
+    assert python.PyThread_acquire_lock(lock, 0) == keeps_lock  # 0: the loop acquired it
+    python.PyThread_release_lock(lock)
+    python.PyThread_free_lock(lock)
 
 
 @needs_library

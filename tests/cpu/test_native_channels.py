@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from harness.compiled_loops import each_class, needs_library, ordinary_policy, policy_for, policy_with
@@ -10,9 +12,9 @@ from harness.relayout_moves import moved_kernel
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
-from stridedgpu.devices.cpu.native.channels import chain_of, permutation, sides_of
+from stridedgpu.devices.cpu.native.channel_moves import chain_of, permutation, sides_of
+from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -123,19 +125,45 @@ def test_chains(kind, options, moves):
     assert [step.move and step.move.family for step in chain_of(call).steps] == moves
 
 
-def test_gaps_and_short_rows_are_left_to_compiled_loops():
-    assert planned("to planes", (9, 64, 3), gap=3).is_native
-    assert not planned("to planes", (9, 63, 3), gap=3).is_native
-    assert planned("to planes", (9, 16, 3), "float32", "uint8", gap=3).is_native
-    gaps = planned("to pixels", (9, 640, 3), target="uint8")
-    assert gaps.is_native
-    sizes = (9, 640, 3)
-    specs = [Layout(sizes, (640, 1, 9 * 640)), Layout(sizes, (640 * 5, 5, 1))]
-    made = conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES["uint8"])
-    problem = chosen_relayout(*(TensorSpec.of(each, made.source, base_alignment=1) for each in specs), made, 2).problem
-    call = plan_relayout(problem)
-    assert isinstance(call.kernel, Channels)
-    assert not call.is_native
+def test_rows_shorter_than_a_step_go_through_tiles():
+    for size, options, moves in (
+        (64, {}, ["to planes"]),
+        (63, {}, ["pixel rows", "to planes", "copy"]),
+        (16, {"source": "float32", "target": "uint8"}, ["to planes"]),
+        (15, {"source": "float32", "target": "uint8"}, ["pixel rows", "to planes", "copy"]),
+    ):
+        call = planned("to planes", (9, size, 3), gap=3, **options)
+        assert call.is_native
+        assert [step.move.family for step in chain_of(call).steps] == moves
+
+
+@each_class
+@pytest.mark.parametrize("channels", [1, 3, 5, 9, 16])
+@pytest.mark.parametrize("pair", PAIRS, ids=" to ".join)
+def test_what_lies_between_pixels_is_not_written(processor, channels, pair):
+    source, target = (ELEMENT_TYPES[name] for name in pair)
+    with policy_for(processor.features):
+        for seed, (height, width, gap) in enumerate([(3, 100, 1), (2, 67, 3), (5, 9, 2), (1, 2000, 1)], 1):
+            sizes, pixel = (height, width, channels), channels + gap
+            written = Layout(sizes, ((width + 2) * pixel, pixel, 1))
+            for kind in ("to planes", "to pixels"):
+                made = conversion(source, target, scale=[0.5], source_channels=channels)
+                kernel = moved_kernel(sides(kind, sizes, gap=3)[0], written, made, 2, seed)
+                assert kernel is not None
+
+
+@each_class
+@pytest.mark.parametrize("streams", [False, True], ids=["cached", "past the caches"])
+@pytest.mark.parametrize("pair", [*PAIRS, ("uint16", "uint16")], ids=" to ".join)
+def test_pixels_of_many_elements(processor, streams, pair):
+    source, target = (ELEMENT_TYPES[name] for name in pair)
+    limits = {"streamed_bytes": 0, "long_row_bytes": 0} if streams else {}
+    with policy_for(processor.features), policy_with(relayout=limits):
+        for seed, (channels, kind) in enumerate(product(range(8, 17), ("to planes", "some to planes", "to pixels")), 1):
+            for height, width in ((2, 300), (9, 30), (1, 65)):
+                values = [0.25 * (channel + 1) for channel in range(channels)]
+                made = conversion(source, target, scale=values, source_channels=channels)
+                moved_kernel(*sides(kind, (height, width, channels), gap=(seed % 2) * 3), made, 2, seed)
 
 
 @pytest.mark.parametrize("word", [16, 64])

@@ -186,6 +186,36 @@ def test_a_file_that_is_no_library_is_none(no_library):
         assert library.library() is None
 
 
+MEMORY_REFUSED = """
+import ctypes, sys
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):
+    print("this kernel has no PR_SET_MDWE")
+    sys.exit()
+import numpy as np, stridedgpu as sg
+sg.set_num_threads(2)
+frames = np.random.default_rng(0).integers(0, 256, (4, 500, 700, 3), np.uint8)
+made = sg.relayout(frames, dims="NHWC", layout="NCHW", dtype="float32", scale=1 / 255)
+assert np.array_equal(made.numpy(), frames.transpose(0, 3, 1, 2) * np.float32(1 / 255))
+assert np.array_equal(sg.gather(frames, [2, 0]).numpy(), frames[[2, 0]])
+assert sg.resize(frames, (300, 200), dims="NHWC", passes="horizontal").sizes == (4, 3, 300, 200)
+print(sg.plan_relayout(sg.asarray(frames, dims="NHWC"), made, scale=1 / 255).kernel)
+"""
+
+
+@needs_library
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_MDWE is Linux's")
+def test_no_memory_has_to_become_executable():
+    """As under systemd's MemoryDenyWriteExecute: the machine code is mapped from its file."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(sg.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY_REFUSED], env=environment, check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    if "no PR_SET_MDWE" in done.stdout:
+        pytest.skip(done.stdout)
+    assert not done.stdout.startswith("numpy")
+
+
 @needs_checkout
 @pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["false", "no-such-compiler"])

@@ -27,6 +27,7 @@ from stridedgpu.devices.cpu.target import Target
 from stridedgpu.devices.interface import EvenlyLocated
 from stridedgpu.devices.selection import device_named
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.values.bounded_cache import GENERATION
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.interpolation import INTERPOLATIONS as RULES, interpolation_named
@@ -355,7 +356,7 @@ def test_boxes_of_any_geometry_have_loops_from_the_first_on(monkeypatch: pytest.
 
 
 def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of five boxes one stays in the cache, and other threads evict as well."""
+    """Of five boxes none stays in the cache, and other threads forget as well."""
     tables: list[weakref.ref[object]] = []
     alive: list[bool] = []
     made_by, run = native_resize.Recipes.prepared, native_resize._Entries.run
@@ -373,7 +374,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     monkeypatch.setattr(native_resize._Entries, "run", running)
     image = np.random.default_rng(3).integers(0, 256, (61, 67, 3), dtype=np.uint8)
     boxes = [(0, 0, 40 + number, 50 + number) for number in range(5)]
-    monkeypatch.setattr(native_resize, "MOST_GEOMETRIES", 1)
+    monkeypatch.setattr(GENERATION, "most_bytes", 1)
     with picking_by("compiled, 1 thread"):
         cut = sg.gather_crops([image] * 5, None, (19, 23), dims="HWC", boxes=boxes, interpolation="pillow-bilinear")
     assert alive == [True] * 5

@@ -14,7 +14,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from harness.compiled_loops import converted_words, needs_compiler
+from harness.compiled_loops import needs_compiler
 from harness.cpu_paths import picking_by
 from harness.emulator import exact_conversion, runner
 from harness.emulator.exact_conversion import REALS, converted, edge_elements
@@ -132,20 +132,11 @@ def test_numpy_has_its_bits(source, target):
         np.testing.assert_array_equal(got.view(wanted.dtype), wanted, str(made))
 
 
-@needs_compiler
-@pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("source, target", CONVERSIONS)
-def test_compiled_loops_have_its_bits(source, target):
-    for made, wanted in cases(source, target):
-        assert can_convert(made)
-        np.testing.assert_array_equal(converted_words(words_of(source), made).view(wanted.dtype), wanted, str(made))
-
-
 @pytest.mark.usefixtures("on_numpy")
-def test_without_an_entry_compiled_loops_leave_it_to_numpy():
+def test_without_an_entry_native_loops_leave_it_to_numpy():
     assert not can_convert(conversion(element_type(NEW), element_type("float32")))
     assert not can_convert(conversion(element_type("uint8"), element_type(NEW)))
-    numbers = np.arange(1000 * 700).astype(np.uint8).reshape(1000, 700)  # as many as are compiled at once
+    numbers = np.arange(1000 * 700).astype(np.uint8).reshape(1000, 700)
     made = sg.relayout(sg.asarray(numbers), dtype=NEW)
     wanted = converted("uint8", NEW, WORDS)[numbers]
     assert made.buffer.bytes[: numbers.size].tobytes() == wanted.tobytes()
@@ -218,7 +209,7 @@ def test_a_rounding_that_numpy_does_not_know_is_an_error():
 
 
 @needs_compiler
-def test_a_rounding_that_compiled_loops_do_not_know_is_left_to_numpy():
+def test_a_rounding_that_native_loops_do_not_know_is_left_to_numpy():
     assert not can_convert(UNKNOWN)
     assert relayout_kernel(relayout_problem(*SIDES, UNKNOWN, None)) is None
 
@@ -299,6 +290,6 @@ def test_a_rounding_that_kernels_do_not_know_is_an_error():
 
 def test_every_rounding_has_an_entry_everywhere():
     roundings = set(get_args(Rounding))
-    assert roundings == numpy_conversion._ROUNDINGS.keys() == compiled_conversion._ROUNDINGS.keys()
+    assert roundings == numpy_conversion._ROUNDINGS.keys()
     [members] = re.findall(r"enum class Rounding \{(.*?)\};", joined_source("conversion.cuh"))
     assert {name.strip() for name in members.split(",")} == roundings

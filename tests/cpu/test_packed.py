@@ -8,7 +8,7 @@ from harness.relayout_moves import moved_kernel
 
 from stridedgpu import Layout
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.compiled.packed import Packed
+from stridedgpu.devices.cpu.native.packed import Packed
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.dtypes import element_type
@@ -50,7 +50,7 @@ def test_patches_are_packed(processor, arithmetic):
     source, axis = patches(3, 5, 14)
     kernel = kernel_of(source, made(arithmetic=arithmetic, **CLIP), axis)
     assert isinstance(kernel, Packed)
-    assert (kernel.row, sum(kernel.lines)) == (14, 147)
+    assert (kernel.row, kernel.lines) == (14, 147)
     assert kernel.elements.by_products == (arithmetic != "multiply")
 
 
@@ -73,6 +73,7 @@ MOVES = {
     "nine copies": (patches(2, 2, 4, times=9), made(**CLIP)),
     "one patch": (patches(1, 1, 14), made(**CLIP)),
     "stacks of two frames": (frames(2, 3, 14), made(**CLIP)),
+    "twenty channels": (patches(2, 3, 14, channels=20, times=1), made(channels=20, scale=tuple(range(1, 21)))),
 }
 
 
@@ -106,7 +107,8 @@ LEFT = {
     "elements of one size": (patches(2, 3, 14), made("float32", scale=2.0)),
     "copies of bytes": (patches(2, 3, 14), made(target="uint8")),
     "no whole lines": (patches(1, 1, 7, times=1, merge=1), made(**CLIP)),
-    "too many channels": (patches(2, 3, 14, channels=40), made(channels=40, scale=tuple(range(1, 41)))),
+    "more than a tile": (patches(2, 3, 14, channels=40), made(channels=40, scale=tuple(range(1, 41)))),
+    "a conversion of two moves": (patches(2, 3, 14), made("uint16", arithmetic="divide", **CLIP)),
 }
 
 

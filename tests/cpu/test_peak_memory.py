@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import stridedgpu
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.policy import policy
 
 resource = pytest.importorskip("resource", reason="peak memory is read with getrusage, which POSIX has")
 # On macOS ru_maxrss is in bytes and counts compressed pages otherwise.
@@ -21,16 +21,15 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in
 MOST_BESIDES = 8 << 20
 """Bytes that a relayout may hold besides its source and its output."""
 
-# The child first runs the same on a smaller tensor, large enough for compiled loops: what the first call loads and
-# compiles is not counted.
+# The child first runs the same on a smaller tensor: what the first call loads is not counted.
 CHILD = """
 import resource
 import numpy as np
 import stridedgpu as sg
-from stridedgpu.devices.cpu import device
+from stridedgpu.devices.cpu.policy import policy, using
 
-if {loops!r} == "NumPy":
-    device.why_unavailable = lambda: "left out by a test"
+chosen = using(policy()._replace(native={loops!r} == "native"))
+chosen.__enter__()
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -69,14 +68,14 @@ QUICK = ("transpose of bytes", "normalised")
 """Those of the default run: each starts a process."""
 
 
-@pytest.mark.parametrize("loops", ["NumPy", "compiled"])
+@pytest.mark.parametrize("loops", ["NumPy", "native"])
 @pytest.mark.parametrize(
     "source_type, sizes, dims, arguments",
     [pytest.param(*work, id=name, marks=[] if name in QUICK else [pytest.mark.slow]) for name, work in WORK.items()],
 )
 def test_nothing_of_the_data_s_size_is_allocated_besides(source_type, sizes, dims, arguments, loops):
-    if loops == "compiled" and why_unavailable() is not None:
-        pytest.skip(str(why_unavailable()))
+    if loops == "native" and policy().why_numpy is not None:
+        pytest.skip(str(policy().why_numpy))
     small = list(sizes)
     while prod(small) > 1 << 20:
         small[small.index(max(small))] //= 2
@@ -85,11 +84,8 @@ def test_nothing_of_the_data_s_size_is_allocated_besides(source_type, sizes, dim
     )
     paths = [str(Path(stridedgpu.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "STRIDEDGPU_DEVICE": "cpu", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    for _ in range(2):  # a loop for large sizes alone is compiled in the first process, and found by the second
-        made = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=600
-        )
-        assert made.returncode == 0, made.stderr
-        if int(made.stdout) <= MOST_BESIDES:
-            return
-    pytest.fail(f"{int(made.stdout) / 2**20:.1f} MiB besides source and output")
+    made = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=600
+    )
+    assert made.returncode == 0, made.stderr
+    assert int(made.stdout) <= MOST_BESIDES

@@ -44,7 +44,7 @@ def relayout_is_right(times=3):
 
 
 def loop_of(each):
-    """What looks like a compiled loop, and calls `each(item)`."""
+    """What looks like a native loop, and calls `each(item)`."""
 
     def alone(source, target, parameters, first, last):
         for item in range(first, last):
@@ -218,7 +218,7 @@ def test_small_calls_are_shared_where_they_follow_one_another(monkeypatch, opera
     monkeypatch.setattr(worker_pool, "perf_counter_ns", lambda: next(clock))
     monkeypatch.setattr(threads.SHARED, "ended", 0)
     forget_launches()
-    with policy_with(promotion={"at_once_bytes": 0}, sharing={"waking_gap_ns": 1000, "waking_bytes": 1 << 40}):
+    with policy_with(sharing={"waking_gap_ns": 1000, "waking_bytes": 1 << 40}):
         if operation == "relayout":
             plan, arguments = sg.plan_relayout(source, out), (source, out)
         else:

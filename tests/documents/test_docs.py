@@ -41,7 +41,7 @@ SECTIONED = {"engines.md", "frames.md", "interop.md", "recipes.md", "CONTRIBUTIN
 """Pages whose blocks stand alone; on the others they follow each other."""
 
 ALLOWED = re.compile(
-    r'pip install (-e )?"[^"]+"( --group style)?|pip install --upgrade pip|'
+    r'pip install (-e )?("[^"]+"|\.)( --group style)?|pip install --upgrade pip|'
     r"python3 -m venv \.venv|\. \.venv/bin/activate|"
     r"mkdocs build --strict|python3 -m http\.server --directory site --bind 127\.0\.0\.1|"
     r"ruff (check|format --check) \.|mypy|pytest( .*)?"

@@ -1,8 +1,7 @@
-"""Compiled kernels under test: why there are none, and a plan's kernel run item by item."""
+"""Native kernels under test: why there are none, and a plan's kernel run item by item."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
@@ -12,24 +11,16 @@ import numpy as np
 import pytest
 from harness.plans import chosen_relayout
 
-from stridedgpu.devices.cpu.compiled import (
-    jit as machine_code,
-)
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
-from stridedgpu.devices.cpu.native import library
 from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-needs_compiler = pytest.mark.skipif(
-    machine_code.why_unavailable() is not None, reason=f"no compiled loops: {machine_code.why_unavailable()}"
-)
+needs_library = pytest.mark.skipif(policy().why_numpy is not None, reason=str(policy().why_numpy))
 
-needs_library = pytest.mark.skipif(
-    policy().native_level is None, reason=f"no native library: {library.why_unavailable() or Target.here().words}"
-)
+needs_compiler = needs_library
 
 ENGINES = (pytest.param(True, marks=needs_library, id="native"), pytest.param(False, id="LLVM"))
 """Whether the native library's loops are used, or compiled ones in their place: `native` of the CPU's policy."""
@@ -55,7 +46,7 @@ each_class = pytest.mark.parametrize(
         pytest.param(
             target,
             marks=pytest.mark.skipif(
-                machine_code.why_unavailable() is not None or not target.runs_on(Target.here()),
+                target.native_level is None,
                 reason=f"no loops for {name} here",
             ),
             id=name,
@@ -68,8 +59,8 @@ each_class = pytest.mark.parametrize(
 
 
 def can_run_here() -> bool:
-    """Whether loops for the policy's target can be compiled and run on this processor."""
-    return machine_code.why_unavailable() is None and policy().target.runs_on(Target.here())
+    """Whether native loops for the policy's target run on this processor."""
+    return policy().why_numpy is None
 
 
 def ordinary_policy() -> AbstractContextManager[None]:
@@ -82,17 +73,8 @@ def ordinary_policy() -> AbstractContextManager[None]:
 def policy_for(features: Collection[str]) -> Iterator[None]:
     """The thresholds and loops of a processor with those of this one's instruction sets that are named."""
     current = policy()
-    forget_loops()
-    try:
-        with using(current._replace(target=current.target._replace(features=current.target.features & {*features}))):
-            yield
-    finally:
-        forget_loops()
-
-
-def forget_loops() -> None:
-    """Loops are compiled once; the next processor gets its own."""
-    machine_code._loop_of.cache_clear()
+    with using(current._replace(target=current.target._replace(features=current.target.features & {*features}))):
+        yield
 
 
 def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:
@@ -130,10 +112,3 @@ def converted_words(words, made):
     got = np.zeros(len(words), storage_dtype(made.target, opaque=True))
     assert run_items(plan, words.ctypes.data, got.ctypes.data)
     return got
-
-
-def wait_for_loops():
-    """Wait for the compiled loops that repeated calls have begun to load."""
-    for thread in threading.enumerate():
-        if thread.name == "stridedgpu-compiler":
-            thread.join()

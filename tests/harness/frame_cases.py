@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from hypothesis import strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu import promotion, thread_count as threads
+from stridedgpu.devices.cpu import thread_count as threads
+from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.launch_cache import forget_launches
 from stridedgpu.values.strides import round_up
 
@@ -164,9 +165,9 @@ def converting_by(path: str) -> Iterator[None]:
     """Frames are converted this way: "NumPy", or compiled on one thread or two."""
     from harness.compiled_loops import policy_with
 
-    with pytest.MonkeyPatch.context() as patch, policy_with(pixels={"shared_bytes": 0}):
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch, policy_with(pixels={"shared_bytes": 0}):
         if path == "NumPy":
-            patch.setattr(promotion, "why_unavailable", lambda: "left out by a test")
+            stack.enter_context(using(policy()._replace(native=False)))
         else:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
         forget_launches()

@@ -30,7 +30,6 @@ from harness.drawn_calls import CALLS_OF_A_KIND, Call, Side, drawn_call, placed
 from harness.guarded_memory import bits_of
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled import kernel_cache
 
 __all__ = ["BLOCK", "EXECUTIONS", "ON_CUDA", "run_block"]
 
@@ -133,18 +132,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _spent() -> float:
-    """Processor seconds of this process and of the compilers that it ran."""
+    """Processor seconds of this process and its children."""
     return sum(os.times()[:4])
 
 
 def _standing() -> str:
-    """What this process holds: resident memory, open files, and files of the kernel cache."""
+    """What this process holds: resident memory and open files."""
     pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
-    cache = kernel_cache.directory()
-    kept = 0 if cache is None or not Path(cache).is_dir() else len(list(Path(cache).iterdir()))
     files = len(list(Path("/proc/self/fd").iterdir()))
     mebibytes = pages * os.sysconf("SC_PAGESIZE") / 2**20
-    return f"{mebibytes:.0f} MiB, {files} open files, {kept} cached kernels"
+    return f"{mebibytes:.0f} MiB, {files} open files"
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def record(name="train", ours=2e-3, measures="speed", **peers):
 
 
 def results(*records, curves=()):
-    device = {"name": "Some CPU", "kind": "cpu", "threads": 2, "loops": "compiled"}
+    device = {"name": "Some CPU", "kind": "cpu", "threads": 2, "loops": "native"}
     versions = {"stridedgpu": "0.1.0", "numpy": "2.0"}
     made = {"device": device, "scale": "quick", "versions": versions, "commit": "abc", "date": "2026-01-01"}
     return Results(made, tuple(records), tuple(curves))
@@ -348,7 +348,7 @@ def test_a_peer_that_is_faster_is_shown_as_such():
 def test_the_table_is_plain_where_rich_is_not(monkeypatch):
     monkeypatch.setattr(table, "find_spec", lambda _: None)
     lines = table.table_text(results(record(numpy=3e-3)), 120).splitlines()
-    assert lines[0] == "Some CPU, 2 threads, compiled loops"
+    assert lines[0] == "Some CPU, 2 threads, native loops"
     assert lines[3].split("  ")[0] == "workload"
     assert lines[4].startswith("train     ")
     assert lines[4].endswith("1.50x")

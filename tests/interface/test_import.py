@@ -19,7 +19,6 @@ HEAVY = (
     "cupy",
     "cupyx",
     "jax",
-    "llvmlite",
     "matplotlib",
     "ml_dtypes",
     "numba",
@@ -119,7 +118,7 @@ def test_a_relayout_loads_nothing_of_the_other_operations():
     loaded = loaded_by("import stridedgpu as sg; sg.relayout(numpy.zeros((4, 6), numpy.uint8), dtype='float32')")
     others = re.compile(
         r"stridedgpu\..*(resize|gather|scatter|crop|raw|frame_(?!like)|frames|colour_matrix|pixel_formats|index_rule)"
-        r"|logging|pathlib|html|inspect|llvmlite"
+        r"|logging|pathlib|html|inspect"
     )
     assert [module for module in sorted(loaded) if others.match(module)] == []
 

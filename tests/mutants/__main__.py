@@ -52,9 +52,7 @@ def judge_all(
         pool = ThreadPoolExecutor(processes)
         copies: queue.SimpleQueue[Project] = queue.SimpleQueue()
         for number in range(processes):
-            project = Project(
-                pathlib.Path(folder, str(number)), results, results.kernels or pathlib.Path(folder, "kernels")
-            )
+            project = Project(pathlib.Path(folder, str(number)), results)
             stack.callback(project.close)
             copies.put(project)
         stack.enter_context(pool)

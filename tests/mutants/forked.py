@@ -25,7 +25,7 @@ import pytest
 
 __all__ = ["COULD_NOT_RUN", "NEVER_ENDS", "STOPPED", "answer"]
 
-_LIBRARIES = ("numpy", "hypothesis", "llvmlite.binding", "PIL.Image")
+_LIBRARIES = ("numpy", "hypothesis", "PIL.Image")
 """What most test files load first, and no mutant changes."""
 
 NEVER_ENDS = "ran out of processor time"

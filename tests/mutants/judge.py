@@ -4,7 +4,7 @@ The test that killed a mutant before runs first, then the test files about it, i
 package once. A test that fails without the mutant decides nothing: the others run once more without it. A mutant that
 lives through all of that can be given the same files' slow tests.
 
-Compiled kernels and emulated programs of mutants are made beside the caches, so that none is ever found by another run.
+Emulated programs of mutants are made beside the cache, so that none is ever found by another run.
 """
 
 from __future__ import annotations
@@ -59,11 +59,8 @@ A mutant that uses more is in a loop without an end: killed, unless the unchange
 class Project:
     """A copy of the project, in which one mutant at a time is judged."""
 
-    def __init__(self, folder: pathlib.Path, results: Results, kernels: pathlib.Path) -> None:
-        """Copy the files that git knows or does not ignore, without the repository.
-
-        `kernels` is the folder of the unchanged project's compiled loops, which several copies may share.
-        """
+    def __init__(self, folder: pathlib.Path, results: Results) -> None:
+        """Copy the files that git knows or does not ignore, without the repository."""
         listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(listing, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
         self._folder = folder
@@ -71,8 +68,7 @@ class Project:
         self._seconds = 1_000_000_000
         self._sound: set[str] = set()  # what passes on the project as it is
         self._unsound: set[str] = set()  # and what does not
-        self._caches = {"STRIDEDGPU_CACHE_DIR": kernels, "STRIDEDGPU_EMULATION_CACHE": cache_directory()}
-        kernels.mkdir(mode=0o700, exist_ok=True)
+        self._caches = {"STRIDEDGPU_EMULATION_CACHE": cache_directory()}
         for name in filter(None, listed.split("\0")):
             if (PROJECT / name).exists():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,6 @@ class Results:
 
     def __init__(self, file: pathlib.Path | None, commit: str, known: Mapping[str, str]) -> None:
         self._file = file
-        self.kernels = None if file is None else file.with_suffix(".kernels").resolve()
         self._commit = commit
         self._killers = dict(known)
         self._verdicts: dict[str, dict[str, Any]] = {}

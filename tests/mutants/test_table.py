@@ -88,7 +88,7 @@ def project(tmp_path, monkeypatch):
     subprocess.run(["git", "init", "--quiet"], cwd=original, check=True)
     monkeypatch.setattr("mutants.judge.PROJECT", original)
     monkeypatch.setenv("STRIDEDGPU_EMULATION_CACHE", str(tmp_path / "programs"))
-    made = Project(copy, Results(None, "a commit", {}), tmp_path / "kernels")
+    made = Project(copy, Results(None, "a commit", {}))
     yield made
     made.close()
 

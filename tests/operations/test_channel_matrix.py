@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import needs_library, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.frame_cases import YUV, converting_by, surfaces
@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.channel_matrix import mixing_kernel
+from stridedgpu.devices.cpu.native.matrix import mixing_kernel
 
 GREY = [[0.299, 0.587, 0.114]]
 SEPIA = [[0.393, 0.769, 0.189], [0.349, 0.686, 0.168], [0.272, 0.534, 0.131]]
@@ -169,8 +169,7 @@ def test_a_matrix_needs_channels_and_real_numbers():
         sg.relayout(np.zeros((2, 2, 3), np.complex64), dims="HWC", matrix=GREY)
 
 
-@needs_compiler
-@needs_compiler
+@needs_library
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are fenced off by mprotect")
 @pytest.mark.parametrize("missing", [0, 1])
 def test_whole_pixels_are_loaded_where_the_last_one_is_whole(missing):
@@ -186,7 +185,7 @@ def test_whole_pixels_are_loaded_where_the_last_one_is_whole(missing):
     assert same_bits(target, by_hand(pixels, GREY, "float32"))
 
 
-@needs_compiler
+@needs_library
 def test_a_plan_says_what_mixes_the_channels():
     source = sg.empty((3, 64, 64), "uint8", layout="HWC", device="cpu")
     plan = into("compiled, 1 thread", source, sg.empty((1, 64, 64), "float16", device="cpu"), matrix=GREY)

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, LayoutError
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.policy import policy
 
 GREY = [[0.299, 0.587, 0.114]]
 SEPIA = [[0.393, 0.769, 0.189], [0.349, 0.686, 0.168], [0.272, 0.534, 0.131]]
@@ -113,7 +113,7 @@ def test_results_are_written_into_mirrored_views(path, what, turned):
             assert np.array_equal(view, wanted)
 
 
-@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
+@pytest.mark.skipif(policy().why_numpy is not None, reason="no compiled loops")
 def test_a_resize_that_mixes_is_compiled():
     out = sg.empty((2, 1, 37, 21), "float16", device="cpu")
     plan = sg.plan_resize(sg.asarray(LARGER[..., :3], dims="NHWC"), out, matrix=GREY, scale=1 / 255)

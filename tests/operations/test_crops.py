@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.guarded_memory import assert_written, bits_of, guarded, seeds
 from harness.plans import chosen_crops
@@ -112,7 +112,7 @@ def test_crops_are_the_plain_loop_in_bits_for_every_layout(path, case, data):
     assert np.array_equal(bits_of(made.layout, made.itemsize, made.buffer.bytes), words)
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("sources", ["a batch", "a list"])
 @pytest.mark.parametrize("size", [(5, 4), (9, 3), (3, 11)])
 @given(seed=seeds)
@@ -250,7 +250,7 @@ def test_boxes_are_resized_by_pillows_bilinear_filter_unless_another_is_named():
     assert len(set(map(str, named.values()))) == 3
 
 
-@needs_compiler
+@needs_library
 def test_a_plan_that_ran_before_refuses_a_tensor_without_axes():
     batch, out = sg.zeros((2, 3, 8, 8), "uint8", device="cpu"), sg.zeros((2, 3, 4, 4), "uint8", device="cpu")
     plan, origins = sg.plan_gather_crops(batch, (4, 4), out=out), np.zeros((2, 2), np.int64)

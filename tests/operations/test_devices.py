@@ -9,12 +9,12 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from harness.compiled_loops import needs_library
 
 import stridedgpu as sg
 from stridedgpu import BufferTensorDesc, DeviceError
 from stridedgpu.devices import selection
-from stridedgpu.devices.cpu import device as cpu_module
-from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cuda import status as cuda_status_module
 from stridedgpu.devices.cuda.status import CudaStatus, cuda_status
 
@@ -100,16 +100,14 @@ def test_a_plan_for_cuda_can_be_read_where_there_is_none(without_cuda):
         plan(tensor, sg.zeros((1, 3, 8, 16), "uint8"))
 
 
-@pytest.mark.parametrize(
-    "missing, loops", [(None, "compiled loops"), ("no compiler: pip install one", f"NumPy {np.__version__}")]
-)
-def test_devices_lists_what_can_be_used_and_why_the_rest_cannot(without_cuda, monkeypatch, missing, loops):
-    monkeypatch.setattr(cpu_module, "why_unavailable", lambda: missing)
-    level = policy().native_level
-    if level is not None:
-        loops = f"native loops of {level}" + (" and compiled loops" if missing is None else "")
-    cpu, cuda = sg.devices()
-    assert (cpu.name, cpu.available, cpu.reason) == ("cpu", True, missing)
+@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_library), False], ids=["native", "NumPy"])
+def test_devices_lists_what_can_be_used_and_why_the_rest_cannot(without_cuda, native):
+    with using(policy()._replace(native=native)):
+        cpu, cuda = sg.devices()
+        reason = policy().why_numpy
+    loops = f"native loops of {policy().native_level}" if native else f"NumPy {np.__version__}"
+    assert (cpu.name, cpu.available, cpu.reason) == ("cpu", True, reason)
+    assert (reason is None) == native
     assert re.fullmatch(rf"\d+ cores?, .+, {re.escape(loops)}", cpu.description)
     assert (cuda.name, cuda.available) == ("cuda", False)
     assert INSTALL in cuda.reason

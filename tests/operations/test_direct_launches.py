@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with, wait_for_loops
+from harness.compiled_loops import needs_compiler
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.policy import policy
 
 pytestmark = needs_compiler
 
@@ -51,46 +50,41 @@ calls = pytest.mark.parametrize("call", list(CALLS))
 
 
 @calls
-@pytest.mark.parametrize("at_once", [True, False], ids=["from the first call on", "later"])
-def test_every_call_has_the_same_result(call, at_once):
+def test_every_call_has_the_same_result(call):
     """Before the loops are ready, with the launch that finds them, and without it, each time in other memory."""
     make, inputs, wanted = CALLS[call]
-    with policy_with(promotion={"at_once_bytes": 0} if at_once else {}):
-        run = make()
-        for _ in range(policy().promotion.calls + 2):
-            out = sg.zeros(wanted.shape, "int32" if "relayout" in call else "float32")
-            run(*map(sg.asarray, inputs), out)
-            assert np.array_equal(out.numpy(), wanted)
-            wait_for_loops()
-        for plan in [run] if "planned" in call else []:
-            assert plan.direct is not None
-            assert plan == make()
+    run = make()
+    for _ in range(3):
+        out = sg.zeros(wanted.shape, "int32" if "relayout" in call else "float32")
+        run(*map(sg.asarray, inputs), out)
+        assert np.array_equal(out.numpy(), wanted)
+    for plan in [run] if "planned" in call else []:
+        assert plan.direct is not None
+        assert plan == make()
 
 
 @calls
 def test_a_stream_is_refused_then_too(call):
     make, inputs, wanted = CALLS[call]
-    with policy_with(promotion={"at_once_bytes": 0}):
-        run = make()
-        for stream in (None, 3):
-            out = sg.zeros(wanted.shape, "int32" if "relayout" in call else "float32")
-            if stream is None:
-                run(*map(sg.asarray, inputs), out)
-                continue
-            with pytest.raises(sg.DeviceError, match="stream=3 has no meaning on the CPU"):
-                run(*map(sg.asarray, inputs), out, stream)
-            assert not out.numpy().any()
+    run = make()
+    for stream in (None, 3):
+        out = sg.zeros(wanted.shape, "int32" if "relayout" in call else "float32")
+        if stream is None:
+            run(*map(sg.asarray, inputs), out)
+            continue
+        with pytest.raises(sg.DeviceError, match="stream=3 has no meaning on the CPU"):
+            run(*map(sg.asarray, inputs), out, stream)
+        assert not out.numpy().any()
 
 
 @pytest.mark.parametrize("wrong", [3, -4])
 def test_a_wrong_index_is_named_then_too(wrong):
-    with policy_with(promotion={"at_once_bytes": 0}):
-        plan = sg.plan_gather(DATA, NUMBERS, out=sg.empty((2, 4), "float32"))
-        data, out = sg.asarray(DATA), sg.zeros((2, 4), "float32")
-        plan(data, sg.asarray(NUMBERS), sg.empty((2, 4), "float32"))
-        assert plan.direct is not None
-        with pytest.raises(IndexError, match=rf"indices\[1\] = {wrong} is out of range for axis 0 of size 3"):
-            plan(data, sg.asarray(np.array([0, wrong])), out)
+    plan = sg.plan_gather(DATA, NUMBERS, out=sg.empty((2, 4), "float32"))
+    data, out = sg.asarray(DATA), sg.zeros((2, 4), "float32")
+    plan(data, sg.asarray(NUMBERS), sg.empty((2, 4), "float32"))
+    assert plan.direct is not None
+    with pytest.raises(IndexError, match=rf"indices\[1\] = {wrong} is out of range for axis 0 of size 3"):
+        plan(data, sg.asarray(np.array([0, wrong])), out)
     assert not out.numpy().any()
 
 
@@ -113,39 +107,35 @@ scatters = pytest.mark.parametrize("scatter", list(SCATTERS))
 
 
 @scatters
-@pytest.mark.parametrize("at_once", [True, False], ids=["from the first call on", "later"])
-def test_data_is_replaced_in_place_time_and_again(scatter, at_once):
-    with policy_with(promotion={"at_once_bytes": 0} if at_once else {}):
-        for count in range(policy().promotion.calls + 2):
-            data = sg.asarray(DATA.copy())
-            assert SCATTERS[scatter](data, TUPLES, UPDATES * count, out=data) is data
-            assert np.array_equal(data.numpy()[[0, 2]], UPDATES[::-1] * count)
-            assert np.array_equal(data.numpy()[1], DATA[1])
-            wait_for_loops()
+def test_data_is_replaced_in_place_time_and_again(scatter):
+    for count in range(3):
+        data = sg.asarray(DATA.copy())
+        assert SCATTERS[scatter](data, TUPLES, UPDATES * count, out=data) is data
+        assert np.array_equal(data.numpy()[[0, 2]], UPDATES[::-1] * count)
+        assert np.array_equal(data.numpy()[1], DATA[1])
 
 
 @scatters
 def test_the_same_layouts_at_other_places_are_copied_and_checked(scatter):
     """What a call in place has prepared is that of one into another tensor, or beside its data."""
     run = SCATTERS[scatter]
-    with policy_with(promotion={"at_once_bytes": 0}):
-        memory = sg.asarray(np.concatenate([DATA, DATA]))
-        before = memory.numpy().copy()
-        data, other, beside = memory[:3], sg.zeros((3, 4), "float32"), memory[1:4]
-        locked = np.zeros((3, 4), np.float32)
-        locked.flags.writeable = False
-        for _ in range(2):
-            with pytest.raises(sg.BindingError, match="out shares memory with data"):
-                run(data, TUPLES, UPDATES, out=beside)
-            with pytest.raises(sg.BindingError, match="out shares memory with updates"):
-                run(data, TUPLES, data[:2], out=data)
-            with pytest.raises(sg.BindingError, match="out is read-only"):
-                run(data, TUPLES, UPDATES, out=sg.asarray(locked))
-            assert np.array_equal(memory.numpy(), before)
-            assert np.array_equal(run(data, TUPLES, UPDATES, out=other).numpy(), SCATTERED)
-            assert np.array_equal(run(data, TUPLES, UPDATES).numpy(), SCATTERED)
-            run(data, TUPLES, DATA[[2, 0]], out=data)  # as it was
+    memory = sg.asarray(np.concatenate([DATA, DATA]))
+    before = memory.numpy().copy()
+    data, other, beside = memory[:3], sg.zeros((3, 4), "float32"), memory[1:4]
+    locked = np.zeros((3, 4), np.float32)
+    locked.flags.writeable = False
+    for _ in range(2):
+        with pytest.raises(sg.BindingError, match="out shares memory with data"):
+            run(data, TUPLES, UPDATES, out=beside)
+        with pytest.raises(sg.BindingError, match="out shares memory with updates"):
+            run(data, TUPLES, data[:2], out=data)
+        with pytest.raises(sg.BindingError, match="out is read-only"):
+            run(data, TUPLES, UPDATES, out=sg.asarray(locked))
         assert np.array_equal(memory.numpy(), before)
+        assert np.array_equal(run(data, TUPLES, UPDATES, out=other).numpy(), SCATTERED)
+        assert np.array_equal(run(data, TUPLES, UPDATES).numpy(), SCATTERED)
+        run(data, TUPLES, DATA[[2, 0]], out=data)  # as it was
+    assert np.array_equal(memory.numpy(), before)
 
 
 def planned_in_place():
@@ -159,23 +149,20 @@ IN_PLACE = {
 }
 
 
-@pytest.mark.parametrize("at_once", [True, False], ids=["from the first call on", "later"])
-def test_a_plan_replaces_elements_in_place_and_copies_into_others(at_once):
-    with policy_with(promotion={"at_once_bytes": 0} if at_once else {}):
-        plan = sg.plan_scatter_nd(DATA, TUPLES, UPDATES, unique=True, out=sg.empty((3, 4), "float32"))
-        tuples, other = sg.asarray(TUPLES), sg.zeros((3, 4), "float32")
-        memory = sg.asarray(np.concatenate([DATA, DATA]))
-        data, beside = memory[:3], memory[1:4]
-        for count in range(policy().promotion.calls + 2):
-            updates = sg.asarray(UPDATES * count)
-            plan(data, tuples, updates, data)
-            assert np.array_equal(memory.numpy(), np.concatenate([UPDATES[1:] * count, DATA[1:2], updates[:1], DATA]))
-            plan(sg.asarray(DATA), tuples, sg.asarray(UPDATES), other)
-            assert np.array_equal(other.numpy(), SCATTERED)
-            with pytest.raises(sg.BindingError, match="out shares memory with data"):
-                plan(data, tuples, updates, beside)
-            wait_for_loops()
-        assert plan.direct is not None
+def test_a_plan_replaces_elements_in_place_and_copies_into_others():
+    plan = sg.plan_scatter_nd(DATA, TUPLES, UPDATES, unique=True, out=sg.empty((3, 4), "float32"))
+    tuples, other = sg.asarray(TUPLES), sg.zeros((3, 4), "float32")
+    memory = sg.asarray(np.concatenate([DATA, DATA]))
+    data, beside = memory[:3], memory[1:4]
+    for count in range(3):
+        updates = sg.asarray(UPDATES * count)
+        plan(data, tuples, updates, data)
+        assert np.array_equal(memory.numpy(), np.concatenate([UPDATES[1:] * count, DATA[1:2], updates[:1], DATA]))
+        plan(sg.asarray(DATA), tuples, sg.asarray(UPDATES), other)
+        assert np.array_equal(other.numpy(), SCATTERED)
+        with pytest.raises(sg.BindingError, match="out shares memory with data"):
+            plan(data, tuples, updates, beside)
+    assert plan.direct is not None
 
 
 def test_a_plan_into_another_order_does_not_run_in_place():
@@ -207,36 +194,34 @@ WRONG = {
 @pytest.mark.parametrize("call", ["planned scatter", "scatter", "in place", "planned in place"])
 def test_wrong_indices_of_a_scatter_are_named_then_too(call, wrong):
     numbers, message = WRONG[wrong]
-    with policy_with(promotion={"at_once_bytes": 0}):
-        run = (IN_PLACE[call] if call in IN_PLACE else CALLS[call][0])()
-        data, updates, out = sg.asarray(DATA.copy()), sg.asarray(UPDATES), sg.zeros((3, 4), "float32")
-        tuples = TUPLES.copy()
-        indices = sg.asarray(tuples)
-        for _ in range(2):
+    run = (IN_PLACE[call] if call in IN_PLACE else CALLS[call][0])()
+    data, updates, out = sg.asarray(DATA.copy()), sg.asarray(UPDATES), sg.zeros((3, 4), "float32")
+    tuples = TUPLES.copy()
+    indices = sg.asarray(tuples)
+    for _ in range(2):
+        run(data, indices, updates, out)
+    held, written = data.numpy().copy(), out.numpy().copy()
+    tuples[:, 0] = numbers
+    for _ in range(2):
+        with pytest.raises(IndexError, match=message):
             run(data, indices, updates, out)
-        held, written = data.numpy().copy(), out.numpy().copy()
-        tuples[:, 0] = numbers
-        for _ in range(2):
-            with pytest.raises(IndexError, match=message):
-                run(data, indices, updates, out)
-        assert np.array_equal(data.numpy(), held)
-        assert np.array_equal(out.numpy(), written)
+    assert np.array_equal(data.numpy(), held)
+    assert np.array_equal(out.numpy(), written)
 
 
 @pytest.mark.parametrize("name", ["data", "indices", "updates"])
 def test_a_planned_scatter_is_refused_beside_its_operands_however_often(name):
     run = CALLS["planned scatter"][0]()
-    with policy_with(promotion={"at_once_bytes": 0}):
-        for _ in range(2):
-            memory = sg.zeros((16,), "float32")
-            out = memory[:12].reinterpret(sizes=(3, 4))
-            given = {"data": sg.asarray(DATA), "indices": sg.asarray(TUPLES), "updates": sg.asarray(UPDATES)}
-            run(*given.values(), sg.empty((3, 4), "float32"))
-            given[name] = {
-                "data": memory[4:].reinterpret(sizes=(3, 4)),
-                "indices": memory[10:14].reinterpret(dtype="int64").reinterpret(sizes=(2, 1)),
-                "updates": memory[8:].reinterpret(sizes=(2, 4)),
-            }[name]
-            with pytest.raises(sg.BindingError, match=f"out shares memory with {name}"):
-                run(*given.values(), out)
-            assert not memory.numpy().any()
+    for _ in range(2):
+        memory = sg.zeros((16,), "float32")
+        out = memory[:12].reinterpret(sizes=(3, 4))
+        given = {"data": sg.asarray(DATA), "indices": sg.asarray(TUPLES), "updates": sg.asarray(UPDATES)}
+        run(*given.values(), sg.empty((3, 4), "float32"))
+        given[name] = {
+            "data": memory[4:].reinterpret(sizes=(3, 4)),
+            "indices": memory[10:14].reinterpret(dtype="int64").reinterpret(sizes=(2, 1)),
+            "updates": memory[8:].reinterpret(sizes=(2, 4)),
+        }[name]
+        with pytest.raises(sg.BindingError, match=f"out shares memory with {name}"):
+            run(*given.values(), out)
+        assert not memory.numpy().any()

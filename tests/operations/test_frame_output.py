@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.frame_cases import DEEP, SHARES, opencv, surface
 from harness.frame_encodes import FrameEncodeCase
@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, ElementTypeError, LayoutError
-from stridedgpu.devices.cpu.compiled.frame_encode import samples_kernel
+from stridedgpu.devices.cpu.native.frames import samples_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel
 
 
@@ -227,10 +227,10 @@ def test_a_problem_counts_the_bytes_of_colours_and_of_samples(name, nbytes):
     assert problem.bytes_moved == 4 * 14 * (3 + 1.5) * nbytes
 
 
-@needs_compiler
-@pytest.mark.parametrize("columns, is_compiled", [(2, False), (4, True), (64, True)])
-def test_pictures_of_four_columns_or_more_are_compiled(columns, is_compiled):
+@needs_library
+@pytest.mark.parametrize("columns, is_native", [(2, False), (4, True), (64, True)])
+def test_pictures_of_four_columns_or_more_are_native(columns, is_native):
     kernel = samples_kernel(FrameEncodeCase("nv12", size=(4, columns)).problem)
-    assert isinstance(kernel, CpuKernel) == is_compiled
-    assert not is_compiled or kernel.name.startswith("frame_encode_nv12_")
-    assert is_compiled or kernel == "images narrower than 4 pixels are left to NumPy"
+    assert isinstance(kernel, CpuKernel) == is_native
+    assert not is_native or kernel.name.startswith("frame_encode_nv12_")
+    assert is_native or kernel == "images narrower than 4 pixels are left to NumPy"

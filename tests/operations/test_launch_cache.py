@@ -37,7 +37,7 @@ def other_settings(name, monkeypatch):
             patch.setattr(thread_count.SHARED, "several", not thread_count.SHARED.several)
             return CPU.launch_for(problem())
     if name == "policy":
-        with policy_with(promotion={"calls": 3}):
+        with policy_with(sharing={"spins": 3}):
             return CPU.launch_for(problem())
     if name == "policy of CUDA":
         with cuda_policy.using(OTHER_CUDA):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import needs_library, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from hypothesis import given, strategies as st
@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_refused(memory, name, sizes, options, error, words
         sg.unpack_raw(memory, name, sizes, **options)
 
 
-@needs_compiler
+@needs_library
 def test_a_plan_says_how_samples_are_unpacked():
     target = sg.empty((8, 64), "uint16", device="cpu").operand.spec
     plan = device_named("cpu").plan(RawProblem(RAW_FORMATS["mipi-raw10"], 96, 1, target))

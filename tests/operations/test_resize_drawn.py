@@ -13,7 +13,7 @@ from harness.cpu_paths import picking_by
 from harness.resize_cases import PILLOW_FILTERS, Resize, cv2_resize, pillow_passes, pillow_resize
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.policy import policy
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def test_no_byte_differs(interpolation: str, draws: int) -> None:
     library, name = interpolation.split("-", 1)
     rng = np.random.default_rng(sum(interpolation.encode()))
     has_order = library == "pillow" and name != "nearest"
-    paths = ["NumPy"] if why_unavailable() else ["NumPy", "compiled, 1 thread"]
+    paths = ["NumPy"] if policy().why_numpy else ["NumPy", "compiled, 1 thread"]
     for _ in range(draws // BLOCK):
         cases = [drawn(rng, whole=library == "opencv") for _ in range(BLOCK)]
         if name == "area":

@@ -38,7 +38,7 @@ def test_a_mapping_in_the_place_of_the_environment_is_read(monkeypatch):
 def test_the_policies_of_blocks_are_for_the_calls_inside():
     """As of `preprocess --compare`, whose other threads make the next images meanwhile."""
     usual, before = (cpu.policy(), cuda.policy()), settings()
-    other_cpu = usual[0]._replace(promotion=usual[0].promotion._replace(calls=77))
+    other_cpu = usual[0]._replace(sharing=usual[0].sharing._replace(spins=77))
     other_cuda = replace(usual[1], rows=replace(usual[1].rows, most_chunks=2))
     with ThreadPoolExecutor(1) as pool, cpu.using(other_cpu), cuda.using(other_cuda):
         assert (cpu.policy(), cuda.policy()) == (other_cpu, other_cuda)
@@ -51,7 +51,7 @@ def test_the_policies_of_blocks_are_for_the_calls_inside():
 
 def test_a_block_inside_another_keeps_what_it_does_not_choose():
     usual = cpu.policy()
-    other_cpu = usual._replace(promotion=usual.promotion._replace(calls=77))
+    other_cpu = usual._replace(sharing=usual.sharing._replace(spins=77))
     other_cuda = replace(cuda.policy(), rows=replace(cuda.policy().rows, most_chunks=2))
     with cpu.using(other_cpu):
         with cuda.using(other_cuda), cpu.using(usual):

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import needs_compiler
 from harness.drawn_problems import OPERATIONS, one_of
 from harness.fake_frames import converting  # noqa: F401 - a fixture
 from harness.fake_gathers import device  # noqa: F401 - a fixture
@@ -64,17 +64,16 @@ def checked(line, plan, kernel, operation):
 
 
 @some_or_all
-@pytest.mark.parametrize("path", ["NumPy", pytest.param("compiled", marks=needs_compiler)])
+@pytest.mark.parametrize("path", ["NumPy", pytest.param("native", marks=needs_compiler)])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_the_line_on_the_cpu_says_what_was_planned(operation, path, seeds, telling, capsys):
-    at_once = 0 if path == "compiled" else 1 << 60
-    thresholds = {"at_once_bytes": at_once, "resize_bytes": at_once, "frame_bytes": at_once, "calls": 1 << 60}
-    with using(policy()._replace(native=path == "compiled")), policy_with(promotion=thresholds):
+    with using(policy()._replace(native=path == "native")):
         for seed in seeds:
             drawn = OPERATIONS[operation](np.random.default_rng(seed), "cpu")
             line = line_of(drawn, capsys)
-            checked(line, drawn.plan, drawn.plan.first, drawn.operation)
-            assert drawn.plan.first.name.startswith("numpy_") == (path == "NumPy" or drawn.plan.compiled is None)
+            checked(line, drawn.plan, drawn.plan.loops, drawn.operation)
+            assert drawn.plan.loops.name.startswith("numpy_") == (drawn.plan.native is None)
+            assert path == "native" or drawn.plan.native is None
 
 
 @some_or_all
@@ -177,18 +176,6 @@ def test_samples_of_colours_are_told_on_the_cpu(telling, capsys, width, kernel):
     capsys.readouterr()
     sg.relayout(sg.zeros((3, 16, width), "uint8", device="cpu"), out=frame)
     assert any(f",samples,{kernel}," in line for line in capsys.readouterr().err.splitlines())
-
-
-def test_a_switch_from_numpy_to_compiled_loops_is_told_when_it_comes(telling, capsys):
-    source, target = sg.zeros((5, 7, 11), "uint8", device="cpu"), sg.empty((5, 7, 11), "float32", device="cpu")
-    plan = sg.plan_relayout(source, target)
-    capsys.readouterr()
-    for _ in range(20):
-        plan(source, target)
-    names = [facts(line)[2] for line in capsys.readouterr().err.splitlines()]
-    inner, call = plan.plan, plan.plan.compiled_from
-    until = 20 if call is None else call - 1
-    assert names == [inner.first.name] * until + [inner.settled.name] * (20 - until)
 
 
 def test_nothing_is_told_where_nobody_asked(capsys):

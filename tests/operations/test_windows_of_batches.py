@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with, wait_for_loops
+from harness.compiled_loops import needs_library, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.guarded_memory import assert_written, bits_of, guarded, seeds
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.crop_kernels import BorderedRows
-from stridedgpu.devices.cpu.compiled.crops import plan_bordered
-from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.native.crops import BorderedRows, plan_bordered
 from stridedgpu.problems.crop_windows import Crop
 
 ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 3, 1, 2)}
@@ -86,7 +84,7 @@ def test_a_batch_with_a_border_is_numpys_in_bits(path, dtype, merged, case, seed
             written[:] = before
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize(
     "order, fill, flip, has_a_kernel",
     [
@@ -118,29 +116,25 @@ ORIGINS = np.full((2, 2), -1)
 @pytest.fixture
 def padding():
     """A plan that has run often enough to keep its move, and its target."""
-    with policy_with(promotion={"at_once_bytes": 0}):
+    out = sg.zeros((2, 3, 6, 7), "float32", device="cpu")
+    plan = sg.plan_gather_crops(sg.asarray(IMAGES), (6, 7), out=out)
+    plan(sg.asarray(IMAGES), ORIGINS, out)
+    assert plan.direct is not None
+    return plan
+
+
+@needs_library
+def test_every_call_has_the_same_result():
+    plan = sg.plan_gather_crops(sg.asarray(IMAGES), (6, 7), layout="NCHW")
+    for number in range(3):
         out = sg.zeros((2, 3, 6, 7), "float32", device="cpu")
-        plan = sg.plan_gather_crops(sg.asarray(IMAGES), (6, 7), out=out)
-        plan(sg.asarray(IMAGES), ORIGINS, out)
-        assert plan.direct is not None
-        return plan
+        plan(sg.asarray(IMAGES + number), ORIGINS, out)
+        assert np.array_equal(out.numpy()[:, :, 1:-1, 1:-1], IMAGES + number)
+        assert not out.numpy()[:, :, 0].any()
+    assert plan.direct is not None
 
 
-@needs_compiler
-@pytest.mark.parametrize("at_once", [True, False], ids=["from the first call on", "later"])
-def test_every_call_has_the_same_result(at_once):
-    with policy_with(promotion={"at_once_bytes": 0} if at_once else {}):
-        plan = sg.plan_gather_crops(sg.asarray(IMAGES), (6, 7), layout="NCHW")
-        for number in range(policy().promotion.calls + 2):
-            out = sg.zeros((2, 3, 6, 7), "float32", device="cpu")
-            plan(sg.asarray(IMAGES + number), ORIGINS, out)
-            assert np.array_equal(out.numpy()[:, :, 1:-1, 1:-1], IMAGES + number)
-            assert not out.numpy()[:, :, 0].any()
-            wait_for_loops()
-        assert plan.direct is not None
-
-
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize(
     "sources, origins, flip, wanted",
     [
@@ -203,17 +197,16 @@ def test_one_window_over_an_edge_among_windows_inside(path, edge, number):
                 assert np.array_equal(out.numpy().transpose(0, 2, 3, 1), expected)
 
 
-@needs_compiler
+@needs_library
 def test_a_move_that_mirrors_is_not_kept_for_calls_that_do_not():
     out = sg.zeros((2, 3, 2, 3), "float32", device="cpu")
-    with policy_with(promotion={"at_once_bytes": 0}):
-        plan = sg.plan_gather_crops(sg.asarray(IMAGES), (2, 3), out=out)
-        for flip in (True, None):
-            plan(sg.asarray(IMAGES), np.ones((2, 2), int), out, flip)
-        assert np.array_equal(out.numpy(), IMAGES[:, :, 1:3, 1:4])
+    plan = sg.plan_gather_crops(sg.asarray(IMAGES), (2, 3), out=out)
+    for flip in (True, None):
+        plan(sg.asarray(IMAGES), np.ones((2, 2), int), out, flip)
+    assert np.array_equal(out.numpy(), IMAGES[:, :, 1:3, 1:4])
 
 
-@needs_compiler
+@needs_library
 def test_wrong_arguments_are_refused_then_too(padding):
     out, images = sg.zeros((2, 3, 6, 7), "float32", device="cpu"), sg.asarray(IMAGES)
     locked = np.zeros((2, 3, 6, 7), np.float32)
@@ -236,3 +229,40 @@ def test_wrong_arguments_are_refused_then_too(padding):
             padding(*arguments)
     assert not out.numpy().any()
     assert not memory.any()
+
+
+@cpu_paths
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("fill", [0, (7, 7, 7), (1, 2, 250)], ids=["zeros", "one number", "a number each"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dtype": "float32", "scale": 1 / 255},
+        {"dtype": "float16", "bias": (1, 2, 3)},
+        {"dtype": "float64", "channels": (2, 1)},
+        {"channels": (2, 0, 1, 1)},
+    ],
+    ids=["scaled", "biases", "two channels", "four channels"],
+)
+def test_a_border_is_converted_as_pixels_are(path, layout, fill, options):
+    images = np.arange(5 * 6 * 7 * 3, dtype=np.uint8).reshape(5, 6, 7, 3)
+    wide = np.empty((5, 26, 27, 3), np.uint8)
+    wide[...] = fill
+    wide[:, 10:16, 10:17] = images
+    origins = np.array([[-1, -2], [-1, -2], [3, 4], [-2, 1], [-9, 0]])
+    for places, flips in (
+        (origins[:1].repeat(5, 0), None),
+        (origins, None),
+        (origins, [True, False, True, True, False]),
+    ):
+        wanted = sg.gather_crops(
+            sg.asarray(wide, dims="NHWC"), places + 10, (8, 9), flip=flips, layout=layout, **options
+        )
+        with picking_by(path):
+            out = sg.empty(wanted.sizes, wanted.dtype, layout=layout, device="cpu")
+            given = {name: value for name, value in options.items() if name != "dtype"}
+            plan = sg.plan_gather_crops(sg.asarray(images, dims="NHWC"), (8, 9), fill=fill, out=out, **given)
+            for _ in range(2):
+                out[...] = 99
+                plan(sg.asarray(images, dims="NHWC"), places, out, flips)
+                assert np.array_equal(out.numpy(), wanted.numpy())

@@ -13,7 +13,8 @@ import pytest
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.problems.resize_taps import AxisGeometry, AxisTaps, FilteredAxes, filter_taps, fused
+from stridedgpu.problems.resize_taps import AxisGeometry, AxisTaps, filter_taps, filtered_axes, fused
+from stridedgpu.values.bounded_cache import GENERATION
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import ResizeSums, arithmetic_of, interpolation_named
 
@@ -38,28 +39,32 @@ def same(left: AxisTaps, right: AxisTaps) -> bool:
 @pytest.mark.parametrize("element", ["uint8", "float32"])
 @pytest.mark.parametrize("interpolation", ["pillow-box", "pillow-bicubic", "pillow-lanczos", "torch-bicubic"])
 @settings(max_examples=examples(30))
-@given(geometries=st.lists(axes(), max_size=8), again=st.lists(axes(), max_size=3), most=st.integers(1, 9))
+@given(geometries=st.lists(axes(), max_size=8), again=st.lists(axes(), max_size=3), most=st.integers(100, 9999))
 def test_axes_are_computed_together_as_alone(
     interpolation: str, element: str, geometries: list[AxisGeometry], again: list[AxisGeometry], most: int
 ) -> None:
-    """New ones, ones that were seen before, and ones that were given up."""
-    rule, known = interpolation_named(interpolation), FilteredAxes(most)
+    """New ones, ones that were seen before, and ones that were forgotten."""
+    rule = interpolation_named(interpolation)
     arithmetic = arithmetic_of(rule, element_type(element))
-    for asked in (geometries, again + geometries[:2], geometries):
-        for axis, taps in zip(asked, known.taps(rule, arithmetic, asked), strict=True):
-            assert same(taps, filter_taps(rule, arithmetic, [axis])[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GENERATION, "most_bytes", most)
+        for asked in (geometries, again + geometries[:2], geometries):
+            for axis, taps in zip(asked, filtered_axes(rule, arithmetic, asked), strict=True):
+                assert same(taps, filter_taps(rule, arithmetic, [axis])[0])
 
 
-def test_what_is_known_is_not_computed_again() -> None:
-    """The newest axes stay."""
-    first, second, third = (AxisGeometry(10, 0.0, 10.0, size) for size in (3, 4, 5))
-    known, rule = FilteredAxes(2), interpolation_named("pillow-bilinear")
-    fixed = ResizeSums.FIXED_POINT
-    taps = known.taps(rule, fixed, [first, second])
-    assert known.taps(rule, fixed, [second, first])[0] is taps[1]
-    known.taps(rule, fixed, [third])
-    again = known.taps(rule, fixed, [first, second])
+def test_what_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Axes that are asked for stay."""
+    first, second, *others = (AxisGeometry(10, 0.0, 10.0, size) for size in range(3, 33))
+    rule, fixed = interpolation_named("pillow-bilinear"), ResizeSums.FIXED_POINT
+    taps = filtered_axes(rule, fixed, [first, second])
+    assert filtered_axes(rule, fixed, [second, first])[0] is taps[1]
+    monkeypatch.setattr(GENERATION, "most_bytes", 2000)
+    for other in others:
+        filtered_axes(rule, fixed, [second, other])
+    again = filtered_axes(rule, fixed, [first, second])
     assert again[0] is not taps[0]
+    assert again[1] is taps[1]
     np.testing.assert_array_equal(again[0].weights, taps[0].weights)
 
 
@@ -74,16 +79,17 @@ class Disturbed(AxisGeometry):
         return super().__hash__()
 
 
-def test_taps_may_be_computed_in_the_middle_of_keeping_others() -> None:
-    known, rule, fixed = FilteredAxes(1), interpolation_named("pillow-bilinear"), ResizeSums.FIXED_POINT
+def test_taps_may_be_computed_in_the_middle_of_keeping_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule, fixed = interpolation_named("pillow-bilinear"), ResizeSums.FIXED_POINT
+    monkeypatch.setattr(GENERATION, "most_bytes", 1)
     sizes, found = iter(range(4, 9)), []
 
     def disturb() -> None:
-        found.append(known.taps(rule, fixed, [AxisGeometry(10, 0.0, 10.0, next(sizes))]))
+        found.append(filtered_axes(rule, fixed, [AxisGeometry(10, 0.0, 10.0, next(sizes))]))
 
     Disturbed.disturbances[:] = [disturb] * 5
     outer = Disturbed(10, 0.0, 10.0, 3)
-    thread = Thread(target=lambda: found.append(known.taps(rule, fixed, [outer])), daemon=True)
+    thread = Thread(target=lambda: found.append(filtered_axes(rule, fixed, [outer])), daemon=True)
     thread.start()
     thread.join(20)
     assert not thread.is_alive()
@@ -91,11 +97,12 @@ def test_taps_may_be_computed_in_the_middle_of_keeping_others() -> None:
     assert len(found) > 2, "one of them when the taps were kept"
 
 
-def test_axes_that_another_thread_gives_up_are_given_up() -> None:
-    known, rule = FilteredAxes(1), interpolation_named("pillow-bilinear")
+def test_axes_that_another_thread_forgets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = interpolation_named("pillow-bilinear")
+    monkeypatch.setattr(GENERATION, "most_bytes", 1)
     asked = [AxisGeometry(10, 0.0, 10.0, size) for size in range(1, 200)] * 4
     with ThreadPoolExecutor(8) as threads:
-        found = threads.map(lambda axis: known.taps(rule, ResizeSums.FIXED_POINT, [axis]), asked)
+        found = threads.map(lambda axis: filtered_axes(rule, ResizeSums.FIXED_POINT, [axis]), asked)
         assert [taps.count for (taps,) in found] == [axis.target for axis in asked]
 
 

@@ -6,11 +6,9 @@ Source: transformers 5.24, models/*/image_processing_*.py and video_processing_*
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Final
@@ -459,6 +457,8 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _loaded(path: Path) -> Mapping[str, Any]:
+    import json
+
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as problem:
@@ -481,6 +481,8 @@ def _of_mapping(values: Mapping[str, Any], backend: Backend | None = None, *, nu
     if name in _REFUSED:
         raise LayoutError(f"{name} is not reproduced: {_REFUSED[name]}.")
     if name not in KINDS:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, KINDS, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         raise LayoutError(f"{name} is not reproduced; there are {', '.join(sorted(KINDS))}.{meant}")

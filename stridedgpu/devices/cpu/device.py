@@ -1,4 +1,4 @@
-"""The CPU device: aligned memory, and plans run by NumPy, by compiled loops, or by one and then the other."""
+"""The CPU device: aligned memory, and plans run by the native library or by NumPy."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from stridedgpu.devices.verbose import is_verbose, with_verbose_line
 from stridedgpu.problems.device_plan import DevicePlan, P
 from stridedgpu.values.errors import DeviceError
 
-from .compiled.jit import why_unavailable
 from .memory_left import LARGE_BYTES, check_memory_left
-from .plan import CpuKernel, CpuPlan, check_stream, cpu_plan, prepared
+from .plan import CpuPlan, check_stream, cpu_plan, prepared
 from .policy import policy
 from .thread_count import usable_cores
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from stridedgpu.problems.index_rule import IndexRule
 
 _LEAST_ALIGNMENT: Final = 64
-"""Alignment of allocations in bytes: one cache line, as non-temporal stores of compiled loops need it."""
+"""Alignment of allocations in bytes: one cache line, as non-temporal stores need it."""
 
 _PAGE: Final = 4096
 _APART: Final = 2048
@@ -45,21 +44,17 @@ class CpuDevice(CachedLaunches):
     _new_bytes: Callable[..., Any] = staticmethod(np.empty)
 
     def plan(self, problem: P) -> CpuPlan[P]:
-        """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
+        """The plan of a problem: the native library's loops, or NumPy's if it has none."""
         return cpu_plan(problem)
 
     def prepare(self, plan: DevicePlan) -> Launch:
         """A plan with its loops prepared."""
         assert isinstance(plan, CpuPlan), "made by this device"
-        launch, moves = prepared(plan)
+        launch = prepared(plan)
         if not is_verbose():
             return launch
-
-        def ran() -> tuple[str, CpuKernel]:
-            kernel = plan.compiled if moves.is_compiled else None
-            return (kernel or plan.numpy).name, kernel or plan.numpy
-
-        return with_verbose_line(plan, launch, ran, policy().target.level)
+        loops = plan.loops
+        return with_verbose_line(plan, launch, lambda: (loops.name, loops), policy().target.level)
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """Allocate bytes at a multiple of `alignment`. Raises `DeviceError` if the memory is unavailable."""
@@ -90,13 +85,10 @@ class CpuDevice(CachedLaunches):
     @staticmethod
     def describe() -> DeviceInfo:
         """The description of this CPU."""
-        missing = why_unavailable()
-        level = policy().native_level
-        kinds = [f"native loops of {level}"] * (level is not None) + ["compiled loops"] * (missing is None)
-        loops = " and ".join(kinds) or f"NumPy {np.__version__}"
-        cores = usable_cores()
-        words = f"{cores} core{'s' * (cores > 1)}, {policy().target.words}, {loops}"
-        return DeviceInfo("cpu", available=True, description=words, reason=missing)
+        chosen, cores = policy(), usable_cores()
+        loops = f"NumPy {np.__version__}" if chosen.why_numpy else f"native loops of {chosen.native_level}"
+        words = f"{cores} core{'s' * (cores > 1)}, {chosen.target.words}, {loops}"
+        return DeviceInfo("cpu", available=True, description=words, reason=chosen.why_numpy)
 
 
 class ZeroedMemory(CpuDevice):

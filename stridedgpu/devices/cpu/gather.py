@@ -13,46 +13,35 @@ from stridedgpu.problems.index_rule import IndexRule
 from .numpy_loops.gather import NumpyGather, check_indices
 from .plan import CpuPlan
 from .policy import policy
-from .promotion import Promotion, compiled_from
 
 
 def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
-    """Raise `IndexError` for the first index that a rule forbids; returns the compiled check if there is one."""
+    """Raise `IndexError` for the first index that a rule forbids; returns the native check if there is one."""
     quick = _quick_check(rule, settings())
     buffer, start = indices
-    if not (quick.work if quick.at is None else quick.chosen())(buffer.address + start):
+    if quick is None or not quick(buffer.address + start):
         check_indices(rule, buffer.bytes[start:])
-    loops = quick.loops
-    if loops is None:
+    if quick is None:
         return None
 
     def check(indices: int) -> None:
-        if not loops(indices):
+        if not quick(indices):
             _refuse(rule, indices)
 
     return check
 
 
 @cached_launches
-def _quick_check(rule: IndexRule, *_settings: Hashable) -> Promotion:
-    """The compiled check, True if all indices are allowed. If not, or where there is none, NumPy finds the wrong one.
+def _quick_check(rule: IndexRule, *_settings: Hashable) -> Callable[[int], bool] | None:
+    """The native check, True if all indices are allowed. If not, or where there is none, NumPy finds the wrong one.
 
     It is by rule: gathers and scatters with the same indices share it.
     """
+    if policy().why_numpy is not None or not rule.index.layout.element_count:
+        return None
+    from .compiled.index_check import compiled_index_check
 
-    def compiled() -> Callable[[int], bool] | None:
-        from .compiled.index_check import compiled_index_check
-
-        return compiled_index_check(rule)
-
-    nbytes = rule.index.layout.element_count * rule.index.element.itemsize
-    at = 1 if policy().native_level is not None else compiled_from(nbytes)
-    return Promotion(at if nbytes else None, lambda: _no_check, compiled)
-
-
-def _no_check(indices: int) -> bool:  # noqa: ARG001 - as the compiled check is called
-    """Leave the check of all indices to NumPy."""
-    return False
+    return compiled_index_check(rule)
 
 
 def _refuse(rule: IndexRule, indices: int) -> None:
@@ -72,7 +61,7 @@ def checked_compiled_loops(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
     quick = _quick_check(rule, settings())
 
     def checked(dense: int, indexed: int, indices: int) -> None:
-        if not (quick.work if quick.at is None else quick.chosen())(indices):
+        if quick is None or not quick(indices):
             _refuse(rule, indices)
         move(dense, indexed, indices)
 

@@ -1,4 +1,4 @@
-"""The CPU's policy: every threshold of NumPy's and of compiled loops, with its unit and the origin of its value.
+"""The CPU's policy: every threshold of NumPy's loops and of native ones, with its unit and the origin of its value.
 
 `policy()` returns the current one, that of this machine's `Target`. Values were chosen by sweeps on two cores of a Zen
 4 with 32 MB of last-level cache; a field with another origin says so. "Without: 0.7" is the share of their speed that
@@ -14,74 +14,11 @@ from typing import Final, NamedTuple
 
 from stridedgpu.devices.settings import POLICIES, using_policies
 
+from .native.library import why_unavailable
 from .target import Target
 
 _KB: Final = 1024
 _MB: Final = 1024 * 1024
-
-
-class NumpyPolicy(NamedTuple):
-    """NumPy's loops: blocks fit a core's cache, and outweigh Python's calls. Not measured, unless a field says so."""
-
-    small_axis: int = 16
-    """Elements up to which an axis becomes a Python loop of a relayout, if another axis can be the inner one."""
-
-    least_looped: int = 4 * _KB
-    """The fewest elements of one iteration of such a loop, which costs Python some microseconds."""
-
-    small_tensor: int = 64 * _KB
-    """Elements up to which one assignment is as fast as any loop order; in Python loops, 16^4 took 25 times as long."""
-
-    block_elements: int = 128 * _KB
-    """Elements of a block of a relayout; a conversion allocates more blocks of up to 8 bytes an element, a few MB."""
-
-    tile: tuple[int, int] = (256, 512)
-    """Extents of a block along the target's and the source's contiguous axes: the shorter one, the longer the other."""
-
-    gathered_elements: int = 32 * _KB
-    """Elements of a block of a gather: with their offsets, some hundred KB."""
-
-    long_row: int = 2 * _KB
-    """Elements from which on a gathered row is copied by a call of its own."""
-
-    elements_of_call: int = _KB
-    """Elements that amortise one NumPy call."""
-
-    searched_indices: int = 128 * _KB
-    """Indices of one step of the search for a wrong index."""
-
-    flags_of_index: int = 32
-    """Use flags while elements / indices is at most this, else sort: 100,000 indices took 0.1 to 0.6 ms by 1 to 100
-    flags each, and 3.8 sorted."""
-
-    block_pixels: int = 64 * _KB
-    """Pixels, or raw samples, of a block of any other operation; numbers take 2 to 8 bytes in each of its channels."""
-
-
-class MemoryPolicy(NamedTuple):
-    """Memory of results that is used again; not measured."""
-
-    kept_blocks: int = 4
-    """Free blocks kept for reuse; another one replaces the oldest."""
-
-    recycled_bytes: int = 256 * _KB
-    """Bytes from which on a block is kept: the C library recycles smaller ones itself."""
-
-
-class PromotionPolicy(NamedTuple):
-    """When work is promoted from NumPy to a compiled loop."""
-
-    at_once_bytes: int = _MB
-    """Bytes moved from which on the first call compiles: for fewer, NumPy is faster than loading the loop."""
-
-    resize_bytes: int = 64 * _KB
-    """The same for a resize: its loops serve every geometry, and NumPy takes some 20 times as long."""
-
-    frame_bytes: int = 0
-    """0: one kernel serves every window of a format."""
-
-    calls: int = 16
-    """The number of the call of one small problem that loads its loop."""
 
 
 class SharingPolicy(NamedTuple):
@@ -227,6 +164,10 @@ class IndexCheckPolicy(NamedTuple):
     small_marks: int = 64 * _KB
     """Bytes of a table of marks that is always used: it takes microseconds, and sorting by NumPy some ten."""
 
+    flags_of_index: int = 32
+    """Use flags while elements / indices is at most this, else sort: 100,000 indices took 0.1 to 0.6 ms by 1 to 100
+    flags each, and 3.8 sorted."""
+
     def indices_of_item(self, count: int, nbytes: int) -> int:
         """Indices of one item, about, of so many in `nbytes`."""
         if nbytes < self.shared_bytes:
@@ -291,12 +232,7 @@ class Policy(NamedTuple):
 
     target: Target
     native: bool = True
-    """Whether loops of the native library are used; without, compiled ones are in their place."""
-    compiles: bool = True
-    """Whether loops are compiled, where a compiler is installed, that the native library has, but slower."""
-    numpy: NumpyPolicy = NumpyPolicy()
-    memory: MemoryPolicy = MemoryPolicy()
-    promotion: PromotionPolicy = PromotionPolicy()
+    """Whether the native library is used; without it NumPy does all work."""
     sharing: SharingPolicy = SharingPolicy()
     relayout: RelayoutPolicy = RelayoutPolicy()
     gather: GatherPolicy = GatherPolicy()
@@ -309,6 +245,14 @@ class Policy(NamedTuple):
     def native_level(self) -> str | None:
         """The level of the native library's loops for the target; None if it has none."""
         return self.target.native_level if self.native else None
+
+    @property
+    def why_numpy(self) -> str | None:
+        """None if the native library does the work; else the reason why NumPy does."""
+        if self.native_level is not None:
+            return None
+        missing = why_unavailable() or self.target.lacks
+        return missing or f"the native library has no loops for {self.target.words} here"
 
     @classmethod
     def of(cls, target: Target) -> Policy:

@@ -7,11 +7,17 @@ it. CUDA devices do not need this module: CuPy's pool recycles their memory.
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
 
 from .device import CpuDevice
-from .policy import policy
+
+_KEPT_BLOCKS: Final = 4
+"""Free blocks kept for reuse; another one replaces the oldest."""
+
+_RECYCLED_BYTES: Final = 256 * 1024
+"""Bytes from which on a block is kept: the C library recycles smaller ones itself."""
 
 
 class RecycledMemory:
@@ -22,13 +28,12 @@ class RecycledMemory:
     """
 
     def __init__(self) -> None:
-        self._limits = policy().memory
-        self._free: deque[Buffer] = deque(maxlen=self._limits.kept_blocks)
+        self._free: deque[Buffer] = deque(maxlen=_KEPT_BLOCKS)
         self._fresh = CpuDevice()
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
         """Uninitialised bytes at a multiple of `alignment`; raises `DeviceError` when memory is exhausted."""
-        if nbytes < self._limits.recycled_bytes:
+        if nbytes < _RECYCLED_BYTES:
             return self._fresh.allocate(nbytes, alignment, stream)
         block = self._waiting(nbytes, alignment) or self._fresh.allocate(nbytes, alignment, stream)
         lease = _Lease(block, self._free)
@@ -36,7 +41,7 @@ class RecycledMemory:
 
     def _waiting(self, nbytes: int, alignment: int) -> Buffer | None:
         """A free block of `nbytes`, or of up to twice as many: results of images of several sizes differ by less."""
-        for _ in range(self._limits.kept_blocks):
+        for _ in range(_KEPT_BLOCKS):
             try:
                 block = self._free.popleft()
             except IndexError:

@@ -1,4 +1,4 @@
-"""`Target`: a processor as a value, which the policy, the planner of kernels and the compiler are handed alike.
+"""`Target`: a processor as a value, which the policy and the planner of kernels are handed alike.
 
 Nothing in it names a vendor or a model: an architecture, the instruction sets that kernels may use, the size of the
 last-level cache and the number of cores. `Target.here` asks the processor itself (CPUID, not what an operating system
@@ -23,7 +23,7 @@ from .native.library import architecture, levels, library, why_unavailable
 from .thread_count import usable_cores
 
 VARIABLE: Final = "STRIDEDGPU_CPU"
-"""The environment variable with the instruction sets that compiled loops may use: a level of x86-64, or "native"."""
+"""The environment variable with the instruction sets that native loops may use: a level of x86-64, or "native"."""
 
 _KB: Final = 1024
 _MB: Final = 1024 * 1024
@@ -36,15 +36,12 @@ _V4: Final = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 LEVELS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {"x86-64": _V1, "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 )
-"""The instruction sets of each level, by LLVM's names."""
+"""The instruction sets of each level, by clang's names."""
 
 NATIVE_LEVELS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {"neon": frozenset({"neon"}), "v4": _V4 | {"avx512vbmi", "avx512vbmi2", "avx512vnni"}, "v3": _V3}
 )
 """The instruction sets that each level of the native library needs, the best level first; setup.py compiles them."""
-
-_NEEDED: Final = frozenset({"avx2", "f16c"})
-"""What loops on x86-64 need: without either, a conversion to float16 or a rounding takes many instructions."""
 
 
 class Target(NamedTuple):
@@ -90,7 +87,7 @@ class Target(NamedTuple):
 
     @property
     def level(self) -> str:
-        """The name that LLVM knows for the largest part of the instruction sets: a level, or "generic"."""
+        """The level of x86-64 that the instruction sets contain, or "generic"."""
         if self.architecture != "x86_64":
             return "generic"
         return max((name for name, sets in LEVELS.items() if sets <= self.features), default="x86-64")
@@ -112,13 +109,8 @@ class Target(NamedTuple):
 
     @property
     def fuses(self) -> bool:
-        """Whether one instruction multiplies and adds; without it LLVM calls a function for each number."""
+        """Whether one instruction multiplies and adds."""
         return self.architecture != "x86_64" or "fma" in self.features
-
-    @property
-    def identity(self) -> str:
-        """All that machine code depends on beside its text and the compiler."""
-        return " ".join([self.architecture, *sorted(self.features)])
 
     @property
     def words(self) -> str:
@@ -134,16 +126,16 @@ class Target(NamedTuple):
 
     @property
     def lacks(self) -> str | None:
-        """What compiled loops need and this processor has not, in words; None if it has all."""
-        if self.architecture == "aarch64" or (self.architecture == "x86_64" and self.features >= _NEEDED):
+        """What the native library needs and this processor has not, in words; None if it has all."""
+        if any(sets <= self.features for sets in NATIVE_LEVELS.values()):
             return None
         if self.architecture != "x86_64":
-            return f"compiled loops have run on x86-64 and AArch64 alone, and this is {self.architecture!r}"
-        missing = " and ".join(sorted(name.upper() for name in _NEEDED - self.features))
-        return f"compiled loops need {missing}, which this processor has not, or {VARIABLE} leaves out"
+            return f"the native library is for x86-64 and AArch64, and this is {self.architecture!r}"
+        missing = " and ".join(sorted(name.upper() for name in _V3 - self.features))
+        return f"the native library needs {missing}, which this processor has not, or {VARIABLE} leaves out"
 
     def runs_on(self, other: Target) -> bool:
-        """Whether machine code for this processor runs on another."""
+        """Whether what this processor can run, another can."""
         return self.architecture == other.architecture and self.features <= other.features
 
 

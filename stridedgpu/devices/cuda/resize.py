@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from typing import Final
 
@@ -23,6 +22,7 @@ from stridedgpu.devices.interface import ResizeSource
 from stridedgpu.problems.device_plan import Width, describe_access, index_bits
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, TapReach, WindowTaps
+from stridedgpu.values.bounded_cache import bounded_cache, count_bytes
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import ResizeSums, arithmetic_of
@@ -649,11 +649,12 @@ def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
     return b"".join((*records, *tables))
 
 
-@lru_cache(maxsize=512)
+@bounded_cache
 def _table(taps: AxisTaps, arithmetic: ResizeSums) -> tuple[bytes, bytes, int]:
     """The spans and the weights of one axis, each whole multiples of 8 bytes, and the zeros that all weights end in."""
     spans = np.stack([taps.starts, taps.counts], axis=1).astype("<i4").tobytes()
     weights = np.full((taps.count, 1), _COPIED[arithmetic]) if taps.copies else taps.weights
     packed = weights.astype(np.dtype(arithmetic.spec.weights).newbyteorder("<")).tobytes()
     zeros = zero_bits(taps) if arithmetic is ResizeSums.FIXED_POINT else 0
+    count_bytes(taps.nbytes + len(spans) + len(packed))
     return spans, packed + bytes(-len(packed) % _SPAN_BYTES), zeros

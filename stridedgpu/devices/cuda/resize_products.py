@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from stridedgpu.problems.resize_problem import ResizeProblem
 from stridedgpu.problems.resize_taps import AxisTaps, TapReach, WindowTaps
+from stridedgpu.values.bounded_cache import bounded_cache, count_bytes
 from stridedgpu.values.interpolation import ResizeSums
 from stridedgpu.values.strides import round_up
 
@@ -153,13 +153,14 @@ def zero_bits(axis: AxisTaps) -> int:
     return (bits & -bits).bit_length() - 1
 
 
-@lru_cache(maxsize=512)
+@bounded_cache
 def _saturates(axis: AxisTaps, pieces: int) -> bool | None:
     """Whether sums of an axis must saturate; None if the bytes do not hold each weight, or 32 bits each sum.
 
     They need not if no weight is negative, those of a pixel add up to 1 but for their last places, and there are three
     bytes: 24 bits of fraction are then shifted out as whole bytes.
     """
+    count_bytes(axis.nbytes)
     if axis.copies:
         return pieces == 2
     largest = int(np.abs(axis.weights).max(initial=0))

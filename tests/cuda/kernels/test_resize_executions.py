@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.resize import choose_resize, window_launch
 from stridedgpu.problems.crop_windows import source_steps
@@ -42,7 +42,7 @@ from stridedgpu.values.interpolation import INTERPOLATIONS, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-PATHS = ("compiled, 1 thread", "compiled, 2 threads") if why_unavailable() is None else ()
+PATHS = ("compiled, 1 thread", "compiled, 2 threads") if policy().why_numpy is None else ()
 
 BORDER = 114
 

@@ -9,7 +9,7 @@ from operator import add
 from typing import Final
 
 from stridedgpu.devices.cpu.native.calls import CompiledFunction, moving_function, runs_alone
-from stridedgpu.devices.cpu.native.gather import gather_loop, has_gather
+from stridedgpu.devices.cpu.native.gather import gather_loop
 from stridedgpu.devices.cpu.native.pool import run_shared
 from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -79,14 +79,13 @@ class GatherCall:
 
     @property
     def is_native(self) -> bool:
-        """Whether the native library has the loop."""
-        level = policy().native_level
-        return level is not None and has_gather(self, level)
+        """Whether there is a native library, which has all loops."""
+        return policy().native_level is not None
 
     def loop(self) -> tuple[CompiledFunction, tuple[int, ...]]:
         """The loop, and its parameters behind the address of the indices."""
         level = policy().native_level
-        if level is not None and has_gather(self, level):
+        if level is not None:
             return gather_loop(self, level)
         return loop_of(self.kernel), self.parameters
 

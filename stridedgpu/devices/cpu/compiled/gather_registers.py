@@ -20,6 +20,7 @@ from typing import ClassVar, Final
 
 from stridedgpu.devices.cpu.native.registers import LINE_BYTES, permuting
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.target import NATIVE_LEVELS
 
 from .gather_indices import IndexKind, resolved
 from .gather_loop import outer_loops, sides_of
@@ -219,7 +220,7 @@ def plan_rows(
     An item has about `wanted` bytes. None where single loads take less, or this processor does not permute elements.
     """
     run = rows.run
-    if permuting(run) not in policy().target.features or not (rows.repeated or rows.parts == 1):
+    if not policy().target.features >= NATIVE_LEVELS["v4"] or not (rows.repeated or rows.parts == 1):
         return None
     group = _group(rows)
     if group is None or group.cost * rows.parts > policy().gather.load_cost:

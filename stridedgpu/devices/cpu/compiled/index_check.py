@@ -21,7 +21,7 @@ import numpy as np
 
 from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.cpu.native.calls import CompiledFunction
-from stridedgpu.devices.cpu.native.gather import check_loop, has_check
+from stridedgpu.devices.cpu.native.gather import check_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
@@ -120,7 +120,7 @@ class IndexCheckCall:
     def loop(self) -> tuple[CompiledFunction, tuple[int, ...]]:
         """The loop and its parameters."""
         level = policy().native_level
-        if level is not None and has_check(self):
+        if level is not None:
             return check_loop(self, level)
         return loop_of(self.kernel), self.parameters
 
@@ -147,7 +147,7 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
     if has_marks:
         if marks < count or not all(loop.stride for loop in along):
             return None
-        if marks > max(policy().numpy.flags_of_index * count, limits.small_marks):
+        if marks > max(policy().index_check.flags_of_index * count, limits.small_marks):
             return None
     else:
         loops = [loop for loop in loops if loop.stride]  # each index is looked at once

@@ -8,8 +8,11 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.native.blocks import match_blocks
+from stridedgpu.devices.cpu.native.channels import Channels, match_channels, match_subsampled
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
+from stridedgpu.devices.cpu.native.packed import match_packed
 from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -17,9 +20,6 @@ from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
-from .blocks import match_blocks
-from .channels import Channels, match_channels, match_subsampled
-from .packed import match_packed
 from .rows import Rows, Step, match_rows
 from .transpose import Transpose, match_transpose
 
@@ -78,7 +78,8 @@ def suits_blocks(call: KernelCall, moved: int) -> bool:
     if isinstance(kernel, Channels):
         widest = shuffled_bytes(nbytes)
         most = widest if moved < limits.cached_bytes else min(widest, 2 * LANE_BYTES)
-        return kernel.pixels * nbytes < most or len(kernel.order) >= limits.long_channels
+        is_long = len(kernel.order) >= limits.long_channels and not kernel.is_transposed
+        return kernel.pixels * nbytes < most or is_long
     if isinstance(kernel, Transpose):
         return shuffled_bytes(1) == LINE_BYTES and min(loop.size for loop in call.inner) < limits.short_side
     if isinstance(kernel, Rows):

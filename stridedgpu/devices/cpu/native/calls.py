@@ -16,7 +16,9 @@ from functools import cached_property
 from struct import pack
 from typing import Any, Final
 
-from .library import library
+from stridedgpu.devices.cpu.policy import policy
+
+from .library import function, library
 
 _METH_FASTCALL: Final = 0x80
 """The calling convention of the library's builtin functions: `self`, an array of arguments, and their number."""
@@ -25,11 +27,23 @@ _MOST_ARGUMENTS: Final = 6
 """Arguments of a function that `python_function` can call."""
 
 
+def native_function(family: str, place: int = 0) -> int:
+    """The address of a function of the library, on the level that the policy chooses."""
+    level = policy().native_level
+    assert level is not None, "what is planned for the library runs on it"
+    return function(level, family, place)
+
+
 class CompiledFunction:
     """A loop at an address, for native code that calls it; and for Python, which not every loop needs."""
 
     def __init__(self, address: int) -> None:
         self.address = address
+
+    @classmethod
+    def of(cls, family: str, place: int = 0) -> CompiledFunction:
+        """The loop at a place of a family of the library."""
+        return cls(native_function(family, place))
 
     @cached_property
     def alone(self) -> Callable[[int, int, int, int, int], None]:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from stridedgpu.devices.cpu.compiled.gather_registers import RowsInRegisters
     from stridedgpu.devices.cpu.compiled.index_check import IndexCheckCall
 
-_MOST_LOOPS: Final = 60
-"""The most outer loops: the library counts four more."""
-
 _MOST_POSITIONS: Final = 1024
 """Positions in registers that are resolved together."""
 
@@ -38,24 +35,22 @@ as long: rows are read in bursts between those of indices."""
 _LARGEST_SPAN: Final = 1 << 30
 """Bytes up to which offsets have 32 bits."""
 
-_EXACT: Final = (1, 2, 4, 8, 16, 32, 64)
-"""Bytes of the runs that are moved by one load and store, in the order of the library's table."""
+_LONG_ROW: Final = 128
+"""Indices of a row from which on a call for each is worth it."""
+
+_EXACT: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Bytes of the runs that are a constant of their function, in the order of the library's table."""
 
 _ONCE: Final = (1, 0, 0, 0, 1, 1)
 """A loop of one step: its size, its strides, its block, and the number of blocks."""
-
-
-def has_gather(call: GatherCall, level: str) -> bool:
-    """Whether a level of the library has the loop of a gather or scatter."""
-    in_registers = not isinstance(call.kernel, (Gather, GatherElements))
-    return call.kernel.rank <= _MOST_LOOPS and (level == "v4" or not in_registers)
 
 
 def gather_loop(call: GatherCall, level: str) -> tuple[CompiledFunction, tuple[int, ...]]:
     """The loop of a gather or scatter, and its parameters behind the address of the indices."""
     kernel, fields = call.kernel, call.parameters
     if isinstance(kernel, Gather):
-        width, row, follows, components = fields[9], 0, int(kernel.follows), kernel.components
+        # Sizes and strides on the indexed side: of `b`, and of the rows around it.
+        width, row, follows, components = fields[9], fields[17], int(kernel.follows), kernel.components
         axes = fields[len(fields) - 3 * components :]
         resolve = _resolve(kernel.index, level, axes)
         transfer = _transfer(level, fields[1], scatters=kernel.scatters)
@@ -85,7 +80,7 @@ def _elements(kernel: GatherElements, level: str) -> int:
 
 def _transfer(level: str, run: int, *, scatters: bool = False) -> int:
     """The function that moves runs of so many bytes."""
-    return function(level, "runs", _length(run, halves=scatters) + 15 * scatters)
+    return function(level, "runs", _length(run, halves=scatters) + 17 * scatters)
 
 
 def _length(run: int, *, halves: bool) -> int:
@@ -96,8 +91,8 @@ def _length(run: int, *, halves: bool) -> int:
     if run in _EXACT and not (halves and run == LINE_BYTES):
         return _EXACT.index(run)
     if run <= 2 * LINE_BYTES:
-        return 7 + (run - 1).bit_length() - 2
-    return 13 if run <= 4 * LINE_BYTES else 14
+        return 9 + (run - 1).bit_length() - 2
+    return 15 if run <= 4 * LINE_BYTES else 16
 
 
 def _resolve(index: IndexKind, level: str, axes: tuple[int, ...]) -> int:
@@ -146,16 +141,16 @@ def _in_registers(call: GatherCall, kernel: RowsInRegisters, level: str) -> tupl
     )
 
 
-def has_check(call: IndexCheckCall) -> bool:
-    """Whether the library has the loop of a check."""
-    return call.kernel.rank <= _MOST_LOOPS
-
-
 def check_loop(call: IndexCheckCall, level: str) -> tuple[CompiledFunction, tuple[int, ...]]:
     """The loop of a check of indices, and its parameters."""
     kernel, fields = call.kernel, call.parameters
-    single = kernel.components == 1 and kernel.index.packed and call.marks <= _LARGEST_SPAN
-    mark = function(level, "elements", 24 + _type(kernel.index) % 2) if single else 0
-    resolve = _resolve(kernel.index, level, fields[10 : 10 + 3 * kernel.components])
-    own = int(kernel.marks), resolve, mark, kernel.components, kernel.rank
+    axes = fields[10 : 10 + 3 * kernel.components]
+    resolve = mark = 0
+    (_, row, *_), (count, step, *_) = fields[:5], fields[5:10]
+    long = row == count * step or count >= _LONG_ROW
+    if kernel.marks and long and kernel.components == 1 and kernel.index.packed and call.marks <= _LARGEST_SPAN:
+        mark = function(level, "elements", 24 + _type(kernel.index) % 2)
+    elif kernel.marks:
+        resolve = _resolve(kernel.index, level, axes)
+    own = resolve, mark, kernel.components, kernel.rank
     return CompiledFunction(function(level, "index check", _type(kernel.index))), (*own, *fields)

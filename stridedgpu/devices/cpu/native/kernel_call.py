@@ -10,11 +10,11 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of, why_unavailable
-from stridedgpu.devices.cpu.native.channels import channels_loop, has_channels
+from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of
+from stridedgpu.devices.cpu.native.channel_moves import channels_loop
 from stridedgpu.devices.cpu.native.pool import LoopCall
 from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
-from stridedgpu.devices.cpu.native.short_runs import has_short_runs, short_runs_loop
+from stridedgpu.devices.cpu.native.short_runs import short_runs_loop
 from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
@@ -42,9 +42,6 @@ class LoopAxis:
 
 ONCE: Final = LoopAxis(1, 0, 0)
 """The placeholder for an absent loop."""
-
-_MANY_CHANNELS: Final = 8
-"""Elements of a pixel from which on the native library permutes by tables."""
 
 
 class KernelFacts(NamedTuple):
@@ -100,15 +97,7 @@ class KernelCall:
     def is_native(self) -> bool:
         """Whether the native library has the loop."""
         native = _NATIVE.get(self.kernel.family)
-        if native is None or policy().native_level is None or not native[0](self):
-            return False
-        return not (self._is_slower and policy().compiles and why_unavailable() is None)
-
-    @property
-    def _is_slower(self) -> bool:
-        """Whether a compiled loop takes 0.4 to 0.8 of the time: for short runs, and for pixels of 8 elements on."""
-        order = getattr(self.kernel, "order", ())
-        return self.kernel.family == "blocks" or (self.kernel.family == "channels" and len(order) >= _MANY_CHANNELS)
+        return native is not None and policy().native_level is not None and native[0](self)
 
     def loop(self, owner: object = None) -> LoopCall:
         """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
@@ -169,6 +158,12 @@ def _bordered_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     return bordered_loop(call, level, owner)
 
 
+def _packed_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+    from stridedgpu.devices.cpu.native.packed import packed_loop  # small relayouts have none
+
+    return packed_loop(call, level, owner)
+
+
 def kernel_call(
     kernel: Kernel,
     conversion: Conversion,
@@ -193,9 +188,10 @@ def kernel_call(
 
 _NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
     "rows": (has_rows, rows_loop),
-    "channels": (has_channels, channels_loop),
+    "channels": (lambda _: True, channels_loop),
+    "packed": (lambda _: True, _packed_loop),
     "transpose": (has_transpose, transpose_loop),
-    "blocks": (has_short_runs, short_runs_loop),
+    "blocks": (lambda _: True, short_runs_loop),
     "bordered_rows": (lambda _: True, _bordered_loop),
 }
 """Families of kernels that the native library has: whether it has a call's loop, and that loop."""

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_cores
 from stridedgpu.devices.interface import DirectLaunch
+from stridedgpu.values.bounded_cache import array_bytes, count_bytes
 
 from .calls import CompiledFunction, builtin, moving_function
 from .library import library
@@ -58,6 +59,7 @@ class LoopCall(NamedTuple):
     ) -> LoopCall:
         """A loop with its parameters in memory and an `owner` of what they point to."""
         parameters = (ctypes.c_int64 * len(fields))(*fields)
+        count_bytes(ctypes.sizeof(parameters) + array_bytes(owner))
         return cls(loop, ctypes.addressof(parameters), items, offsets, (parameters, owner))
 
     def launch(self, nbytes: int, shared_bytes: int | None) -> DirectLaunch:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.launch_cache import cached_launches
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import (
     Array,
@@ -25,6 +26,7 @@ from stridedgpu.problems.resize_taps import (
     filter_steps,
     pillow_columns_first,
 )
+from stridedgpu.values.bounded_cache import array_bytes, count_bytes
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Interpolation, ResizeSums, arithmetic_of
 from stridedgpu.values.strides import round_up
@@ -76,6 +78,7 @@ def window_tables(
 def _tables(kernel: ResizeKernel, mask: int, fields: dict[str, int], sources: Array, *kept: object) -> Tables:
     """Tables with a ring of rows; 16 where rows come first, none where the passes are one."""
     ring_rows = 0 if kernel.joins_passes else mask + 1 if kernel.columns_first else ROWS
+    count_bytes(array_bytes((sources, kept)))
     prepared = ROWS if kernel.keeps_rows else mask + 1
     return Tables({"ring_mask": mask, "sources": sources.ctypes.data, **fields}, ring_rows, prepared, sources, kept)
 
@@ -289,15 +292,16 @@ def _filter_tables(
     """The tables of filters: source rows that are read follow each other without a gap."""
     first, last = columns
     step, origin = (-1, last - 1) if mirrored else (1, -first)
-    along, columns_memory = filter_table(interpolation, axes.columns, step=step, origin=origin, parity=1)
+    level = policy().native_level
+    along, columns_memory = _known_table(interpolation, axes.columns, step, origin, -1, 1, level)
     low, stop = axes.rows.reach
     mask, sources = 0, np.empty(0, np.int64)
     if kernel.columns_first or kernel.prepares:
         mask = _ring_mask(min(axes.rows.most_taps, stop - low), kernel.step_rows)
         sources = np.minimum(np.arange(low, stop + 2 * ROWS), stop - 1)
-        down, rows_memory = filter_table(interpolation, axes.rows, origin=-low, mask=mask)
+        down, rows_memory = _known_table(interpolation, axes.rows, 1, -low, mask, 0, level)
     else:
-        down, rows_memory = filter_table(interpolation, axes.rows)
+        down, rows_memory = _known_table(interpolation, axes.rows, 1, 0, -1, 0, level)
     fields = {f"{axis}_{name}": at for axis, table in (("column", along), ("row", down)) for name, at in table.items()}
     fields["factor"] = 0
     return _tables(kernel, mask, fields, sources, columns_memory, rows_memory)
@@ -355,6 +359,20 @@ def filter_table(
     _table_loop(policy().native_level or "").alone(0, 0, places[0], 0, 1)
     tables = dict(zip(_ADDRESSES[2:-1], places[1:], strict=True))
     return {"groups": groups, "unused": int(memory[_UNUSED]), **tables}, memory
+
+
+@cached_launches
+def _known_table(
+    interpolation: Interpolation,
+    axis: FilterAxis,
+    step: int,
+    origin: int,
+    mask: int,
+    parity: int,
+    level: str | None,  # noqa: ARG001 - of the cache: whose loop makes it
+) -> tuple[dict[str, int], Array]:
+    """The tables of an axis, which recipes share, and each of them counts."""
+    return filter_table(interpolation, axis, step=step, origin=origin, mask=mask, parity=parity)
 
 
 @lru_cache(maxsize=16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.values.strides import byte_strides
 
 from .conversion import Array, storage_dtype
+
+BLOCK_PIXELS: Final = 64 * 1024
+"""Pixels, or raw samples, of a block; numbers take 2 to 8 bytes in each of its channels."""
 
 
 def strided(

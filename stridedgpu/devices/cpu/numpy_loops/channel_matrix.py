@@ -9,12 +9,11 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
-from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.problems.loop_nest import innermost_box
 from stridedgpu.values.conversion import Conversion
 
-from .arrays import blocks, strided
+from .arrays import BLOCK_PIXELS, blocks, strided
 from .conversion import Array, constants, convert_block, storage_dtype
 
 
@@ -51,7 +50,7 @@ def mix_channels(
             ),
         )
     )
-    for place in blocks(problem.sizes, innermost_box(problem.sizes, policy().numpy.block_pixels)):
+    for place in blocks(problem.sizes, innermost_box(problem.sizes, BLOCK_PIXELS)):
         # The dots make an array of a single pixel.
         block = [read[(channel, *place, ...)] for channel in range(columns)]
         for channel, numbers in enumerate(mixed(block, problem.conversion)):

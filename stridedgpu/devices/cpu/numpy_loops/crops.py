@@ -30,7 +30,7 @@ def numpy_crops_kernel(problem: CropProblem) -> CpuKernel:
 @cached_launches
 def _quiet_launch(problem: RelayoutProblem | ChannelMatrixProblem, *_settings: Hashable) -> Launch:
     """The launch of one rectangle; `CpuDevice.prepare` would print a verbose line for each."""
-    return prepared(cpu_plan(problem))[0]
+    return prepared(cpu_plan(problem))
 
 
 def run_crops(problem: CropProblem, crops: Crops, sources: Sequence[Located], target: Located) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
-from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
 from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface, SamplesProblem
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix, LumaMatrix
 
-from .arrays import operand_array
+from .arrays import BLOCK_PIXELS, operand_array
 from .channel_matrix import mixed
 from .conversion import Array, constants, convert_block
 
@@ -75,7 +74,7 @@ def _bands(
     luma, blue, red = sample_arrays(problem, planes)
     _, height, width = problem.target.layout.sizes
     top, left = origin
-    step = max(1, policy().numpy.block_pixels // max(width, 1))
+    step = max(1, BLOCK_PIXELS // max(width, 1))
     for first in range(0, height, step):
         rows = slice(first, min(first + step, height))
         lines, columns = np.arange(top + rows.start, top + rows.stop), np.arange(left, left + width)
@@ -152,7 +151,7 @@ def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequ
 def _sample_bands(colours: Sequence[Array], number: type[Any]) -> Iterator[tuple[slice, list[Array]]]:
     """Rows, an even number of them, and their colours as wider numbers."""
     height, width = colours[0].shape
-    step = max(1, policy().numpy.block_pixels // max(width, 1)) * 2
+    step = max(1, BLOCK_PIXELS // max(width, 1)) * 2
     for first in range(0, height, step):
         rows = slice(first, min(first + step, height))
         yield rows, [colour[rows].astype(number) for colour in colours]

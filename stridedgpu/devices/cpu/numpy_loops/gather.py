@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,24 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .arrays import blocks, strided
 from .conversion import Array, storage_dtype
 
+_GATHERED_ELEMENTS: Final = 32 * 1024
+"""Elements of a block of a gather: with their offsets, some hundred KB."""
+
+_LONG_ROW: Final = 2 * 1024
+"""Elements from which on a gathered row is copied by a call of its own."""
+
+_ELEMENTS_OF_CALL: Final = 1024
+"""Elements that amortise one NumPy call."""
+
+_SEARCHED_INDICES: Final = 128 * 1024
+"""Indices of one step of the search for a wrong index."""
+
 
 def numpy_gather_kernel(problem: GatherProblem) -> CpuKernel:
     """The NumPy loops that gather or scatter a problem's elements."""
     verb = "scatter" if problem.scatters else "gather"
     element, row = problem.dense.element, prod(problem.sizes[len(problem.sizes) - problem.row_axes :])
-    is_long = row >= policy().numpy.long_row
+    is_long = row >= _LONG_ROW
     kind, words = ("rows", "a copy for each index") if is_long else ("blocks", "indices looked up in blocks")
     name = f"numpy_{verb}_{kind}_{element}_{problem.index.element}"
     return numpy_kernel(name, f"NumPy: {words}", element.itemsize, element.itemsize)
@@ -47,10 +60,9 @@ class NumpyGather:
         self._row_sizes = problem.sizes[self._stop :]
         item = storage_dtype(problem.dense.element, opaque=True)
         row = prod(self._row_sizes)
-        limits = policy().numpy
-        self._one_by_one = row >= limits.long_row
+        self._one_by_one = row >= _LONG_ROW
         joined = problem.row_axes == 1 and problem.dense_strides[-1] == problem.indexed_strides[-1] == 1
-        self._joined = joined and 0 < row < limits.long_row
+        self._joined = joined and 0 < row < _LONG_ROW
         self._dtype = np.dtype((np.void, row * item.itemsize)) if self._joined else item
         self._itemsize = item.itemsize
         steps = [*problem.indexed_strides[self._start : self._stop], *(entry.stride for entry in problem.indexed_axes)]
@@ -60,7 +72,7 @@ class NumpyGather:
         self._lowest = sum(reach for reach in reaches if reach < 0)
         self._unit = row if self._joined and not any(step % row for step in steps) else 1
         self._starts = 1 + sum(abs(reach) for reach in reaches) // self._unit
-        self._extents = innermost_box(self._indexed_sizes, max(1, limits.gathered_elements // max(row, 1)))
+        self._extents = innermost_box(self._indexed_sizes, max(1, _GATHERED_ELEMENTS // max(row, 1)))
 
     @property
     def _indexed_sizes(self) -> tuple[int, ...]:
@@ -72,7 +84,7 @@ class NumpyGather:
         outer = 0
         while outer < len(index_strides) and index_strides[outer] == 0:
             outer += 1
-        return outer if prod(self._problem.sizes[outer:]) >= policy().numpy.elements_of_call else 0
+        return outer if prod(self._problem.sizes[outer:]) >= _ELEMENTS_OF_CALL else 0
 
     def __call__(self, dense: Array, indexed: Array, index: Array) -> None:
         """Move every element; each operand is an array of bytes from its lowest element on."""
@@ -185,7 +197,7 @@ def _check_range(rule: IndexRule, numbers: Array, component: int, size: int) -> 
     if -size * rule.is_signed <= int(seen.min()) and int(seen.max()) < size:
         return
     lined = numbers[np.newaxis]  # a scalar has no axis to count along
-    step = policy().numpy.searched_indices
+    step = _SEARCHED_INDICES
     for start in range(0, numbers.size, step):
         places = np.unravel_index(np.arange(start, min(start + step, numbers.size)), lined.shape)
         chunk = lined[places]
@@ -222,7 +234,7 @@ def _check_distinct(rule: IndexRule, numbers: Array) -> None:
 
 def _are_distinct(names: NDArray[np.int64], count: int) -> bool:
     """Whether no two of some names, from 0 to `count` - 1, are equal."""
-    if count <= policy().numpy.flags_of_index * names.size:
+    if count <= policy().index_check.flags_of_index * names.size:
         flags = np.zeros(count, bool)
         flags[names] = True
         return int(np.count_nonzero(flags)) == names.size

@@ -6,8 +6,9 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
-from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.raw_problem import RawProblem
+
+from .arrays import BLOCK_PIXELS
 
 
 def numpy_raw_kernel(problem: RawProblem) -> CpuKernel:
@@ -29,7 +30,7 @@ def unpack_samples(problem: RawProblem, source: Buffer, source_start: int, targe
         target_start + 2 * layout.offset,
         (2 * down, 2 * samples.count * right, 2 * right),
     )
-    step = max(1, policy().numpy.block_pixels // layout.sizes[1])
+    step = max(1, BLOCK_PIXELS // layout.sizes[1])
     for first in range(0, height, step):
         rows = slice(first, first + step)
         for number, fields in enumerate(samples.samples):

@@ -16,11 +16,25 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
-from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 
 from .arrays import strided
 from .conversion import Array, constants, convert_block, storage_dtype
+
+_SMALL_AXIS: Final = 16
+"""Elements up to which an axis becomes a Python loop of a relayout, if another axis can be the inner one."""
+
+_LEAST_LOOPED: Final = 4 * 1024
+"""The fewest elements of one iteration of such a loop, which costs Python some microseconds."""
+
+_SMALL_TENSOR: Final = 64 * 1024
+"""Elements up to which one assignment is as fast as any loop order; in Python loops, 16^4 took 25 times as long."""
+
+_BLOCK_ELEMENTS: Final = 128 * 1024
+"""Elements of a block of a relayout; a conversion allocates more blocks of up to 8 bytes an element, a few MB."""
+
+_TILE: Final = (256, 512)
+"""Extents of a block along the target's and the source's contiguous axes: the shorter one, the longer the other."""
 
 _LINE_BYTES: Final = 64
 """Bytes of a cache line."""
@@ -177,14 +191,13 @@ def _fastest(strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
 def _looped_axes(problem: RelayoutProblem) -> frozenset[int]:
     """Short axes that would be the inner loop on either side."""
     looped: frozenset[int] = frozenset()
-    limits = policy().numpy
-    if problem.element_count <= limits.small_tensor:
+    if problem.element_count <= _SMALL_TENSOR:
         return looped
     left = problem.element_count
 
     def loop_over(axis: int | None) -> None:
         nonlocal looped, left
-        if axis is None or axis in looped or problem.sizes[axis] > min(limits.small_axis, left // limits.least_looped):
+        if axis is None or axis in looped or problem.sizes[axis] > min(_SMALL_AXIS, left // _LEAST_LOOPED):
             return
         looped |= {axis}
         left //= problem.sizes[axis]
@@ -193,7 +206,7 @@ def _looped_axes(problem: RelayoutProblem) -> frozenset[int]:
     for strides in (problem.target_strides, problem.source_strides):
         axis = _fastest(strides, looped)
         longest = max((size for place, size in enumerate(problem.sizes) if place not in looped | {axis}), default=0)
-        if longest > limits.small_axis:
+        if longest > _SMALL_AXIS:
             loop_over(axis)
     return looped
 
@@ -202,11 +215,10 @@ def _block_extents(problem: RelayoutProblem, looped: frozenset[int]) -> tuple[tu
     """The extent of a block along each axis, and whether it goes through the staging buffer."""
     written = _fastest(problem.target_strides, looped)
     read = _fastest(problem.source_strides, looped)
-    limits = policy().numpy
-    if problem.element_count <= limits.small_tensor:
+    if problem.element_count <= _SMALL_TENSOR:
         return problem.sizes, False
     extents = [1] * len(problem.sizes)
-    left, tile = limits.block_elements, limits.tile
+    left, tile = _BLOCK_ELEMENTS, _TILE
     staged = False
     if written is not None and read is not None and written != read:
         staged = True

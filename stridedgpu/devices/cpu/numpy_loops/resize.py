@@ -13,15 +13,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from stridedgpu.devices.cpu.plan import CpuKernel, numpy_kernel
-from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import AxisTaps, WindowTaps, fused
+from stridedgpu.values.bounded_cache import count_bytes
 from stridedgpu.values.interpolation import Finish, ResizeSums, ResizeSumsSpec, rounded_taps
 from stridedgpu.values.layout import Layout
 
-from .arrays import strided
+from .arrays import BLOCK_PIXELS, strided
 from .channel_matrix import mixed
 from .conversion import Array, constants, convert_block, storage_dtype
 from .frames import frame_rows
@@ -62,6 +62,7 @@ class Borders:
         row = np.empty((1, width, channels), color.dtype).transpose(2, 0, 1) if interleaved else None
         self._row = np.empty((channels, 1, width), color.dtype) if row is None else row
         self._row[...] = color
+        count_bytes(self._row.nbytes)
         self._layout = layout
 
     def __call__(self, memory: Array, number: int, place: tuple[int, int, int, int]) -> None:
@@ -154,7 +155,7 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, rows_of: RowsOf) -> Iterato
     left, right = taps.columns.reach
     rows = taps.rows
     pixels = taps.source_pixels * (taps.columns.count + right - left) // (right - left)
-    height = max(1, rows.count * policy().numpy.block_pixels // pixels)
+    height = max(1, rows.count * BLOCK_PIXELS // pixels)
     for start in range(0, rows.count, height):
         band = rows.part(slice(start, start + height))
         top, bottom = band.reach

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
-from functools import lru_cache
 from typing import Any, Final
 
 import cupy
@@ -19,6 +18,7 @@ from stridedgpu.devices.verbose import is_verbose, with_verbose_line
 from stridedgpu.problems.device_plan import DevicePlan, Problem
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.pitched_copy import Runs
+from stridedgpu.values.bounded_cache import bounded_cache, count_bytes
 from stridedgpu.values.errors import DeviceError
 
 from .index_checks import DeferredIndexErrors, IndexChecks
@@ -80,8 +80,6 @@ class CudaDevice(CachedLaunches):
         self.properties: GpuProperties = gpu_properties(number)
         self._index_errors: DeferredIndexErrors | None = None
         self._first_deferred = threading.Lock()
-        self.kernel = lru_cache(maxsize=1024)(self._compiled)
-        """A launch with its kernel compiled and its constants uploaded."""
         self.checks = IndexChecks(self, number)
         self.records = Records(self, number)
         self.uploads = Uploads(number)
@@ -192,7 +190,10 @@ class CudaDevice(CachedLaunches):
         if self._index_errors is not None:
             self._index_errors.check()
 
-    def _compiled(self, launch: KernelLaunch) -> PreparedKernel:
+    @bounded_cache
+    def kernel(self, launch: KernelLaunch) -> PreparedKernel:
+        """A launch with its kernel compiled and its constants uploaded; cached."""
+        count_bytes(sum(len(contents) for _, contents in launch.tables))
         function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
         tables = tuple(self.uploaded(contents) for _, contents in launch.tables)
         return PreparedKernel(launch, function, self._number, tables)
