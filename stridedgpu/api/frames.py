@@ -10,7 +10,14 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import foreign_operand, shared_operand
-from stridedgpu.operations.frames import checked_plane, checked_sizes, moved_frame, planes_over, relayout_frames
+from stridedgpu.operations.frames import (
+    checked_plane,
+    checked_sizes,
+    moved_frame,
+    pitched_plane,
+    planes_over,
+    relayout_frames,
+)
 from stridedgpu.operations.images import FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
 from stridedgpu.operations.raw import unpack_operand
@@ -93,7 +100,7 @@ class Frame(FrameBase):
         shared = [shared_operand(f"planes[{number}]", memory) for number, memory in enumerate(memories)]
         pitch = getattr(memories[0], "line_size", None)
         if len(shared) == 1 == shared[0].layout.ndim and isinstance(pitch, int):  # PyAV's plane of packed samples
-            operands = planes_over(shared[0], samples, size, pitch, None)
+            operands: tuple[Operand, ...] = (pitched_plane(0, shared[0], pitch, samples, size),)
         else:
             operands = tuple(checked_plane(number, plane, samples, size) for number, plane in enumerate(shared))
         for number, operand in enumerate(operands):

@@ -10,7 +10,8 @@ import pytest
 from harness.frame_cases import surface
 
 import stridedgpu as sg
-from stridedgpu import BindingError, ElementTypeError, LayoutError
+from stridedgpu import BindingError, ElementTypeError, Layout, LayoutError
+from stridedgpu.values.pixel_formats import PIXEL_FORMATS
 
 SIZES = (4, 6)
 
@@ -108,6 +109,88 @@ def test_a_frame_says_what_it_is():
     assert frame.to_device("cpu") is frame
     with pytest.raises(AttributeError):
         frame.matrix = "bt709"
+
+
+def rows_of(name, sizes):
+    """An array (rows, elements) of a surface without gaps, with the row of the first plane."""
+    samples = PIXEL_FORMATS[name]
+    planes = [Layout(plane.sizes(sizes)).element_count for plane in samples.planes]
+    row = samples.planes[0].row_elements(sizes[1])
+    return np.zeros((sum(planes) // row, row), samples.element.name)
+
+
+@pytest.mark.parametrize("name", PIXEL_FORMATS)
+def test_memory_of_another_element_type_is_no_surface(name):
+    rows = rows_of(name, SIZES)
+    assert sg.Frame.over(name, rows, SIZES).sizes == SIZES
+    bytes_of_rows = rows.view(np.uint8)
+    for memory in (bytes_of_rows, bytes_of_rows.ravel(), bytes_of_rows.tobytes()):
+        assert sg.Frame.over(name, memory, SIZES).sizes == SIZES
+    for other in ("int8", "bool", "uint16", "int16", "float16", "float32", "float64"):
+        if rows.dtype == other:
+            continue
+        for memory in (rows.astype(other), np.zeros(1000, other), np.zeros((1000, 100), other)):
+            with pytest.raises(ElementTypeError, match=rf"memory holds {other}; .*{name} .*{rows.dtype}"):
+                sg.Frame.over(name, memory, SIZES)
+            with pytest.raises(ElementTypeError, match=rf"memory holds {other}"):
+                sg.Frame.over(name, memory, SIZES, row_pitch_bytes=64, plane_offsets_bytes=[0, 0, 0])
+        planes = [np.zeros(plane.sizes(SIZES), other) for plane in PIXEL_FORMATS[name].planes]
+        with pytest.raises(ElementTypeError, match=rf"planes\[0\] holds {other}; .*{rows.dtype}"):
+            sg.Frame(name, planes, sizes=SIZES)
+
+
+@pytest.mark.parametrize("name", PIXEL_FORMATS)
+def test_memory_with_other_rows_than_the_surface_is_refused(name):
+    rows = rows_of(name, SIZES)
+    count, row = rows.shape
+    offsets = [0] * len(PIXEL_FORMATS[name].planes)
+    for other in {4, 5, 6, 8, 12, 1088} - {count}:
+        memory = np.zeros((other, row), rows.dtype)
+        with pytest.raises(LayoutError, match=rf"sizes \({other}, {row}\).* {count} rows"):
+            sg.Frame.over(name, memory, SIZES)
+        assert sg.Frame.over(name, memory, SIZES, plane_offsets_bytes=offsets).sizes == SIZES
+    with pytest.raises(LayoutError, match=r"has sizes"):
+        sg.Frame.over(name, np.zeros((3, *rows.shape), rows.dtype), SIZES)
+    padded = np.zeros((count, row + 8), rows.dtype)
+    assert sg.Frame.over(name, padded, SIZES).planes[0].strides[0] == row + 8
+    if len(offsets) < 3:  # the gap behind the last row is no part of the view, and planes of half a pitch end there
+        assert sg.Frame.over(name, padded[:, :row], SIZES).planes[0].strides[0] == row + 8
+
+
+WRONG_SHAPES = {
+    "yuv422p as i420": ("i420", (2 * 48, 64)),
+    "yuv444p as i420": ("i420", (3, 48, 64)),
+    "yuv444p in rows as nv12": ("nv12", (3 * 48, 64)),
+    "yuv420p as gray": ("gray", (72, 64)),
+    "yuyv422 as gray": ("gray", (48, 64, 2)),
+    "rgb24 as gray": ("gray", (48, 64, 3)),
+    "rgb24 as nv12": ("nv12", (48, 64, 3)),
+    "rgba as yuyv": ("yuyv", (48, 64, 4)),
+    "a coded height of 64 rows": ("nv12", (96, 64)),
+    "a batch of one": ("nv12", (1, 72, 64)),
+}
+
+
+@pytest.mark.parametrize("name, shape", WRONG_SHAPES.values(), ids=WRONG_SHAPES)
+def test_an_array_of_another_format_is_refused(name, shape):
+    with pytest.raises(LayoutError, match=r"memory has sizes \("):
+        sg.Frame.over(name, np.zeros(shape, np.uint8), (48, 64))
+
+
+def test_memory_with_rows_is_bytes_where_the_pitch_is_another():
+    pages = np.zeros((3, 4096), np.uint8)
+    frame = sg.Frame.over("nv12", pages, (64, 64), row_pitch_bytes=128)
+    assert [plane.strides[0] for plane in frame.planes] == [128, 128]
+    together = np.zeros((8, 8), np.uint8)  # chroma in rows of the luma's pitch
+    frame = sg.Frame.over("i420", together, (4, 8), row_pitch_bytes=(8, 8, 8))
+    assert [plane.layout.offset for plane in frame.planes] == [0, 32, 48]
+    with pytest.raises(LayoutError, match="8 rows"):
+        sg.Frame.over("i420", together[:7], (4, 8), row_pitch_bytes=(8, 8, 8))
+
+
+def test_a_plane_of_packed_samples_has_the_rows_of_the_image():
+    with pytest.raises(LayoutError, match=r"planes\[0\] has 8 rows of 16 bytes; .* 4 rows"):
+        sg.Frame("gray", [PackedPlane(range(128))], sizes=SIZES)
 
 
 BYTES = bytes(10_000)
