@@ -226,34 +226,6 @@ def checked_plane(number: int, operand: Operand, samples: PixelFormat, size: tup
     )
 
 
-def pitched_plane(number: int, memory: Operand, pitch: int, samples: PixelFormat, size: tuple[int, int]) -> Operand:
-    """One plane over the bytes of its rows alone, which lie `pitch` bytes apart; a negative pitch begins at the last.
-
-    Raises `LayoutError` for more rows and for a pitch that cuts them, `BindingError` for fewer bytes.
-    """
-    plane, name, itemsize = samples.planes[number], f"planes[{number}]", samples.element.itemsize
-    sizes, row = plane.sizes(size), plane.row_elements(size[1]) * itemsize
-    if abs(pitch) < row or pitch % itemsize:
-        raise LayoutError(
-            f"{name} has rows {pitch} bytes apart; those of that plane of {samples.name} take {row} bytes, in whole "
-            f"elements of {itemsize}."
-        )
-    nbytes = memory.layout.span
-    rows = nbytes // abs(pitch)
-    if rows < sizes[0]:
-        raise BindingError(f"{name} has {nbytes} bytes, fewer than {sizes[0]} rows {abs(pitch)} bytes apart.")
-    if rows > sizes[0]:
-        raise LayoutError(
-            f"{name} has {rows} rows of {abs(pitch)} bytes; that plane of a {samples.name} frame of {size[0]} x "
-            f"{size[1]} pixels has {sizes[0]} rows."
-        )
-    start = memory.layout.offset + (rows - 1) * -pitch if pitch < 0 else memory.layout.offset
-    if start % itemsize:
-        raise BindingError(f"{name} begins {start} bytes into its buffer, which is no whole {samples.element}.")
-    strides = (pitch // itemsize, *((plane.samples, 1) if plane.samples > 1 else (1,)))
-    return Operand(memory.buffer, Layout(sizes, strides, start // itemsize), samples.element)
-
-
 def planes_over(
     memory: Operand,
     samples: PixelFormat,
