@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from harness.frame_cases import surface
 
 import stridedgpu as sg
 from stridedgpu import BindingError, ElementTypeError, Layout, LayoutError
-from stridedgpu.values.pixel_formats import PIXEL_FORMATS
+from stridedgpu.values.pixel_formats import FFMPEG_NAMES, PIXEL_FORMATS, PLANE_NAMES
 
 SIZES = (4, 6)
 
@@ -191,6 +193,142 @@ def test_memory_with_rows_is_bytes_where_the_pitch_is_another():
 def test_a_plane_of_packed_samples_has_the_rows_of_the_image():
     with pytest.raises(LayoutError, match=r"planes\[0\] has 8 rows of 16 bytes; .* 4 rows"):
         sg.Frame("gray", [PackedPlane(range(128))], sizes=SIZES)
+
+
+class NumberedPlane(PackedPlane):
+    """A plane that knows its address, which is that of its first row."""
+
+    def __init__(self, content, line_size, skip=0):
+        super().__init__(content)
+        self.line_size = line_size
+        self.buffer_ptr = np.frombuffer(self, np.uint8).ctypes.data + skip
+
+
+class VideoFrame:
+    """What is read of a frame of PyAV."""
+
+    colorspace, color_range = 2, 0
+
+    def __init__(self, form, planes, size=SIZES, components=(), **stated):
+        flags = SimpleNamespace(is_rgb=False, has_palette=False, is_bayer=False)
+        self.format = SimpleNamespace(name=form, components=components, **vars(flags))
+        self.planes, (self.height, self.width) = planes, size
+        self.__dict__.update(stated)
+
+
+@pytest.fixture
+def pyav(monkeypatch):
+    """A stand-in for PyAV, whose frames are `VideoFrame`s."""
+    monkeypatch.setitem(sys.modules, "av", SimpleNamespace(VideoFrame=VideoFrame))
+
+
+def yuv420p(**stated):
+    """A frame of rows of 16 bytes, 8 of chroma."""
+    planes = [NumberedPlane(range(64), 16), NumberedPlane(range(64, 80), 8), NumberedPlane(range(80, 96), 8)]
+    return VideoFrame(stated.pop("form", "yuv420p"), planes, **stated)
+
+
+def test_a_frame_of_pyav_is_a_frame(pyav):
+    theirs = yuv420p()
+    frame = sg.Frame.of(theirs)
+    assert repr(frame) == "<Frame i420, 4 x 6, bt601, on cpu>"
+    assert [plane.operand.address for plane in frame.planes] == [plane.buffer_ptr for plane in theirs.planes]
+    assert [plane.strides for plane in frame.planes] == [(16, 1), (8, 1), (8, 1)]
+    assert np.array_equal(sg.relayout(theirs).numpy(), frame.relayout().numpy())
+    assert sg.resize([theirs, frame], (2, 3)).sizes == (2, 3, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "stated, words",
+    [
+        ({"colorspace": 1}, "bt709"),
+        ({"colorspace": 9, "color_range": 2}, "bt2020 full range"),
+        ({"form": "yuvj420p"}, "bt601 full range"),
+        ({"form": "yuvj420p", "color_range": 1}, "bt601 full range"),
+        ({"colorspace": 6, "color_range": 1}, "bt601"),
+    ],
+)
+def test_a_frame_of_pyav_states_its_colours(pyav, stated, words):
+    assert repr(sg.Frame.of(yuv420p(**stated))) == f"<Frame i420, 4 x 6, {words}, on cpu>"
+    said = sg.Frame.of(yuv420p(**stated), matrix="bt601", full_range=False, chroma="linear")
+    assert (said.matrix, said.full_range, said.chroma) == ("bt601", False, "linear")
+
+
+def test_a_negative_line_size_begins_at_the_last_row(pyav):
+    plane = NumberedPlane(range(64), -16, skip=48)
+    frame = sg.Frame.of(VideoFrame("gray", [plane]))
+    assert frame.planes[0].strides == (-16, 1)
+    assert frame.planes[0].numpy()[:, 0].tolist() == [48, 32, 16, 0]
+    with pytest.raises(BindingError, match=r"rows -16 bytes apart, which are not in its buffer of 64 bytes"):
+        sg.Frame.of(VideoFrame("gray", [NumberedPlane(range(64), -16)]))
+
+
+COMPONENT = {"bits": 8, "plane": 0, "is_luma": True, "is_alpha": False, "height": 4, "width": 6}
+OF_444 = [SimpleNamespace(**{**COMPONENT, "plane": plane, "is_luma": not plane}) for plane in range(3)]
+
+REFUSED_FRAMES = {
+    "another format": (
+        lambda: VideoFrame("yuv444p", [], components=OF_444),
+        LayoutError,
+        "yuv444p, YUV of 8 bits with 4 x 6 samples of chroma in 3 planes",
+    ),
+    "a decoder's memory": (lambda: VideoFrame("vaapi", []), LayoutError, "reformat(format='nv12')"),
+    "an odd width": (lambda: yuv420p(size=(4, 7)), LayoutError, "its width 7 is odd"),
+    "another matrix": (lambda: yuv420p(colorspace=10), LayoutError, "colorspace 10"),
+    "too few bytes": (lambda: yuv420p(size=(8, 6)), BindingError, "planes[0] has 64 bytes, fewer than 8 rows"),
+    "too many rows": (lambda: yuv420p(size=(2, 6)), LayoutError, "planes[0] has 4 rows of 16 bytes"),
+    "cut rows": (lambda: yuv420p(size=(4, 18)), LayoutError, "take 18 bytes"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_FRAMES)
+def test_what_no_frame_of_pyav_can_be_is_refused_in_words(pyav, what):
+    made, error, words = REFUSED_FRAMES[what]
+    for taken in (sg.Frame.of, sg.relayout, sg.Preprocess(device="cpu")):
+        with pytest.raises((error, LayoutError)) as refused:  # a step's refusals of a row are of one class
+            taken(made())
+        assert words in str(refused.value)
+
+
+NAMED = {
+    "nv12": {"y": (4, 6), "uv": (2, 3, 2)},
+    "nv21": {"vu": (2, 6), "y": (4, 6)},
+    "i420": {"y": (4, 6), "v": (2, 3), "u": (2, 3)},
+    "yuyv": {"yuyv": (4, 6, 2)},
+    "uyvy": {"uyvy": (4, 3, 4)},
+    "argb": {"argb": (4, 6, 4)},
+    "gray": {"gray": (4, 6)},
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_planes_by_their_names_are_a_frame(name):
+    rng = np.random.default_rng(5)
+    planes = {plane: rng.integers(0, 256, sizes, np.uint8) for plane, sizes in NAMED[name].items()}
+    frame = sg.Frame.of(planes, matrix="bt709")
+    assert (frame.format, frame.sizes, frame.matrix, frame.full_range) == (name, SIZES, "bt709", False)
+    ordered = [planes[plane] for plane in PLANE_NAMES[name]]
+    expected = sg.Frame(name, ordered, sizes=SIZES, matrix="bt709").relayout().numpy()
+    assert np.array_equal(frame.relayout().numpy(), expected)
+
+
+def test_names_and_planes_that_make_no_frame_are_refused():
+    with pytest.raises(LayoutError, match="planes named 'y', 'a'; the names of a format are: 'y', 'uv'; "):
+        sg.Frame.of({"y": LUMA, "a": CHROMA})
+    with pytest.raises(ElementTypeError, match=r"planes\[0\] holds uint16"):
+        sg.Frame.of({"y": LUMA.astype("u2"), "uv": CHROMA.astype("u2")})
+    with pytest.raises(LayoutError, match="y has sizes \\(24,\\)"):
+        sg.Frame.of({"y": LUMA.ravel(), "uv": CHROMA})
+    with pytest.raises(LayoutError, match="frame is of type ndarray; "):
+        sg.Frame.of(LUMA)
+
+
+@pytest.mark.parametrize("name", FFMPEG_NAMES)
+def test_a_name_of_ffmpeg_is_a_name_of_a_format(name):
+    frame = sg.Frame.over(name, BYTES, SIZES)
+    assert (frame.format, frame.full_range) == (FFMPEG_NAMES[name], name == "yuvj420p")
+    same = sg.Frame(name, frame.planes, sizes=SIZES)
+    assert (same.format, same.full_range) == (frame.format, frame.full_range)
 
 
 BYTES = bytes(10_000)
