@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
-from stridedgpu.devices.cpu.compiled.relayout import kernel_of, plan_relayout
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -37,6 +36,7 @@ from .elements import Constants, Elements, can_convert
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, kernel_call
 from .pool import LoopCall, run_shared
 from .registers import LINE_BYTES
+from .relayout import kernel_of, plan_relayout
 
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders, resize_located
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -57,6 +56,7 @@ from .resize_kernels import (
     weighs_colours,
 )
 from .resize_tables import FilterAxes, filter_axes, scratch_fields, window_tables
+from .relayout import plan_relayout
 
 __all__ = ["resize_kernel", "resize_move"]
 
