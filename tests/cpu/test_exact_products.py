@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, policy_with
+from harness.native_loops import CLASSES, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.native.exact_products import are_exact, divisor_factors

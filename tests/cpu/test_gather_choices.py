@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from harness.compiled_loops import CLASSES, policy_with
 from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
+from harness.native_loops import CLASSES, policy_with
 
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.native.gather import GatherElements, plan_gather

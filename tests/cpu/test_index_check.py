@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.guarded_memory import seeds
 from harness.index_oracle import INDEX_TYPES
+from harness.native_loops import needs_library, policy_with
 from harness.strategies import as_array, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
 
@@ -281,7 +281,7 @@ def test_a_duplicate_that_is_mended_during_the_check_is_none(monkeypatch):
 
     monkeypatch.setattr(cpu_gather, "check_indices", mending)
     out = sg.zeros((10,), "float32")
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         sg.scatter_nd(out, numbers, np.ones(3, np.float32), unique=True, out=out)
     assert looked == [24]
     assert np.flatnonzero(out.numpy()).tolist() == [3, 4, 5]
@@ -294,7 +294,7 @@ def test_without_memory_for_tables_nothing_is_written(monkeypatch):
 
     data, updates = sg.zeros((1000,), "float32"), sg.asarray(np.ones(1000, np.float32))
     numbers, out = sg.asarray(np.arange(1000)), sg.zeros((1000,), "float32")
-    with picking_by("compiled, 1 thread"), monkeypatch.context() as patch:
+    with picking_by("native, 1 thread"), monkeypatch.context() as patch:
         patch.setattr(index_check.np, "zeros", zeros)
         with pytest.raises(sg.DeviceError, match="no 1088 bytes of memory left to check indices"):
             sg.scatter_elements(data, numbers, updates, unique=True, out=out)
@@ -314,7 +314,7 @@ def test_an_index_that_is_mended_during_the_check_is_looked_at_again(monkeypatch
 
     monkeypatch.setattr(cpu_gather, "check_indices", mending)
     table, out = np.arange(50, dtype=np.float32), sg.empty((1000,), "float32")
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         sg.gather(table, numbers, out=out)
     assert looked == [2**40]
     assert out.numpy()[[499, 500]].tolist() == [0, 3]

@@ -14,18 +14,18 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
 from harness.cpu_paths import picking_by
 from harness.emulator import exact_conversion, runner
 from harness.emulator.exact_conversion import REALS, converted, edge_elements
 from harness.emulator.runner import Buffer, EmulationError, Job, Program, Record
 from harness.frame_cases import surface
+from harness.native_loops import needs_library
 from harness.random_calls import EXECUTIONS
+from stridedgpu.devices.cpu.compiled import conversion as compiled_conversion
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled import conversion as compiled_conversion
-from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.native.elements import can_convert
+from stridedgpu.devices.cpu.native.relayout import relayout_kernel
 from stridedgpu.devices.cpu.numpy_loops import conversion as numpy_conversion
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cuda.parameters import conversion_argument, matrix_encoding, number_argument
@@ -76,7 +76,7 @@ def on_numpy(monkeypatch):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """Step 3: the tables of the compiled loops."""
+    """Step 3: the tables of the native loops."""
 
     def decoded(vector):
         bits = vector.cast("zext", "i16") << 8
@@ -208,7 +208,7 @@ def test_a_rounding_that_numpy_does_not_know_is_an_error():
         convert_block(np.zeros(4, np.float32), UNKNOWN)
 
 
-@needs_compiler
+@needs_library
 def test_a_rounding_that_native_loops_do_not_know_is_left_to_numpy():
     assert not can_convert(UNKNOWN)
     assert relayout_kernel(relayout_problem(*SIDES, UNKNOWN, None)) is None

@@ -8,17 +8,17 @@ from math import prod
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, policy_with
+from harness.native_loops import CLASSES, policy_with
 from harness.plans import chosen_relayout
 from harness.relayout_moves import moved_kernel
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled import relayout
-from stridedgpu.devices.cpu.compiled.relayout import plan_relayout, relayout_kernel
+from stridedgpu.devices.cpu.native import relayout
 from stridedgpu.devices.cpu.native.blocks import Blocks
 from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.devices.cpu.native.elements import can_convert
+from stridedgpu.devices.cpu.native.relayout import plan_relayout, relayout_kernel
 from stridedgpu.devices.cpu.native.rows import Rows
 from stridedgpu.devices.cpu.native.transpose import Transpose
 from stridedgpu.devices.cpu.policy import Policy, using

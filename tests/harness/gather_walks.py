@@ -1,11 +1,11 @@
-"""Gathers on compiled loops: problems, the kernels that the policy chooses for them, and thresholds for each kernel."""
+"""Gathers on native loops: problems, the kernels that the policy chooses for them, and thresholds for each kernel."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 
-from harness.compiled_loops import policy_for, policy_with
 from harness.fenced_memory import lowest_at_zero
+from harness.native_loops import policy_for, policy_with
 
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.native.gather import plan_gather

@@ -51,12 +51,12 @@ def _refuse(rule: IndexRule, indices: int) -> None:
     check_indices(rule, Buffer.trusted(indices, nbytes, None, readonly=True).bytes)
 
 
-def checked_compiled_loops(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
+def gather_move(plan: CpuPlan[GatherProblem]) -> DirectLaunch:
     """The native loops of a plan, behind the check of their indices where the mode refuses any."""
     from .native.gather import gather_loops
 
     move, problem = gather_loops(plan), plan.problem
-    if move is None or not problem.refuses_indices:
+    if not problem.refuses_indices:
         return move
     rule = problem.rule
     allowed = _native_check(rule, settings())

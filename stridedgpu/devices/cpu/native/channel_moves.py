@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .calls import CompiledFunction, native_function
+from .calls import NativeFunction, native_function
 from .elements import Constants
 from .moves import MOST_LANES, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves, copy_move
 from .pool import LoopCall
@@ -546,6 +546,6 @@ def channels_loop(call: KernelCall, owner: object) -> LoopCall:
         len(call.outer),
         *outer,
     ]
-    loop = CompiledFunction.of("channels")
+    loop = NativeFunction.of("channels")
     offsets = call.source_offset, call.target_offset
     return LoopCall.of(loop, fields, call.items, offsets, (stages.kept, table, tables, owner))

@@ -31,7 +31,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .calls import CompiledFunction, native_function, python_function
+from .calls import NativeFunction, native_function, python_function
 from .elements import Constants, Elements, can_convert
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, kernel_call
 from .pool import LoopCall, run_shared
@@ -98,7 +98,7 @@ def _bordered_loop(call: KernelCall, owner: object) -> LoopCall:
     inner, outer, tables = call.grid()
     fields = [*call.more, int(kernel.dense), kernel.merged, int(kernel.alone), 0, 0, 0, *inner, len(call.outer), *outer]
     offsets = call.source_offset, call.target_offset
-    loop = CompiledFunction.of("crops", _BORDERED)
+    loop = NativeFunction.of("crops", _BORDERED)
     return LoopCall.of(loop, fields, call.items, offsets, (tables, owner))
 
 
@@ -125,7 +125,6 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
         items=problem.target.layout.sizes[0],
         shared_bytes=policy().crops.shared_bytes,
         calls=inner.calls,
-        is_native=True,
     )
 
 
@@ -139,7 +138,7 @@ class _Crops:
 
     def __init__(self, problem: CropProblem) -> None:
         """Store the problem; classes of windows, and batches laid out alike, are planned on first use."""
-        self._loop = CompiledFunction.of("crops", _ENTRIES)
+        self._loop = NativeFunction.of("crops", _ENTRIES)
         self._problem, (_, _, *size) = problem, problem.target.layout.sizes
         self._size = size[0], size[1]
         self._fill = Buffer.of(problem.fill)
@@ -359,7 +358,7 @@ class _EvenBatch:
         self,
         problem: CropProblem,
         class_of: Callable[[tuple[int, ...], bool, Overhang], _WindowClass],
-        loop: CompiledFunction,
+        loop: NativeFunction,
         image: Layout,
         step: int,
     ) -> None:
@@ -447,7 +446,7 @@ class _EvenBatch:
         return move
 
 
-def _run_entries(loop: CompiledFunction, entries: NDArray[np.int64], nbytes: int) -> None:
+def _run_entries(loop: NativeFunction, entries: NDArray[np.int64], nbytes: int) -> None:
     """Run a kernel over a list of entries; the caller keeps the memory that the entries point to alive."""
     limits, number = policy().crops, len(entries)
     if nbytes >= limits.shared_bytes and number < limits.least_entries and get_num_threads() > 1:

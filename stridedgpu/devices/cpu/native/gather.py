@@ -30,7 +30,7 @@ from stridedgpu.problems.gather_problem import GatherProblem
 from stridedgpu.problems.index_rule import Mode
 from stridedgpu.values.strides import power_of_two
 
-from .calls import CompiledFunction, moving_function, runs_alone
+from .calls import NativeFunction, moving_function, runs_alone
 from .library import function
 from .pool import run_shared
 from .registers import LINE_BYTES
@@ -293,11 +293,11 @@ class GatherCall:
     index_offset: int
     parameters: tuple[int, ...]
 
-    def loop(self) -> tuple[CompiledFunction, tuple[int, ...]]:
+    def loop(self) -> tuple[NativeFunction, tuple[int, ...]]:
         """The loop on this processor's level of the library, and its parameters behind the address of the indices."""
         level, kernel = policy().native_level, self.kernel
         assert level is not None, "the library has loops for this processor"
-        return CompiledFunction(function(level, kernel.loop)), (*kernel.functions(level), *self.parameters)
+        return NativeFunction(function(level, kernel.loop)), (*kernel.functions(level), *self.parameters)
 
 
 def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
@@ -312,24 +312,19 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     read, written = Width(min(LINE_BYTES, kernel.run), why), Width(kernel.store_bytes, why)
     return CpuKernel(
         f"{'scatter' if problem.scatters else 'gather'}_{kind}_{element}x{written.nbytes}B_{problem.index.element}",
-        f"compiled {kernel.words}, indices resolved {kernel.lanes} at once",
+        f"native {kernel.words}, indices resolved {kernel.lanes} at once",
         read,
         written,
         items=call.items,
         shared_bytes=None if call.in_order else policy().gather.shared_bytes,
         calls=(call,),
-        is_native=policy().native_level is not None,
     )
 
 
-def gather_loops(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
-    """A plan's loops as a function of the addresses of the dense side, the indexed side and the indices.
-
-    None where the plan has none, or the library none for this processor.
-    """
-    chosen, problem = plan.compiled, plan.problem
-    if chosen is None or not chosen.is_native:
-        return None
+def gather_loops(plan: CpuPlan[GatherProblem]) -> DirectLaunch:
+    """A plan's loops as a function of the addresses of the dense side, the indexed side and the indices."""
+    chosen, problem = plan.native, plan.problem
+    assert chosen is not None, "the plan has a native loop"
     call: GatherCall = chosen.calls[0]
     loop, fields = call.loop()
     items, nbytes, gathers = call.items, plan.bytes_moved, not problem.scatters

@@ -27,7 +27,7 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .gather import LARGEST_SPAN, IndexKind, are_small, moving_elements
 from .library import function
 from .pool import LoopCall
@@ -64,7 +64,7 @@ class IndexCheckCall:
         """Bytes of the status and of the marks, in whole cache lines."""
         return LINE_BYTES + round_up(self.marks, LINE_BYTES)
 
-    def loop(self) -> tuple[CompiledFunction, tuple[int, ...]]:
+    def loop(self) -> tuple[NativeFunction, tuple[int, ...]]:
         """The loop on this processor's level of the library, and its parameters."""
         level = policy().native_level
         assert level is not None, "the library has loops for this processor"
@@ -73,7 +73,7 @@ class IndexCheckCall:
             mark = moving_elements(level, self.index, 1, scatters=True)
         elif self.marks:
             resolve = self.index.resolving(level, small=self.small)
-        return CompiledFunction(function(level, "index check", self.index.type)), (resolve, mark, *self.parameters)
+        return NativeFunction(function(level, "index check", self.index.type)), (resolve, mark, *self.parameters)
 
 
 class _Loop(NamedTuple):

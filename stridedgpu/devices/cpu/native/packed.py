@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
-from .calls import CompiledFunction, native_function
+from .calls import NativeFunction, native_function
 from .elements import Elements
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .moves import MOST_LANES, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves
@@ -130,6 +130,6 @@ def packed_loop(call: KernelCall, owner: object) -> LoopCall:
         len(call.outer),
         *outer,
     ]
-    loop = CompiledFunction.of("packed")
+    loop = NativeFunction.of("packed")
     places = call.source_offset, call.target_offset
     return LoopCall.of(loop, fields, call.items, places, (offsets, constants, tables, owner))

@@ -117,7 +117,6 @@ def kernel_of(problem: RelayoutProblem, calls: tuple[KernelCall, ...]) -> CpuKer
         call.items,
         policy().relayout.shared_bytes,
         calls,
-        is_native=True,
     )
 
 

@@ -18,7 +18,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .elements import Constants, Elements
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .moves import Chain, chain_fields, conversion_moves, copy_move
@@ -109,7 +109,7 @@ class Rows:
         place = self.elements.constants
         fields, kept = chain_fields(call, self.chain, place, repeats=self.repeats, turns=self.turns, ahead=ahead)
         offsets = call.source_offset, call.target_offset
-        return LoopCall.of(CompiledFunction.of("rows"), fields, call.items, offsets, (kept, owner))
+        return LoopCall.of(NativeFunction.of("rows"), fields, call.items, offsets, (kept, owner))
 
 
 def match_rows(match: LoopMatch) -> KernelCall:

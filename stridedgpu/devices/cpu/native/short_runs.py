@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.strides import power_of_two
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .networks import aligned, network_cost, network_factor, network_fields
 from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
@@ -312,5 +312,5 @@ def short_runs_loop(call: KernelCall, owner: object) -> LoopCall:
     else:
         place, (fields, kept) = _NETWORKS, network_fields(kernel, reads, writes)
         fields = [*steps, *fields]
-    loop = CompiledFunction.of("short runs", place)
+    loop = NativeFunction.of("short runs", place)
     return LoopCall.of(loop, [*fields, *grid], call.items, offsets, (kept, channels, owner))

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, each_class, needs_library, ordinary_policy, policy_with
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
 from harness.index_oracle import INDEX_TYPES, MODES, limits
+from harness.native_loops import CLASSES, each_class, needs_library, ordinary_policy, policy_with
 from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
