@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.native_loops import CLASSES, policy_with
-from stridedgpu.devices.cpu.compiled import crops
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
+from stridedgpu.devices.cpu.native import crops
 from stridedgpu.devices.cpu.native.gather import gather_kernel
 from stridedgpu.devices.cpu.native.relayout import relayout_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan

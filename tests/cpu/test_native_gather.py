@@ -306,10 +306,9 @@ def test_callers_at_once_have_indices_of_their_own(monkeypatch, rows, locked, mo
             numbers %= 1000
         return True
 
-    with policy_with(promotion={"at_once_bytes": 0}):
-        plan = sg.plan_gather(data, sg.zeros((rows,), "int64"), mode=mode, out=sg.empty((rows, 24), "float32"))
-        with ThreadPoolExecutor(4) as callers:
-            assert all(callers.map(gathers, range(8)))
+    plan = sg.plan_gather(data, sg.zeros((rows,), "int64"), mode=mode, out=sg.empty((rows, 24), "float32"))
+    with ThreadPoolExecutor(4) as callers:
+        assert all(callers.map(gathers, range(8)))
 
 
 def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch):
@@ -339,15 +338,14 @@ def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch
 
 def test_a_wrong_index_does_not_spoil_the_next_call():
     data, out = sg.zeros((7, 5), "float32"), sg.empty((3, 5), "float32")
-    with policy_with(promotion={"at_once_bytes": 0}):
-        plan = sg.plan_gather(data, sg.zeros((3,), "int64"), out=out)
-        for last in (7, 6, -8, -7):
-            indices = sg.asarray(np.array([0, 1, last]))
-            if last in {7, -8}:
-                with pytest.raises(IndexError, match=str(last)):
-                    plan(data, indices, out)
-            else:
+    plan = sg.plan_gather(data, sg.zeros((3,), "int64"), out=out)
+    for last in (7, 6, -8, -7):
+        indices = sg.asarray(np.array([0, 1, last]))
+        if last in {7, -8}:
+            with pytest.raises(IndexError, match=str(last)):
                 plan(data, indices, out)
+        else:
+            plan(data, indices, out)
 
 
 def test_sizes_beyond_32_bits():
