@@ -38,6 +38,9 @@ from .pool import LoopCall, run_shared
 from .registers import LINE_BYTES
 from .relayout import kernel_of, plan_relayout
 
+_LEAST_ENTRIES: Final = 16
+"""Entries that threads share evenly; of fewer, they share the items of each one's kernel."""
+
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""
 
@@ -449,7 +452,7 @@ class _EvenBatch:
 def _run_entries(loop: NativeFunction, entries: NDArray[np.int64], nbytes: int) -> None:
     """Run a kernel over a list of entries; the caller keeps the memory that the entries point to alive."""
     limits, number = policy().crops, len(entries)
-    if nbytes >= limits.shared_bytes and number < limits.least_entries and get_num_threads() > 1:
+    if nbytes >= limits.shared_bytes and number < _LEAST_ENTRIES and get_num_threads() > 1:
         # A few windows are shared by the items of their kernels.
         entries = np.array(
             [(*fixed, item, item + 1) for *fixed, _, items in entries.tolist() for item in range(items)], np.int64

@@ -78,7 +78,7 @@ def match_packed(match: LoopMatch) -> KernelCall | None:
             return None
         pack.append(loop)
         count *= loop.size
-    if count * match.source_bytes > min(limits.staged_bytes, TILE_BYTES) or row.size > limits.short_side:
+    if count * match.source_bytes > TILE_BYTES or row.size > limits.short_side:
         return None
     b, _ = match.next_inner(*pack)
     a, outer = match.next_inner(*pack, b)

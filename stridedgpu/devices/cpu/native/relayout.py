@@ -15,7 +15,7 @@ from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 from .blocks import match_blocks
-from .channels import Channels, match_channels, match_subsampled
+from .channels import LONGEST_PIXEL, Channels, match_channels, match_subsampled
 from .elements import can_convert
 from .kernel_call import KernelCall, LoopMatch
 from .packed import match_packed
@@ -53,7 +53,7 @@ def _matched(match: LoopMatch) -> KernelCall:
     nbytes = 0 if row is None else row.size * match.target_bytes
     if row is not None and (row is match.source_loop or row.source == 0) and nbytes >= LANE_BYTES:
         # Vectors of several short rows that are reversed take less time than a step for each row.
-        is_pixel = row.source < 0 and row.size <= policy().relayout.longest_pixel and nbytes < LINE_BYTES
+        is_pixel = row.source < 0 and row.size <= LONGEST_PIXEL and nbytes < LINE_BYTES
         return (match_channels(match) if is_pixel else match_packed(match)) or match_rows(match)
     return match_channels(match) or match_transpose(match) or match_subsampled(match) or match_rows(match)
 
