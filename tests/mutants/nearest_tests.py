@@ -49,6 +49,8 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("devices/cpu/native/pool.py", ("cpu/test_worker_pool.py", "cpu/test_interrupts.py")),
     ("devices/cpu/native/channels.py", ("cpu/test_native_channels.py", "cpu/test_compiled_relayout.py")),
     ("devices/cpu/native/gather.py", ("cpu/test_compiled_gather.py", "cpu/test_index_check.py")),
+    ("devices/cpu/native/blocks.py", ("cpu/test_compiled_relayout.py", "cpu/test_relayout_choices.py")),
+    ("devices/cpu/native/networks.py", ("cpu/test_compiled_relayout.py", "cpu/test_relayout_choices.py")),
     ("devices/cpu/native/short_runs.py", ("cpu/test_compiled_relayout.py", "cpu/test_relayout_choices.py")),
     ("devices/cpu/native/transpose.py", ("cpu/test_compiled_relayout.py", "operations/test_relayout.py")),
     ("devices/cpu/native/resize.py", ("cpu/test_native_resize.py", "cpu/test_compiled_resize.py")),
