@@ -30,8 +30,9 @@ from .pool import LoopCall
 from .short_runs import (
     MOST_LOOPS,
     MOST_UNIT_BYTES,
-    TURNED_BYTES,
+    TURNED_COLUMNS,
     TURNED_COST,
+    TURNED_PIXELS,
     UNIT_COST,
     WIDTHS,
     block_cost,
@@ -151,10 +152,10 @@ def _turned(match: LoopMatch, runs: Sequence[tuple[int, ...]]) -> list[tuple[flo
     (unit, *columns), (same, *rows) = runs
     words = match.loops[unit].size
     nbytes = words * match.source_bytes
-    if unit != same or nbytes not in (3, 6) or not columns or not rows or columns[0] == rows[0]:
+    if unit != same or nbytes not in TURNED_PIXELS or not columns or not rows or columns[0] == rows[0]:
         return []
     sizes = [1] * len(match.loops)
-    sizes[unit], sizes[columns[0]], sizes[rows[0]] = words, TURNED_BYTES // nbytes, turned_lines(nbytes)
+    sizes[unit], sizes[columns[0]], sizes[rows[0]] = words, TURNED_COLUMNS, turned_lines(nbytes)
     if any(sizes[n] >= match.loops[n].size for n in (columns[0], rows[0])):
         return []  # a whole loop is none of the two inner ones
     return [(TURNED_COST / words, _Block(tuple(sizes), (unit, columns[0]), (unit, rows[0])))]

@@ -50,8 +50,11 @@ MOST_UNIT_BYTES: Final = 2 * LINE_BYTES
 UNIT_COST: Final = 3.0
 """The time to copy a run of both sides, in shuffles of two vectors; on a Zen 5 one takes a cycle."""
 
-TURNED_BYTES: Final = 48
-"""Bytes of each source line of a block of pixels of 3 elements."""
+TURNED_COLUMNS: Final = 16
+"""Pixels of each source line of a block of pixels of 3 elements."""
+
+TURNED_PIXELS: Final = (3, 6, 12)
+"""Bytes of pixels of 3 elements that are transposed by words of 4."""
 
 TURNED_COST: Final = 0.6
 """The time of a pixel of 3 elements that is transposed."""
@@ -87,7 +90,7 @@ def unit_bytes(kernel: Blocks) -> int:
 
 
 def turned_lines(pixel_bytes: int) -> int:
-    """The source lines of a block of pixels of 3 elements of 1 or 2 bytes: a vector of words of 4 elements."""
+    """The source lines of a block of pixels of 3 elements: a vector of words of 4 elements."""
     return _REGISTERS[policy().native_level or "neon"] * 3 // 4 // pixel_bytes
 
 
@@ -97,9 +100,9 @@ def turned_word(kernel: Blocks) -> int:
         return 0
     pixels, lines, (words, *steps) = kernel.digits
     nbytes = words * kernel.elements.itemsize
-    if nbytes not in (3, 6) or steps != [1, 1]:
+    if nbytes not in TURNED_PIXELS or steps != [1, 1]:
         return 0
-    is_turned = pixels == (TURNED_BYTES // nbytes, words, 0) and lines == (turned_lines(nbytes), 0, words)
+    is_turned = pixels == (TURNED_COLUMNS, words, 0) and lines == (turned_lines(nbytes), 0, words)
     return nbytes * 4 // 3 if is_turned else 0
 
 
