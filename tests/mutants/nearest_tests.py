@@ -47,6 +47,8 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # devices
     ("devices/cpu/*", ("cpu/test_{module}.py", "cpu/test_compiled_{module}.py")),
     ("devices/cpu/native/pool.py", ("cpu/test_worker_pool.py", "cpu/test_interrupts.py")),
+    ("devices/cpu/native/packed.py", ("cpu/test_packed.py",)),
+    ("devices/cpu/native/channel_moves.py", ("cpu/test_native_channels.py", "cpu/test_compiled_relayout.py")),
     ("devices/cpu/native/channels.py", ("cpu/test_native_channels.py", "cpu/test_compiled_relayout.py")),
     ("devices/cpu/native/gather.py", ("cpu/test_compiled_gather.py", "cpu/test_index_check.py")),
     ("devices/cpu/native/short_runs.py", ("cpu/test_compiled_relayout.py", "cpu/test_relayout_choices.py")),
