@@ -66,8 +66,8 @@ _STREAMED: Final = (*((pair, True) for pair in _TO_PLANES[:3]), *((pair, False) 
 """Those with stores past the caches, and whether these are of planes."""
 
 _ORDERS: Final = (
-    (2, (1, 0)), (3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)),
-    (3, (2, 1, 0, -1)), (-3, (0, 1, 2)), (-4, (0, 1, 2, 3)),
+    (2, (1, 0)), (3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (3, 2, 1, 0)), (4, (3, 0, 1, 2)), (4, (1, 2, 3, 0)),
+    (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)), (-3, (0, 1, 2)), (-4, (0, 1, 2, 3)),
 )  # fmt: skip
 """Pixels that templates make of pixels: the elements from one of the source's to the next, and the order of those that
 are taken; -1 is a zero."""
