@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.channel_matrix import mixing_call, mixing_kernel
-from stridedgpu.devices.cpu.compiled.frames import RowLoop, row_loop
 from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
+from stridedgpu.devices.cpu.native.frames import RowLoop, row_loop
+from stridedgpu.devices.cpu.native.matrix import mixing_call, mixing_kernel
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders, resize_located
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
