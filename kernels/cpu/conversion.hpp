@@ -149,8 +149,13 @@ template <class S, class T, int N> INLINE Vec<Stored<T>, N> converted(Vec<Stored
         if constexpr (is_narrow_float<S>) return cast<uint8_t, int16_t, N>((bits<Vec<uint16_t, N>>(v) << 1) != 0) & 1;
         else if constexpr (same<S, uint8_t>) return __builtin_elementwise_min(v, all<uint8_t, N>(1));
         else { auto m = v != 0; return __builtin_convertvector(m, Vec<uint8_t, N>) & 1; }
-    } else if constexpr (same<S, Bool>) return converted<uint8_t, T, N>(__builtin_elementwise_min(v, all<uint8_t, N>(1)));
-    else if constexpr (same<S, half>) {
+    } else if constexpr (same<S, Bool>) {
+        typedef Signed<sizeof(Stored<T>)> Word;
+        Word one;
+        if constexpr (same<T, Bfloat16>) one = 0x3F80;
+        else one = __builtin_bit_cast(Word, T(1));
+        return bits<Vec<Stored<T>, N>>(cast<Word, int8_t, N>(v != 0) & one);
+    } else if constexpr (same<S, half>) {
         auto x = __builtin_convertvector(v, Vec<float, N>);
 #if defined(__x86_64__)
         // LLVM would compare float16 again, one by one: it sees where these numbers come from.

@@ -107,7 +107,7 @@ struct Rows {
     int64_t of_item, of_a, of_b;          // 1 where constants follow the outer loops, the rows, a row's elements
     int64_t repeats;                      // each row repeats an element, which the last move writes along it
     int64_t turns;                        // a reversed row is read forwards, and the last move turns it
-    int64_t streams, ahead, source_bytes, tile, stages;  // `tile`: the elements of one
+    int64_t streams, ahead, tile, stages;  // `tile`: the elements of one
     Stage stage[6];
     Grid grid;
 };

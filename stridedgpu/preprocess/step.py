@@ -16,7 +16,7 @@ from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.exports import numpy_dtype
-from stridedgpu.typing import TensorLike
+from stridedgpu.typing import TensorLike, VideoFrameLike
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integers, listed
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 else:
     Output = TypeVar("Output")  # a default needs Python 3.13
 
-_Images: TypeAlias = "TensorLike | Frame"
+_Images: TypeAlias = "TensorLike | Frame | VideoFrameLike"
 
 
 class _Call(TypedDict, total=False):

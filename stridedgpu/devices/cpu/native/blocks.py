@@ -17,14 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, prod
-from operator import mul
 from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
 from .elements import Elements
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
+from .pool import LoopCall
 from .short_runs import (
     MOST_LOOPS,
     MOST_UNIT_BYTES,
@@ -35,6 +37,7 @@ from .short_runs import (
     block_cost,
     permutation_factor,
     pieces_of,
+    short_runs_loop,
     turned_lines,
     unit_bytes,
 )
@@ -81,6 +84,10 @@ class Blocks:
             (digits[0].size, digits[1].size),
         )
 
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel."""
+        return short_runs_loop(call, owner)
+
     def _width(self, steps: Sequence[int]) -> Width:
         """The width of the accesses to runs along which the digits have some steps."""
         run, nbytes = prod(d.size for d, step in zip(self.digits, steps, strict=True) if step), self.elements.itemsize
@@ -88,11 +95,11 @@ class Blocks:
 
     def runs(self, steps: Sequence[int]) -> dict[tuple[int, ...], list[int]]:
         """The words of each run of a side, by its place in each digit; a digit that leaves a run has step 0."""
-        runs: dict[tuple[int, ...], dict[int, int]] = {}
-        for word, places in enumerate(product(*(range(digit.size) for digit in self.digits))):
-            run = tuple(0 if step else place for place, step in zip(places, steps, strict=True))
-            runs.setdefault(run, {})[sum(map(mul, places, steps))] = word
-        return {run: [words[number] for number in range(len(words))] for run, words in runs.items()}
+        places = np.indices([digit.size for digit in self.digits]).reshape(len(steps), -1)
+        kept = places * (np.array(steps) == 0)[:, None]
+        order = np.lexsort((np.array(steps) @ places, *kept[::-1]))
+        runs = order.reshape(-1, prod(digit.size for digit, step in zip(self.digits, steps, strict=True) if step))
+        return {tuple(run): words for run, words in zip(kept[:, runs[:, 0]].T.tolist(), runs.tolist(), strict=True)}
 
 
 class _Block(NamedTuple):
@@ -148,8 +155,8 @@ def _turned(match: LoopMatch, runs: Sequence[tuple[int, ...]]) -> list[tuple[flo
         return []
     sizes = [1] * len(match.loops)
     sizes[unit], sizes[columns[0]], sizes[rows[0]] = words, TURNED_BYTES // nbytes, turned_lines(nbytes)
-    if any(size > loop.size for size, loop in zip(sizes, match.loops, strict=True)):
-        return []
+    if any(sizes[n] >= match.loops[n].size for n in (columns[0], rows[0])):
+        return []  # a whole loop is none of the two inner ones
     return [(TURNED_COST / words, _Block(tuple(sizes), (unit, columns[0]), (unit, rows[0])))]
 
 

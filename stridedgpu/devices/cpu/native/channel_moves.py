@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .calls import CompiledFunction
+from .calls import NativeFunction, native_function
 from .elements import Constants
-from .library import function
+from .moves import MOST_LANES, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves, copy_move
 from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
-from .rows import MOST_LANES, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves, copy_move
 
 if TYPE_CHECKING:
     from .channels import Channels
@@ -269,9 +268,9 @@ def _streams(move: Move | None, source: Side, target: Side) -> bool:
 class Stages:
     """The moves of a call with their parameters, in the order of `PixelStage`; `kept` is memory that they point to."""
 
-    def __init__(self, call: KernelCall, level: str) -> None:
+    def __init__(self, call: KernelCall) -> None:
         chain, (self._source, self._target) = chain_of(call), sides_of(call)
-        self._call, self._level, self._constants = call, level, call.kernel.elements.constants
+        self._call, self._constants = call, call.kernel.elements.constants
         self._arithmetic = Arithmetic.of(call, by_products=chain.by_products)
         self._compute = call.conversion.compute.itemsize
         self.fields: list[int] = []
@@ -362,7 +361,7 @@ class Stages:
         self.count += 1
         self.kept.append(layout)
         address = layout[-1].ctypes.data if layout else 0
-        self.fields += [function(self._level, move.family, move.place), address, source.place, target.place, *numbers]
+        self.fields += [native_function(move.family, move.place), address, source.place, target.place, *numbers]
 
     def _move_of_pixels(self, step: Step, source: Side, target: Side) -> tuple[Move, list[NDArray[Any]]]:
         """A move of pixels to planes or to other pixels, or of planes to pixels, and its layout, the last array."""
@@ -523,9 +522,9 @@ def _loads(wanted: NDArray[Any], extents: list[tuple[int, int]], word: int) -> l
     return loads
 
 
-def channels_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
-    """The loop of a call of a kernel of channels, on a level of the library; it keeps an `owner` of memory alive."""
-    stages = Stages(call, level)
+def channels_loop(call: KernelCall, owner: object) -> LoopCall:
+    """The loop of a call of a kernel of channels; it keeps an `owner` of memory alive."""
+    stages = Stages(call)
     table = np.array(stages.fields, np.int64)
     inner, outer, tables = call.grid()
     constants = call.kernel.elements.constants
@@ -547,6 +546,6 @@ def channels_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         len(call.outer),
         *outer,
     ]
-    loop = CompiledFunction(function(level, "channels"))
+    loop = NativeFunction.of("channels")
     offsets = call.source_offset, call.target_offset
     return LoopCall.of(loop, fields, call.items, offsets, (stages.kept, table, tables, owner))

@@ -12,15 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
-from stridedgpu.devices.cpu.compiled.transpose import transposes
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
-from .channel_moves import TRANSPOSED
+from .channel_moves import TRANSPOSED, channels_loop
 from .elements import Elements
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
+from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
+from .transpose import transposes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,10 @@ class Channels:
             Width(self.pixels * elements.target_bytes, limit),
             (1, self.pixels),
         )
+
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel."""
+        return channels_loop(call, owner)
 
 
 class _SourcePixels(NamedTuple):

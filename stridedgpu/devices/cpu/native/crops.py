@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
-from stridedgpu.devices.cpu.compiled.relayout import kernel_of, plan_relayout
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -32,11 +31,12 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .calls import CompiledFunction, native_function, python_function
+from .calls import NativeFunction, native_function, python_function
 from .elements import Constants, Elements, can_convert
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, kernel_call
 from .pool import LoopCall, run_shared
 from .registers import LINE_BYTES
+from .relayout import kernel_of, plan_relayout
 
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""
@@ -87,14 +87,18 @@ class BorderedRows:
         width = Width(self.lanes, f"rows are {row.size} B of a source")
         return KernelFacts(f"rows of {row.size} B with a border", width, width, (1, row.size))
 
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel."""
+        return _bordered_loop(call, owner)
 
-def bordered_loop(call: KernelCall, _level: str, owner: object) -> LoopCall:
+
+def _bordered_loop(call: KernelCall, owner: object) -> LoopCall:
     """The loop of a call of `BorderedRows`; it keeps an `owner` of more memory alive."""
     kernel: BorderedRows = call.kernel  # type: ignore[assignment]
     inner, outer, tables = call.grid()
     fields = [*call.more, int(kernel.dense), kernel.merged, int(kernel.alone), 0, 0, 0, *inner, len(call.outer), *outer]
     offsets = call.source_offset, call.target_offset
-    loop = CompiledFunction.of("crops", _BORDERED)
+    loop = NativeFunction.of("crops", _BORDERED)
     return LoopCall.of(loop, fields, call.items, offsets, (tables, owner))
 
 
@@ -121,7 +125,6 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
         items=problem.target.layout.sizes[0],
         shared_bytes=policy().crops.shared_bytes,
         calls=inner.calls,
-        is_native=inner.is_native,
     )
 
 
@@ -135,7 +138,7 @@ class _Crops:
 
     def __init__(self, problem: CropProblem) -> None:
         """Store the problem; classes of windows, and batches laid out alike, are planned on first use."""
-        self._loop = CompiledFunction.of("crops", _ENTRIES)
+        self._loop = NativeFunction.of("crops", _ENTRIES)
         self._problem, (_, _, *size) = problem, problem.target.layout.sizes
         self._size = size[0], size[1]
         self._fill = Buffer.of(problem.fill)
@@ -350,7 +353,7 @@ class _EvenBatch:
         self,
         problem: CropProblem,
         class_of: Callable[[tuple[int, ...], bool, Overhang], _WindowClass],
-        loop: CompiledFunction,
+        loop: NativeFunction,
         image: Layout,
         step: int,
     ) -> None:
@@ -438,7 +441,7 @@ class _EvenBatch:
         return move
 
 
-def _run_entries(loop: CompiledFunction, entries: NDArray[np.int64], nbytes: int) -> None:
+def _run_entries(loop: NativeFunction, entries: NDArray[np.int64], nbytes: int) -> None:
     """Run a kernel over a list of entries; the caller keeps the memory that the entries point to alive."""
     limits, number = policy().crops, len(entries)
     if nbytes >= limits.shared_bytes and number < limits.least_entries and get_num_threads() > 1:

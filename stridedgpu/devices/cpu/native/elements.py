@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from typing import Any, Final
+from typing import Final
 
 from stridedgpu.values.conversion import Conversion
 
@@ -51,13 +51,6 @@ class Elements:
     """Whether `exact_products` stand for divisions and for products in float64."""
 
     @property
-    def source_type(self) -> str:
-        """The LLVM type of a source element in a register."""
-        from stridedgpu.devices.cpu.compiled.conversion import storage_type
-
-        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.source)
-
-    @property
     def source_bytes(self) -> int:
         """Bytes of a source element."""
         return self.itemsize or self.conversion.source.itemsize
@@ -66,9 +59,3 @@ class Elements:
     def target_bytes(self) -> int:
         """Bytes of a target element."""
         return self.itemsize or self.conversion.target.itemsize
-
-    def convert(self, vector: Any, affine: Any) -> Any:
-        """Convert a vector of source elements to target elements."""
-        from stridedgpu.devices.cpu.compiled.conversion import converted
-
-        return converted(vector, self.conversion, affine, finite=self.finite, by_products=self.by_products)

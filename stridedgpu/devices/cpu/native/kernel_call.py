@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Final, NamedTuple, Protocol
@@ -10,12 +10,6 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.jit import HasText, loop_of
-from stridedgpu.devices.cpu.native.channel_moves import channels_loop
-from stridedgpu.devices.cpu.native.pool import LoopCall
-from stridedgpu.devices.cpu.native.rows import has_rows, rows_loop
-from stridedgpu.devices.cpu.native.short_runs import short_runs_loop
-from stridedgpu.devices.cpu.native.transpose import has_transpose, transpose_loop
 from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -24,7 +18,8 @@ from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.conversion import Conversion
 
 from .elements import Constants, Elements
-from .exact_products import are_exact, divisor_factors
+from .exact_products import are_exact
+from .pool import LoopCall
 from .registers import LINE_BYTES
 
 
@@ -53,8 +48,8 @@ class KernelFacts(NamedTuple):
     step: tuple[int, int]
 
 
-class Kernel(HasText, Protocol):
-    """Loops of one shape as a value: it writes its module and describes itself. `row` is the loop `b` of a call."""
+class Kernel(Protocol):
+    """Loops of one shape as a value that describes itself. `row` is the loop `b` of a call."""
 
     family: ClassVar[str]
 
@@ -68,6 +63,9 @@ class Kernel(HasText, Protocol):
 
     def facts(self, row: LoopAxis) -> KernelFacts:
         """What `explain` says of the kernel on such rows."""
+
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel, which keeps an `owner` of more memory alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,35 +91,9 @@ class KernelCall:
     more: tuple[int, ...] = ()
     constants_order: tuple[int, ...] = ()
 
-    @property
-    def is_native(self) -> bool:
-        """Whether the native library has the loop."""
-        native = _NATIVE.get(self.kernel.family)
-        return native is not None and policy().native_level is not None and native[0](self)
-
     def loop(self, owner: object = None) -> LoopCall:
-        """The loop with the parameters in the order of `Grid`; it keeps an `owner` of further memory alive."""
-        level = policy().native_level
-        if self.is_native and level is not None:
-            return _NATIVE[self.kernel.family][1](self, level, owner)
-        count, turn = self.constants_of
-        scale, bias = (
-            None if values is None else constants(values, self.conversion.compute)
-            for values in (self.conversion.scale, self.conversion.bias)
-        )
-        low = None
-        if scale is not None and self.kernel.elements.by_products:
-            scale, low = divisor_factors(scale)
-        order = list(self.constants_order) or slice(None)
-        kept = [
-            # A reversed loop reads them from the other end.
-            np.zeros(0) if values is None else np.resize(values, count)[::turn][order].copy()
-            for values in (scale, bias, low)
-        ]
-        inner, outer, tables = self.grid()
-        fields = (*(values.ctypes.data for values in kept), *inner, *outer, *self.more)
-        offsets = self.source_offset, self.target_offset
-        return LoopCall.of(loop_of(self.kernel), fields, self.items, offsets, (kept, tables, owner))
+        """The loop with its parameters; it keeps an `owner` of further memory alive."""
+        return self.kernel.loop(self, owner)
 
     def grid(self) -> tuple[list[int], list[int], list[NDArray[np.int64]]]:
         """The fields of the inner loops and of the outer ones, and the tables that these point to."""
@@ -152,18 +124,6 @@ class KernelCall:
         return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
 
 
-def _bordered_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
-    from stridedgpu.devices.cpu.native.crops import bordered_loop  # relayouts have none
-
-    return bordered_loop(call, level, owner)
-
-
-def _packed_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
-    from stridedgpu.devices.cpu.native.packed import packed_loop  # small relayouts have none
-
-    return packed_loop(call, level, owner)
-
-
 def kernel_call(
     kernel: Kernel,
     conversion: Conversion,
@@ -184,17 +144,6 @@ def kernel_call(
     (a, _), (b, _) = inner
     items = prod(loop.size for loop in outer) * -(-a.size // blocks[0]) * -(-b.size // blocks[1])
     return KernelCall(kernel, items, *offsets, conversion, constants_of, (a, b), (blocks[0], blocks[1]), outer, small)
-
-
-_NATIVE: Final[dict[str, tuple[Callable[[KernelCall], bool], Callable[[KernelCall, str, object], LoopCall]]]] = {
-    "rows": (has_rows, rows_loop),
-    "channels": (lambda _: True, channels_loop),
-    "packed": (lambda _: True, _packed_loop),
-    "transpose": (has_transpose, transpose_loop),
-    "blocks": (lambda _: True, short_runs_loop),
-    "bordered_rows": (lambda _: True, _bordered_loop),
-}
-"""Families of kernels that the native library has: whether it has a call's loop, and that loop."""
 
 
 @dataclass(frozen=True, slots=True)

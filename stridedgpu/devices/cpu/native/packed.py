@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
-from .calls import CompiledFunction
+from .calls import NativeFunction, native_function
 from .elements import Elements
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
-from .library import function
+from .moves import MOST_LANES, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves
 from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
-from .rows import MOST_LANES, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,10 @@ class Packed:
             Width(LINE_BYTES),
             (1, 1),
         )
+
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel."""
+        return packed_loop(call, owner)
 
 
 def match_packed(match: LoopMatch) -> KernelCall | None:
@@ -104,7 +107,7 @@ def _move_of(kernel: Packed, order: tuple[int, ...]) -> tuple[Move, bool] | None
     return (moves[0], by_products) if len(moves) == 1 else None
 
 
-def packed_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
+def packed_loop(call: KernelCall, owner: object) -> LoopCall:
     """The loop of a call of a kernel of packs; it keeps an `owner` of more memory alive."""
     kernel: Packed = call.kernel  # type: ignore[assignment]
     found = _move_of(kernel, call.constants_order)
@@ -117,7 +120,7 @@ def packed_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
     inner, outer, tables = call.grid()
     fields = [
         *arithmetic.unit_words,
-        function(level, move.family, move.place),
+        native_function(move.family, move.place),
         kernel.row * kernel.elements.source_bytes,
         len(offsets),
         len(order),
@@ -127,6 +130,6 @@ def packed_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
         len(call.outer),
         *outer,
     ]
-    loop = CompiledFunction(function(level, "packed"))
+    loop = NativeFunction.of("packed")
     places = call.source_offset, call.target_offset
     return LoopCall.of(loop, fields, call.items, places, (offsets, constants, tables, owner))

@@ -1,227 +1,156 @@
-"""Rows on the native library: which of its moves a kernel of rows is, and their parameters.
+"""Rows: a target row in element order, from a source row of any stride. Also flat copies and the generic case.
 
-A conversion of contiguous elements is one move. Elements that lie apart, on either side, are copied by their size to or
-from a tile in the L1 cache around it. Arithmetic that few types have is moves of its own, between two casts:
+    source  ... x x x x x x x x ...      one vector load, or one scalar load an element if the stride is not 1
+                | | | | | | | |
+    target  ... y y y y y y y y ...      one vector store, or one scalar store an element
 
-    uint8 -> float16, "divide", by bytes      one move
-    int16 -> uint8, "divide"                  int16 -> float32, divide and normalise, float32 -> uint8
-    every third float32 -> uint8, truncated   copy, truncate, float32 -> uint8
+Each element is read once and written once. `b` runs along the row, `a` over rows. A conversion of contiguous elements
+is one pass; elements that lie apart are copied to or from a tile in the L1 cache around it.
 """
 
 from __future__ import annotations
 
-from struct import pack, unpack
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import ClassVar, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from stridedgpu.devices.cpu.numpy_loops.conversion import constants
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
+from stridedgpu.problems.device_plan import Width
+from stridedgpu.values.strides import power_of_two
 
-from .calls import CompiledFunction
-from .elements import TYPES, Constants
-from .exact_products import REPLACED, divisor_factors, unit_factors
-from .library import function
+from .calls import NativeFunction
+from .elements import Constants, Elements
+from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
+from .moves import Chain, chain_fields, conversion_moves, copy_move
 from .pool import LoopCall
-from .registers import LINE_BYTES
+from .registers import LANE_BYTES, LINE_BYTES
 
-if TYPE_CHECKING:
-    from stridedgpu.devices.cpu.compiled.rows import Rows
-    from stridedgpu.values.conversion import Conversion
+_WAY_BYTES: Final = 4096
+"""Addresses this many bytes apart map to one set of the L1 cache."""
 
-    from .kernel_call import KernelCall
-
-_FLOATS: Final = ("float32", "float64")
-_OF_BYTES: Final = ("float32", "float16", "bfloat16")
-"""The types to which bytes are normalised in one move."""
-
-_FIRST: Final = {None: 0, "divide": 1, "multiply": 2, "multiply in float64": 3}
-_FIRST_BY_PRODUCTS: Final = {None: 0, "divide": 1, "multiply in float64": 1, "multiply": 2}
-"""The first step of another library's arithmetic, in the order of the library's tables."""
-
-_MOST_STAGES: Final = 6
-MOST_LOOPS: Final = 64
-TILE_BYTES: Final = 8192
-NO_CONSTANTS: Final = (np.zeros(1),) * 3
-MOST_LANES: Final = 128
-"""Elements of the longest step along a row, behind which constants are read."""
+_LEAST_ROWS: Final = 8
+"""Rows from which on an item of them outweighs its start."""
 
 
-class Move(NamedTuple):
-    """A move of the library: its family and place there, and the bytes of an element that it writes."""
+class Step(StrEnum):
+    """The stride of a row's elements."""
 
-    family: str
-    place: int
-    bytes: int
-
-
-class Chain(NamedTuple):
-    """The moves of a kernel of rows; `by_products`: divisions are products, whose constants are two factors."""
-
-    moves: tuple[Move, ...]
-    by_products: bool = False
+    FORWARD = auto()
+    BACKWARD = auto()
+    REPEATED = auto()
+    STRIDED = auto()
 
 
-def has_rows(call: KernelCall) -> bool:
-    """Whether the library has the moves of a call of a kernel of rows."""
-    elements = call.kernel.elements
-    known = elements.itemsize or {elements.conversion.source.name, elements.conversion.target.name} <= {*TYPES}
-    return bool(known) and len(call.outer) <= MOST_LOOPS
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A kernel over rows of at least `lanes` elements.
 
+    `reads_ahead`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
+    """
 
-def chain_of(kernel: Rows) -> Chain:
-    """The moves of a kernel."""
-    elements = kernel.elements
-    if elements.itemsize:
-        return Chain((copy_move(elements.itemsize),))
-    repeats, turns = _repeats(kernel), _turns(kernel)
-    along = elements.constants == (Constants.A if repeats else Constants.B)
-    moves, by_products = conversion_moves(
-        elements.conversion, finite=elements.finite, products=elements.by_products, along=along
-    )
-    # Rows shorter than a step are converted many at once between two copies.
-    is_short = kernel.lanes * max(elements.source_bytes, elements.target_bytes) < LINE_BYTES
-    reads = (kernel.source_step == "forward" or turns) and not is_short
-    writes = kernel.target_step == "forward" and not (repeats or turns or is_short)
-    before = () if reads else (copy_move(elements.source_bytes),)
-    behind = () if writes else (copy_move(elements.target_bytes),)
-    return Chain((*before, *moves, *behind), by_products)
+    elements: Elements
+    lanes: int
+    source_step: Step
+    target_step: Step
+    reads_ahead: bool = False
+    streaming: bool = False
+    family: ClassVar[str] = "rows"
 
-
-def _turns(kernel: Rows) -> bool:
-    """Whether a reversed row is turned after its conversion, to elements that are not wider."""
-    elements = kernel.elements
-    narrows = elements.target_bytes <= elements.source_bytes and not elements.itemsize
-    return kernel.source_step == "backward" and narrows and elements.constants != Constants.B
-
-
-def _repeats(kernel: Rows) -> bool:
-    """Whether each row repeats one converted element."""
-    elements = kernel.elements
-    return kernel.source_step == "repeated" and not elements.itemsize and elements.constants != Constants.B
-
-
-def copy_move(itemsize: int) -> Move:
-    """A copy of elements of so many bytes."""
-    return Move("copy", itemsize.bit_length() - 1, itemsize)
-
-
-def conversion_moves(conversion: Conversion, *, finite: bool, products: bool, along: bool) -> tuple[list[Move], bool]:
-    """The moves of a conversion between contiguous elements, and whether divisions are products."""
-    source, target = conversion.source, conversion.target
-    truncates = conversion.rounding == "truncate" and target.is_integer
-    constant = 2 if along else 1
-    if not conversion.has_arithmetic:
-        if not (truncates and source.kind == "f"):
-            return [_cast(source, target)], False
-        wide = source if source.name in _FLOATS else ELEMENT_TYPES["float32"]
-        return [*_casts(source, wide), _truncate(wide), _cast(wide, target)], False
-    compute = conversion.compute
-    behind = [_truncate(compute), _cast(compute, target)] if truncates else _casts(compute, target)
-    if conversion.arithmetic == "multiply":
-        if truncates:
-            return [*_casts(source, compute), _cast(compute, compute, constant), *behind], False
-        if not finite and source.kind != "f":  # of integers alone, no sum is taken for no number
-            return [_cast(source, compute), _cast(compute, target, constant)], False
-        return [_cast(source, target, constant)], False
-    first = next((operation for operation, name in conversion.steps if name == "unit"), None)
-    if products and finite and not truncates and target.name in _OF_BYTES:
-        place = (_OF_BYTES.index(target.name) * 3 + _FIRST_BY_PRODUCTS[first]) * 2 + along
-        return [Move("normalize bytes", place, target.itemsize)], True
-    place = (_FLOATS.index(compute.name) * 4 + _FIRST[first]) * 2 + along
-    return [*_casts(source, compute), Move("normalize", place, compute.itemsize), *behind], False
-
-
-def _cast(source: ElementType, target: ElementType, arithmetic: int = 0) -> Move:
-    """A conversion without arithmetic (0), with one scale and bias a row (1), or with those of each element (2)."""
-    place = (TYPES.index(source.name) * len(TYPES) + TYPES.index(target.name)) * 3 + arithmetic
-    return Move("convert", place, target.itemsize)
-
-
-def _casts(source: ElementType, target: ElementType) -> list[Move]:
-    """A conversion, unless there is nothing to convert."""
-    return [] if source == target else [_cast(source, target)]
-
-
-def _truncate(element: ElementType) -> Move:
-    return Move("truncate", _FLOATS.index(element.name), element.itemsize)
-
-
-class Arithmetic(NamedTuple):
-    """The constants of a call: of a first step in two parts, and the scales, biases and lower factors in order."""
-
-    unit: float = 0.0
-    unit_low: float = 0.0
-    values: tuple[NDArray[Any], ...] = ()
-
-    @classmethod
-    def of(cls, call: KernelCall, *, by_products: bool) -> Arithmetic:
-        """Those of a call: numbers of the type that is computed in, none without arithmetic."""
-        conversion, (count, turn) = call.conversion, call.constants_of
-        if not conversion.has_arithmetic:
-            return cls()
-        compute = conversion.compute
-        scale = constants(conversion.scale or (1.0,), compute)
-        bias = constants(conversion.bias or (-0.0,), compute)
-        scale, low = divisor_factors(scale) if by_products else (scale, np.zeros_like(scale))
-        # A reversed loop reads them from the other end.
-        values = tuple(np.resize(given, count)[::turn] for given in (scale, bias, low))
-        if conversion.unit is None:
-            return cls(values=values)
-        first = next(operation for operation, name in conversion.steps if name == "unit")
-        if by_products and first in REPLACED:
-            return cls(*unit_factors(conversion, first), values)
-        return cls(conversion.unit, 0.0, values)
+    def facts(self, row: LoopAxis) -> KernelFacts:
+        """What `explain` says of the kernel."""
+        is_short, lanes, elements = 2 * self.lanes > row.size, self.lanes, self.elements
+        limit = f"rows have {row.size} elements" if is_short else "a step takes as many elements on both sides"
+        reasons = {
+            Step.STRIDED: "the row's elements lie apart",
+            Step.REPEATED: "one element is repeated along each row",
+        }
+        read, written = (
+            Width(nbytes if step in reasons else lanes * nbytes, reasons.get(step, limit))
+            for step, nbytes in ((self.source_step, elements.source_bytes), (self.target_step, elements.target_bytes))
+        )
+        words = f"rows: {lanes} elements a step, read {self.source_step}, written {self.target_step}"
+        return KernelFacts(words, read, written, (1, lanes))
 
     @property
-    def unit_words(self) -> tuple[int, ...]:
-        """The bits of the first step's numbers."""
-        return unpack("=2q", pack("=2d", self.unit, self.unit_low))
+    def chain(self) -> Chain:
+        """The moves of the kernel."""
+        elements = self.elements
+        if elements.itemsize:
+            return Chain((copy_move(elements.itemsize),))
+        repeats, turns = self.repeats, self.turns
+        along = elements.constants == (Constants.A if repeats else Constants.B)
+        moves, by_products = conversion_moves(
+            elements.conversion, finite=elements.finite, products=elements.by_products, along=along
+        )
+        # Rows shorter than a step are converted many at once between two copies.
+        is_short = self.lanes * max(elements.source_bytes, elements.target_bytes) < LINE_BYTES
+        reads = (self.source_step is Step.FORWARD or turns) and not is_short
+        writes = self.target_step is Step.FORWARD and not (repeats or turns or is_short)
+        before = () if reads else (copy_move(elements.source_bytes),)
+        behind = () if writes else (copy_move(elements.target_bytes),)
+        return Chain((*before, *moves, *behind), by_products)
+
+    @property
+    def turns(self) -> bool:
+        """Whether a reversed row is turned after its conversion, to elements that are not wider."""
+        elements = self.elements
+        narrows = elements.target_bytes <= elements.source_bytes and not elements.itemsize
+        return self.source_step is Step.BACKWARD and narrows and elements.constants != Constants.B
+
+    @property
+    def repeats(self) -> bool:
+        """Whether each row repeats one converted element."""
+        elements = self.elements
+        return self.source_step is Step.REPEATED and not elements.itemsize and elements.constants != Constants.B
+
+    def loop(self, call: KernelCall, owner: object) -> LoopCall:
+        """The loop of a call of this kernel; it keeps an `owner` of more memory alive."""
+        ahead = call.inner[0].source * policy().relayout.rows_ahead if self.reads_ahead else 0
+        place = self.elements.constants
+        fields, kept = chain_fields(call, self.chain, place, repeats=self.repeats, turns=self.turns, ahead=ahead)
+        offsets = call.source_offset, call.target_offset
+        return LoopCall.of(NativeFunction.of("rows"), fields, call.items, offsets, (kept, owner))
 
 
-def rows_loop(call: KernelCall, level: str, owner: object) -> LoopCall:
-    """The loop of a call of a kernel of rows, on a level of the library; it keeps an `owner` of more memory alive."""
-    kernel: Rows = call.kernel  # type: ignore[assignment]
-    chain, (rows, _) = chain_of(kernel), call.inner
-    ahead = rows.source * policy().relayout.rows_ahead if kernel.reads_ahead else 0
-    fields, kept = chain_fields(
-        call, chain, level, kernel.elements.constants, repeats=_repeats(kernel), turns=_turns(kernel), ahead=ahead
+def match_rows(match: LoopMatch) -> KernelCall:
+    """A kernel of rows, for any strides."""
+    b = match.target_loop or next((loop for loop in reversed(match.loops) if loop.channels is None), ONCE)
+    # If a row's elements are strided, the source elements between them belong to other rows.
+    others = [loop for loop in match.besides(b) if loop.source and loop.channels is None]
+    near = min(others, key=lambda loop: abs(loop.source), default=b)
+    if abs(near.source) < abs(b.source):
+        a, outer = near, match.besides(near, b)
+    else:
+        a, outer = match.next_inner(b)
+        if b.source == match.source_bytes and b.target == match.target_bytes:
+            a, outer = _in_source_order(match, a, b, outer)
+    steps = {match.source_bytes: Step.FORWARD, -match.source_bytes: Step.BACKWARD, 0: Step.REPEATED}
+    source_step = steps.get(b.source, Step.STRIDED)
+    target_step = Step.FORWARD if b.target == match.target_bytes else Step.STRIDED
+    whole, limits = LINE_BYTES // match.target_bytes, policy().relayout
+    streaming = (
+        target_step is Step.FORWARD
+        and source_step is not Step.STRIDED
+        and b.size >= whole
+        and match.streams((a, *outer), b, whole)
     )
-    offsets = call.source_offset, call.target_offset
-    return LoopCall.of(CompiledFunction(function(level, "rows")), fields, call.items, offsets, (kept, owner))
+    strided = Step.STRIDED in (source_step, target_step)
+    step_bytes = LANE_BYTES if strided else limits.step_bytes
+    lanes = whole if streaming else power_of_two(min(b.size, step_bytes // max(match.source_bytes, match.target_bytes)))
+    reads_ahead = streaming and 0 < b.size * abs(b.source) < abs(a.source)
+    kernel = Rows(match.elements(a, b), lanes, source_step, target_step, reads_ahead, streaming)
+    return match.call(kernel, outer, (a, 1), (b, lanes))
 
 
-def chain_fields(
-    call: KernelCall,
-    chain: Chain,
-    level: str,
-    place: Constants,
-    *,
-    repeats: bool = False,
-    turns: bool = False,
-    ahead: int = 0,
-) -> tuple[list[int], object]:
-    """The fields of a chain, `Rows` in kernels/cpu/copy.hpp, with constants at a `place`; and what they point to."""
-    elements, compute = call.kernel.elements, call.conversion.compute
-    arithmetic = Arithmetic.of(call, by_products=chain.by_products)
-    # A step may read behind the last.
-    kept = [np.pad(values, (0, MOST_LANES)) for values in arithmetic.values]
-    fields = [
-        *arithmetic.unit_words,
-        compute.itemsize,
-        *(int(place == each) for each in (Constants.ITEM, Constants.A, Constants.B)),
-        int(repeats),
-        int(turns),
-        int(call.kernel.streaming),
-        ahead,
-        elements.source_bytes,
-        TILE_BYTES // max(elements.source_bytes, *(move.bytes for move in chain.moves)),
-        len(chain.moves),
-    ]
-    for move in chain.moves:
-        fields += [function(level, move.family, move.place), move.bytes]
-    fields += [0, 0] * (_MOST_STAGES - len(chain.moves)) + [values.ctypes.data for values in kept or NO_CONSTANTS]
-    inner, outer, tables = call.grid()
-    return [*fields, *inner, len(call.outer), *outer], (kept, tables)
+def _in_source_order(
+    match: LoopMatch, rows: LoopAxis, row: LoopAxis, outer: tuple[LoopAxis, ...]
+) -> tuple[LoopAxis, tuple[LoopAxis, ...]]:
+    """The loop over an item's rows, and those around: over rows that follow one another in the source, if that pays."""
+    nbytes = row.size * row.source
+    first = next((loop for loop in outer if loop.source == nbytes and loop.size >= _LEAST_ROWS), None)
+    if first is None or rows.source in {0, nbytes} or {rows.channels, first.channels} != {None}:
+        return rows, outer
+    in_ways = rows.source % _WAY_BYTES == 0 and first.target % _WAY_BYTES != 0
+    if not in_ways and match.problem.bytes_moved < policy().relayout.cached_bytes:
+        return rows, outer
+    return first, (*(loop for loop in outer if loop is not first), rows)

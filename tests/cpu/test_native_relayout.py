@@ -1,4 +1,4 @@
-"""Compiled kernels move what the NumPy path moves, to the bit and to the byte, wherever memory ends."""
+"""Native kernels move what the NumPy path moves, to the bit and to the byte, wherever memory ends."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from harness.compiled_loops import (
+from harness.cpu_paths import picking_by
+from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
+from harness.native_loops import (
     converted_words,
     each_class,
-    needs_compiler,
+    needs_library,
     ordinary_policy,
     policy_for,
     policy_with,
     run_items,
 )
-from harness.cpu_paths import picking_by
-from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
 from harness.plans import chosen_relayout
 from harness.profiles import examples
 from harness.relayout_moves import moved_kernel
@@ -30,21 +30,19 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled import relayout
-from stridedgpu.devices.cpu.compiled.transpose import Transpose
+from stridedgpu.devices.cpu.native import relayout
 from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.short_runs import pieces_of
-from stridedgpu.devices.cpu.native.transpose import IN_REGISTERS
+from stridedgpu.devices.cpu.native.transpose import IN_REGISTERS, Transpose
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
-from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.conversion import Rounding, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
-pytestmark = needs_compiler
+pytestmark = needs_library
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,24 +55,16 @@ def measured_thresholds():
 seeds = st.integers(0, 2**32 - 1)
 
 
-LIMITS = ("compiled", "cached", "streaming", "strips", "source order", "without blocks")
+LIMITS = ("cached", "streaming", "strips", "source order", "without blocks")
 
 variants = pytest.mark.parametrize("variant", [*LIMITS, *each_class.args[1]])
 
 
 @contextmanager
 def planned_as(variant):
-    """Kernels of cached stores, of stores past the caches, of another order or family, or of fewer instruction sets.
-
-    What the native library has runs natively, but in the variant "compiled" where that is quicker.
-    """
-    with using(policy()._replace(compiles=variant == "compiled")):
-        if isinstance(variant, Target):
-            with policy_for(variant.features):
-                yield
-        else:
-            with limits_of(variant):
-                yield
+    """Kernels of cached stores, of stores past the caches, of another order or family, or of fewer instruction sets."""
+    with policy_for(variant.features) if isinstance(variant, Target) else limits_of(variant):
+        yield
 
 
 @contextmanager
@@ -192,7 +182,7 @@ def test_short_runs_of_bytes_with_gaps(sizes, source, target):
     array = np.random.default_rng(1).integers(0, 256, Layout(sizes, source).span, np.uint8)
     expected = np.lib.stride_tricks.as_strided(array, sizes, source)
     moved = np.lib.stride_tricks.as_strided(np.zeros(Layout(sizes, target).span, np.uint8), sizes, target)
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         sg.relayout(sg.asarray(expected), out=sg.asarray(moved))
     np.testing.assert_array_equal(moved, expected)
 
@@ -397,7 +387,7 @@ def test_strips_of_long_lines(element, height, width):
 
 @each_class
 @pytest.mark.parametrize("streamed_bytes", [0, 1 << 30])
-@pytest.mark.parametrize("affine", [(None, None), (1 / 255, 0.5)])
+@pytest.mark.parametrize("affine", [(None, None), (1 / 255, 0.5), (float("inf"), None)])
 @pytest.mark.parametrize("pair", [*IN_REGISTERS, "int8>uint16", "float64>bfloat16", "int64>uint8"])
 def test_strips_are_converted(processor, pair, affine, streamed_bytes):
     """Strips of every width, and steps that are moved back to the ends, with edge elements and without scales."""
