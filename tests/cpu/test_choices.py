@@ -14,7 +14,6 @@ from harness.native_loops import CLASSES, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.native import crops
 from stridedgpu.devices.cpu.native.gather import gather_kernel
 from stridedgpu.devices.cpu.native.relayout import relayout_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan
@@ -134,15 +133,6 @@ def test_loops_follow_the_instruction_sets_alone(planning_for, case):
         with planning_for(name), policy_with(**LIMITS):
             planned = KERNEL_OF[type(plan.problem)](plan.problem).words
         assert planned.startswith(words), name
-
-
-@pytest.mark.parametrize(
-    "name, masks",
-    [("AVX2", False), ("AVX-512F alone", False), ("AVX-512", True), ("AVX-512 VBMI", True), ("AArch64", False)],
-)
-def test_masks_follow_the_instruction_sets_alone(planning_for, name, masks):
-    with planning_for(name):
-        assert crops._masks_bytes() == masks
 
 
 def test_without_avx2_numpy_does_the_work(planning_for):

@@ -69,8 +69,8 @@ class BorderedRows:
     """The loop over rows with a border, in steps of `lanes` bytes of the source.
 
     Loop `b` runs along the source's bytes, `a` over all rows of a window. `dense`: target rows follow one another.
-    `merged`: bytes of a vector that holds a dense row, or 0: the source's bytes are loaded into the fill by a mask, and
-    the next row overwrites what is too much. `alone`: another loop writes what is inside.
+    `merged`: bytes of a vector that holds a dense row, or 0: where there are masks, the source's bytes are loaded into
+    the fill, and the next row overwrites what is too much. `alone`: another loop writes what is inside.
 
     Further parameters of a call (`more`): the first row of the source and the one behind its last, the bytes of the
     border before and behind a row, and the address of `LINE_BYTES` of the fill; for channels of various fills one after
@@ -325,7 +325,7 @@ def _border(
     lanes = power_of_two(min(length, LINE_BYTES))
     elements = Elements(conversion, Constants.ITEM, finite=True, itemsize=1)
     dense = target_down == unit * width
-    merges = dense and not alone and unit * width in policy().crops.merged_bytes and _masks_bytes()
+    merges = dense and not alone and unit * width in policy().crops.merged_bytes
     merged = 1 << (unit * width - 1).bit_length() if merges else 0
     kernel = BorderedRows(elements, lanes, dense, merged, alone)
     extents = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // (2 * unit * width)), length
@@ -344,11 +344,6 @@ def _converted_fill(problem: CropProblem, fill: Buffer) -> bytes:
     made = np.empty(channels * element.itemsize, np.uint8)
     call.loop().launch(made.nbytes, None)(fill.address, address_of(made))
     return made.tobytes()
-
-
-def _masks_bytes() -> bool:
-    """Whether one instruction loads bytes of a vector of any length by a mask."""
-    return {"avx512bw", "avx512vl"} <= policy().target.features
 
 
 class _EvenBatch:
