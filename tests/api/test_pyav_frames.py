@@ -264,10 +264,19 @@ def test_an_image_processor_takes_frames_of_pyav():
     source = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}}
     processor = sg.image_processor(source, backend="pil")
     theirs = video_frame("yuv420p")
-    pixels = sg.relayout(theirs, layout="HWC").numpy().transpose(1, 2, 0)
+    pixels = sg.relayout(theirs).numpy().transpose(1, 2, 0)
     taken = processor([theirs, sg.Frame.of(theirs)])["pixel_values"]
     expected = processor([pixels, pixels])["pixel_values"]
     assert np.array_equal(np.asarray(taken), np.asarray(expected))
+
+
+def test_a_video_processor_takes_frames_of_pyav():
+    processor = sg.image_processor({"video_processor_type": "Qwen2VLVideoProcessor"})
+    clip = [video_frame("yuv420p", (96, 128)) for _ in range(4)]
+    pixels = [sg.relayout(frame).numpy().transpose(1, 2, 0) for frame in clip]
+    taken, expected = processor([clip]), processor([pixels])
+    for key in expected:
+        assert np.array_equal(np.asarray(taken[key]), np.asarray(expected[key])), key
 
 
 def test_a_frame_keeps_its_memory():
