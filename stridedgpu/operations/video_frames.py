@@ -41,10 +41,10 @@ def frame_operand(frame: Any, matrix: str | None = None) -> FrameOperand:
         operand: FrameOperand = frame.operand
         return operand
     named: str = frame.format.name
+    size = (frame.height, frame.width)
     samples = PIXEL_FORMATS.get(FFMPEG_NAMES.get(named, named))
     if samples is None:
-        raise LayoutError(_refusal(frame.format))
-    size = (frame.height, frame.width)
+        raise LayoutError(_refusal(frame.format, size))
     given = frame.planes
     if len(given) != len(samples.planes):  # as of VideoFrame(), which has no memory
         raise LayoutError(
@@ -127,7 +127,7 @@ def _check_even(named: str, samples: PixelFormat, size: tuple[int, int]) -> None
             )
 
 
-def _refusal(form: Any) -> str:
+def _refusal(form: Any, size: tuple[int, int]) -> str:
     """What a format is that no `Frame` has, and what helps."""
     name, components = form.name, form.components
     if not components:
@@ -142,6 +142,9 @@ def _refusal(form: Any) -> str:
             f"it, with dims='HWC'{order}."
         )
     nearest = _nearest(form)
+    down, across = PIXEL_FORMATS[FFMPEG_NAMES.get(nearest, nearest)].multiple
+    if size[0] % down or size[1] % across:
+        nearest = "rgba"
     return (
         f"A VideoFrame of {name}, {_described(form)}, is none of the formats of Frame; "
         f"frame.reformat(format={nearest!r}) converts it to the nearest."

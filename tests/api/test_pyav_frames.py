@@ -192,6 +192,8 @@ def test_an_odd_size_is_refused_with_what_helps():
     theirs = video_frame("yuv420p", (49, 51))
     with pytest.raises(sg.LayoutError, match=r"yuv420p is 49 x 51, and its height 49 is odd.*format='rgba'"):
         sg.Frame.of(theirs)
+    with pytest.raises(sg.LayoutError, match=r"yuv422p, .*format='rgba'"):
+        sg.Frame.of(video_frame("yuv422p", (48, 51)))
     frame = sg.Frame.of(theirs.reformat(format="rgba"))
     assert np.array_equal(rgb_of(frame), theirs.to_ndarray(format="rgb24"))
     assert sg.Frame.of(video_frame("gray", (49, 51))).sizes == (49, 51)
