@@ -39,9 +39,12 @@ class Frame(FrameBase):
     """An image in the planes of a camera's or decoder's surface; no plane is copied.
 
     `format` is one of "nv12", "nv21", "i420", "yv12", "yuyv", "uyvy", "p010", "p016", "i010", "rgbx", "bgrx", "rgba",
-    "bgra", "argb", "abgr" and "gray". `planes` are arrays of its element type (uint8; uint16 of "p010", "p016" and
-    "i010"), of any row pitch, on one device. `sizes` are the image's height and width in pixels; a size along which
-    two pixels share a chroma sample is even:
+    "bgra", "argb", "abgr" and "gray", or FFmpeg's name of one, such as "yuv420p" and "p010le"; "yuvj420p" is "i420" of
+    full range. `Frame.of` reads all arguments from a frame of PyAV.
+
+    `planes` are arrays of the format's element type (uint8; uint16 of "p010", "p016" and "i010"), of any row pitch, on
+    one device. `sizes` are the image's height and width in pixels; a size along which two pixels share a chroma sample
+    is even:
 
     | formats | planes |
     |---|---|
@@ -149,13 +152,17 @@ class Frame(FrameBase):
     ) -> Frame:
         """A frame over one piece of memory that holds all its planes: bytes, an array, DLPack, a CUDA array.
 
+        The memory holds the format's element type, or bytes (uint8). An array of two or more axes has the rows of the
+        format, such as 3/2 of the height for NV12, unless `plane_offsets_bytes` is given; of three or more axes, it has
+        the image's elements in each row.
+
         `row_pitch_bytes` is the bytes from one row to the next: one number for the first plane (chroma planes of half
         the width have half of it), or one for each plane. By default an array of two or more axes has its own row
         stride, and other memory has packed rows. `plane_offsets_bytes` is the start of each plane, in bytes from the
         start of the memory; by default planes follow one another. The other arguments are those of `Frame`.
 
-        Raises what `Frame` does, and `LayoutError` or `BindingError` for a pitch that cuts rows and for memory that is
-        too small, naming the plane.
+        Raises what `Frame` does, `LayoutError` for other rows than the format's, and `LayoutError` or `BindingError`
+        for a pitch that cuts rows and for memory that is too small, naming the plane.
 
         >>> surface = bytearray(512 * (64 + 32))  # a decoder's: rows of 480 pixels, 512 bytes apart
         >>> frame = Frame.over("nv12", surface, (64, 480), row_pitch_bytes=512)

@@ -6,11 +6,14 @@ no colour space for BT.601 of limited range, and yuvj formats for full range.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
+
+import numpy as np
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import is_video_frame, shared_operand
+from stridedgpu.exchange.array_like import is_video_frame, operand_of_array
 from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -38,12 +41,17 @@ def frame_operand(frame: Any, matrix: str | None = None) -> FrameOperand:
         operand: FrameOperand = frame.operand
         return operand
     named: str = frame.format.name
+    size = (frame.height, frame.width)
     samples = PIXEL_FORMATS.get(FFMPEG_NAMES.get(named, named))
     if samples is None:
-        raise LayoutError(_refusal(frame.format))
-    size = (frame.height, frame.width)
+        raise LayoutError(_refusal(frame.format, size))
+    given = frame.planes
+    if len(given) != len(samples.planes):  # as of VideoFrame(), which has no memory
+        raise LayoutError(
+            f"This VideoFrame of {named} has {len(given)} planes; {samples.name} has {len(samples.planes)}."
+        )
     _check_even(named, samples, size)
-    planes = tuple(_plane(number, plane, samples, size) for number, plane in enumerate(frame.planes))
+    planes = tuple(_plane(number, plane, samples, size) for number, plane in enumerate(given))
     standard = _matrix(frame, samples) if matrix is None else check_matrix(matrix)
     is_full = samples.kind == "yuv" and (named in FULL_RANGE_NAMES or frame.color_range == _FULL)
     return FrameOperand(samples, size, planes, standard, is_full, "repeated")
@@ -54,6 +62,17 @@ def pitched_plane(number: int, memory: Operand, pitch: int, samples: PixelFormat
 
     Raises `LayoutError` for more rows and for a pitch that cuts them, `BindingError` for fewer bytes.
     """
+    layout = memory.layout
+    if layout.offset % samples.element.itemsize:
+        raise BindingError(f"planes[{number}] begins {layout.offset} bytes into its buffer, inside of an element.")
+    rows = _plane_layout(number, samples.name, size, pitch, layout.span)
+    return Operand(memory.buffer, rows.shifted(layout.offset // samples.element.itemsize), samples.element)
+
+
+@lru_cache(maxsize=256)
+def _plane_layout(number: int, format_name: str, size: tuple[int, int], pitch: int, nbytes: int) -> Layout:
+    """The layout of a plane in `nbytes` of its rows: that of all frames of a video."""
+    samples = PIXEL_FORMATS[format_name]
     plane, name, itemsize = samples.planes[number], f"planes[{number}]", samples.element.itemsize
     sizes, row = plane.sizes(size), plane.row_elements(size[1]) * itemsize
     if abs(pitch) < row or pitch % itemsize:
@@ -61,7 +80,6 @@ def pitched_plane(number: int, memory: Operand, pitch: int, samples: PixelFormat
             f"{name} has rows {pitch} bytes apart; those of that plane of {samples.name} take {row} bytes, in whole "
             f"elements of {itemsize}."
         )
-    nbytes = memory.layout.span
     rows = nbytes // abs(pitch)
     if rows < sizes[0]:
         raise BindingError(f"{name} has {nbytes} bytes, fewer than {sizes[0]} rows {abs(pitch)} bytes apart.")
@@ -70,18 +88,15 @@ def pitched_plane(number: int, memory: Operand, pitch: int, samples: PixelFormat
             f"{name} has {rows} rows of {abs(pitch)} bytes; that plane of a {samples.name} frame of {size[0]} x "
             f"{size[1]} pixels has {sizes[0]} rows."
         )
-    start = memory.layout.offset + (rows - 1) * -pitch if pitch < 0 else memory.layout.offset
-    if start % itemsize:
-        raise BindingError(f"{name} begins {start} bytes into its buffer, which is no whole {samples.element}.")
     strides = (pitch // itemsize, *((plane.samples, 1) if plane.samples > 1 else (1,)))
-    return Operand(memory.buffer, Layout(sizes, strides, start // itemsize), samples.element)
+    return Layout(sizes, strides, (rows - 1) * -pitch // itemsize if pitch < 0 else 0)
 
 
 def _plane(number: int, plane: Any, samples: PixelFormat, size: tuple[int, int]) -> Operand:
     """One plane over the bytes of its buffer, whose rows are `line_size` bytes apart."""
-    memory, pitch = shared_operand(f"planes[{number}]", memoryview(plane)), plane.line_size
+    memory, pitch = operand_of_array(np.frombuffer(plane, np.uint8)), plane.line_size
     operand = pitched_plane(number, memory, pitch, samples, size)
-    if operand.address != plane.buffer_ptr:  # as of a negative line size in PyAV before 18
+    if operand.address != plane.buffer_ptr:  # the buffer of a negative line size need not begin at the lowest row
         raise BindingError(
             f"planes[{number}] has rows {pitch} bytes apart, which are not in its buffer of {memory.layout.span} "
             "bytes; frame.to_ndarray() copies them."
@@ -112,7 +127,7 @@ def _check_even(named: str, samples: PixelFormat, size: tuple[int, int]) -> None
             )
 
 
-def _refusal(form: Any) -> str:
+def _refusal(form: Any, size: tuple[int, int]) -> str:
     """What a format is that no `Frame` has, and what helps."""
     name, components = form.name, form.components
     if not components:
@@ -127,6 +142,9 @@ def _refusal(form: Any) -> str:
             f"it, with dims='HWC'{order}."
         )
     nearest = _nearest(form)
+    down, across = PIXEL_FORMATS[FFMPEG_NAMES.get(nearest, nearest)].multiple
+    if size[0] % down or size[1] % across:
+        nearest = "rgba"
     return (
         f"A VideoFrame of {name}, {_described(form)}, is none of the formats of Frame; "
         f"frame.reformat(format={nearest!r}) converts it to the nearest."

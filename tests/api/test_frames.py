@@ -272,6 +272,7 @@ REFUSED_FRAMES = {
         LayoutError,
         "yuv444p, YUV of 8 bits with 4 x 6 samples of chroma in 3 planes",
     ),
+    "no memory": (lambda: VideoFrame("nv12", [], (0, 0)), LayoutError, "VideoFrame of nv12 has 0 planes; nv12 has 2"),
     "a decoder's memory": (lambda: VideoFrame("vaapi", []), LayoutError, "reformat(format='nv12')"),
     "an odd width": (lambda: yuv420p(size=(4, 7)), LayoutError, "its width 7 is odd"),
     "another matrix": (lambda: yuv420p(colorspace=10), LayoutError, "colorspace 10"),

@@ -192,6 +192,8 @@ def test_an_odd_size_is_refused_with_what_helps():
     theirs = video_frame("yuv420p", (49, 51))
     with pytest.raises(sg.LayoutError, match=r"yuv420p is 49 x 51, and its height 49 is odd.*format='rgba'"):
         sg.Frame.of(theirs)
+    with pytest.raises(sg.LayoutError, match=r"yuv422p, .*format='rgba'"):
+        sg.Frame.of(video_frame("yuv422p", (48, 51)))
     frame = sg.Frame.of(theirs.reformat(format="rgba"))
     assert np.array_equal(rgb_of(frame), theirs.to_ndarray(format="rgb24"))
     assert sg.Frame.of(video_frame("gray", (49, 51))).sizes == (49, 51)
@@ -264,10 +266,19 @@ def test_an_image_processor_takes_frames_of_pyav():
     source = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}}
     processor = sg.image_processor(source, backend="pil")
     theirs = video_frame("yuv420p")
-    pixels = sg.relayout(theirs, layout="HWC").numpy().transpose(1, 2, 0)
+    pixels = sg.relayout(theirs).numpy().transpose(1, 2, 0)
     taken = processor([theirs, sg.Frame.of(theirs)])["pixel_values"]
     expected = processor([pixels, pixels])["pixel_values"]
     assert np.array_equal(np.asarray(taken), np.asarray(expected))
+
+
+def test_a_video_processor_takes_frames_of_pyav():
+    processor = sg.image_processor({"video_processor_type": "Qwen2VLVideoProcessor"})
+    clip = [video_frame("yuv420p", (96, 128)) for _ in range(4)]
+    pixels = [sg.relayout(frame).numpy().transpose(1, 2, 0) for frame in clip]
+    taken, expected = processor([clip]), processor([pixels])
+    for key in expected:
+        assert np.array_equal(np.asarray(taken[key]), np.asarray(expected[key])), key
 
 
 def test_a_frame_keeps_its_memory():
