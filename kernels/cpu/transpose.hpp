@@ -152,12 +152,13 @@ inline void transposes(const char* source, char* target, const void* parameters,
     const Grid& grid = p.grid;
     alignas(LINE) char tiles[2][TILE_BYTES];
     for_items(grid, source, target, first, last, [&](Item item) INLINE_LAMBDA {
-        // What is shorter than a step, and behind another, begins before its place: the length of a step, or of all.
+        // What is shorter than a step has the length of a step, or of all: it begins before its place, but not before all.
         auto lengthen = [](int64_t& size, int64_t& at, int64_t step, int64_t all) INLINE_LAMBDA {
             const int64_t missing = (step < all ? step : all) - size;
             if (missing <= 0) return int64_t(0);
-            at -= missing; size += missing;
-            return missing;
+            const int64_t before = missing < at ? missing : at;
+            at -= before; size += missing;
+            return before;
         };
         const int64_t rows_before = lengthen(item.rows, item.a, shape.rows.step, grid.a.size);
         const int64_t elements_before = lengthen(item.size, item.b, shape.size.step, grid.b.size);
