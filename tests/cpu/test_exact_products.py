@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, policy_with
+from harness.compiled_loops import CLASSES
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.native.exact_products import are_exact, divisor_factors
@@ -66,8 +66,7 @@ def test_what_two_floats_do_not_hold_is_computed_as_it_is_stated(name):
 @pytest.mark.parametrize("factor", [HALF_WAY, 1 / 255, 1 + 2.0**-24 + 2.0**-44, 1 / 3])
 def test_every_byte_has_the_bits_of_numpy(factor):
     pixels = np.tile(np.arange(256, dtype=np.uint8), (64, 64, 1))
-    with policy_with(promotion={"at_once_bytes": 0}):
-        found = sg.relayout(pixels, dtype="float32", scale=factor, arithmetic="transformers-pil").numpy()
+    found = sg.relayout(pixels, dtype="float32", scale=factor, arithmetic="transformers-pil").numpy()
     assert np.array_equal(found, (pixels.astype(np.float64) * factor).astype(np.float32))
 
 
