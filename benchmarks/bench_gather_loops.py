@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library
+from harness.native_loops import needs_library
 from turns import fastest
 
 import stridedgpu as sg

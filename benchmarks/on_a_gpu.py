@@ -11,7 +11,7 @@ whole folder as one file. With `--budget` no stage goes on for longer than what 
 date (`predictions.py`); the summary shows prediction, measurement and miss. It is refused where kernels were measured.
 
 No stage uses the network: the wheels of the `cuda12` or `cuda13` extra, `pytest`, `pytest-xdist`, `hypothesis` and
-`numpy` must be there, and torch and torchvision where the library stands beside them. CuPy keeps compiled kernels in
+`numpy` must be there, and torch and torchvision where the library stands beside them. CuPy keeps native kernels in
 `CUPY_CACHE_DIR`, by the folders of its headers among others: a cache from a machine with other folders has no hits.
 `where` records the commit, and a hash of the sources that tells it where there is no `.git`.
 """

@@ -53,6 +53,7 @@ __all__ = [
     "SupportsDLPack",
     "TensorLike",
     "TorchDType",
+    "VideoFrameLike",
 ]
 
 
@@ -133,6 +134,31 @@ class Nested(Protocol):
 
     def __contains__(self, entry: object, /) -> bool:
         """Whether an entry is present; text refuses entries that are not text."""
+
+
+@runtime_checkable
+class VideoFrameLike(Protocol):
+    """A decoded frame, as PyAV's `VideoFrame`: planes, and what FFmpeg states of them."""
+
+    @property
+    def width(self) -> int:
+        """The columns of pixels."""
+
+    @property
+    def height(self) -> int:
+        """The rows of pixels."""
+
+    @property
+    def planes(self) -> Sequence[Any]:
+        """Buffers with a `line_size`."""
+
+    @property
+    def colorspace(self) -> Any:
+        """FFmpeg's `AVColorSpace`, a number."""
+
+    @property
+    def color_range(self) -> Any:
+        """FFmpeg's `AVColorRange`, a number."""
 
 
 BytesLike: TypeAlias = Union["Buffer", bytes, bytearray, memoryview]

@@ -27,10 +27,11 @@ constexpr Move to_pixels[][6] = {
 // [bytes of an element][order of a pixel's elements]; the last two are mirrored rows.
 #define ORDERS(T) { \
     pixels_to_pixels<T, 2, false, 1, 0>, pixels_to_pixels<T, 3, false, 2, 1, 0>, pixels_to_pixels<T, 4, false, 2, 1, 0, 3>, \
+    pixels_to_pixels<T, 4, false, 3, 2, 1, 0>, pixels_to_pixels<T, 4, false, 3, 0, 1, 2>, pixels_to_pixels<T, 4, false, 1, 2, 3, 0>, \
     pixels_to_pixels<T, 4, false, 0, 1, 2>, pixels_to_pixels<T, 4, false, 2, 1, 0>, \
     pixels_to_pixels<T, 3, false, 0, 1, 2, -1>, pixels_to_pixels<T, 3, false, 2, 1, 0, -1>, \
     pixels_to_pixels<T, 3, true, 0, 1, 2>, pixels_to_pixels<T, 4, true, 0, 1, 2, 3>}
-constexpr Move orders[][9] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
+constexpr Move orders[][12] = {ORDERS(uint8_t), ORDERS(uint16_t), ORDERS(uint32_t)};
 // [bytes of an element], and rows of pixels: as bytes, and between gaps.
 constexpr Move many_planes[] = {many_to_planes<uint8_t>, many_to_planes<uint16_t>, many_to_planes<uint32_t>};
 constexpr Move many_pixels[] = {many_to_pixels<uint8_t>, many_to_pixels<uint16_t>, many_to_pixels<uint32_t>};

@@ -184,6 +184,16 @@ template <class T, int C, bool mirrors, int... order> void pixels_to_pixels(cons
             return source + (mirrors ? 1 - at - count : at) * pixel;
         };
         auto step = [&](int64_t at, auto streams) INLINE_LAMBDA {
+            // Where 16 bytes have whole pixels, each vector is shuffled alone.
+            if constexpr (C == D && 16 % pixel == 0 && !mirrors) {
+                unrolled<C>([&](auto k) INLINE_LAMBDA {
+                    auto v = load<Vec<T, P>>(source + at * pixel + k * LINE);
+                    v = shuffle<P, [](int i) { return i / D * D + Taken::at(i % D); }>(v, v);
+                    if constexpr (decltype(streams)::value) stream(target + at * to + k * LINE, v);
+                    else store(target + at * to + k * LINE, v);
+                });
+                return;
+            }
             Vec<T, P> pieces[C + Taken::has_zeros] = {};
             take_apart<T, C, P, mirrors>(lowest(at, P), pieces);
             store_pieces<T, D, P, decltype(streams)::value>(target + at * to, [&](auto k) INLINE_LAMBDA {

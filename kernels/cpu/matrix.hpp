@@ -102,7 +102,7 @@ template <class S, class T, int columns> void mix(const Block& k) {
             }));
         }
     });
-    // The constants of three rows of three numbers stay in registers, and so do pixels of float32 on both sides.
+    // The constants of three rows of three numbers stay in registers, and so do pixels of float32.
     if constexpr (columns == 3) {
         Numbers of_row[3][3], scale[3], bias[3];
         unrolled<3>([&](auto row) INLINE_LAMBDA {
@@ -127,19 +127,21 @@ template <class S, class T, int columns> void mix(const Block& k) {
         auto write_rows = [&](int64_t at, const Results (&results)[3]) INLINE_LAMBDA {
             unrolled<3>([&](auto row) INLINE_LAMBDA { write(row, at, results[row]); });
         };
-        if constexpr (same<S, float> && same<T, float>) {
+        if constexpr (same<T, float>) {
             constexpr int64_t pixel = 3 * sizeof(float);
-            const bool of_pixels = k.source_step == pixel, to_pixels = k.target_step == pixel;
-            auto read_pixels = [&](int64_t at, Numbers (&to)[3]) INLINE_LAMBDA {
-                Numbers pieces[3];
-                take_apart<float, 3, P>(source + at * pixel, pieces);
-                unrolled<3>([&](auto c) INLINE_LAMBDA { to[c] = channel_of<float, 3, P, decltype(c)::value>(pieces); });
-            };
+            const bool to_pixels = k.target_step == pixel;
             auto write_pixels = [&](int64_t at, const Results (&from)[3]) INLINE_LAMBDA {
                 put_together<float, 3, P>(from, target + at * pixel);
             };
-            if (of_pixels && to_pixels) return steps(read_pixels, write_pixels);
-            if (of_pixels) return steps(read_pixels, write_rows);
+            if constexpr (same<S, float>) if (k.source_step == pixel) {
+                auto read_pixels = [&](int64_t at, Numbers (&to)[3]) INLINE_LAMBDA {
+                    Numbers pieces[3];
+                    take_apart<float, 3, P>(source + at * pixel, pieces);
+                    unrolled<3>([&](auto c) INLINE_LAMBDA { to[c] = channel_of<float, 3, P, decltype(c)::value>(pieces); });
+                };
+                if (to_pixels) return steps(read_pixels, write_pixels);
+                return steps(read_pixels, write_rows);
+            }
             if (to_pixels) return steps(read_rows, write_pixels);
         }
         steps(read_rows, write_rows);

@@ -145,11 +145,6 @@ struct Geometry {
 };
 struct Entry { int64_t source, target; const Geometry* geometry; int64_t first, last; };
 
-INLINE void finish_band(const Geometry& g, const char* band, char* target, int64_t begin, int64_t rows) {
-    const BandMove& move = rows == ROWS ? g.whole : g.rest;
-    move.loop(band + move.source, target + begin * g.target_row + move.target, move.parameters, 0, move.items);
-}
-
 // The row of the source with a number among those that are read, as it lies or prepared.
 INLINE const char* source_row(const Geometry& g, const char* read, int64_t number, char* into) {
     const int64_t row = g.sources[number];
@@ -166,67 +161,65 @@ INLINE SourceRows source_rows(const Geometry& g, const char* read, int64_t row, 
     return {prepared, g.rows_pitch};
 }
 
-// Entries, each with scratch memory of its own. The word before them becomes 1 where there is none.
+// Bands of rows of all entries, each entry with scratch memory of its own, and the number of the first row of the source that
+// is not in a ring yet; each finished band is moved to the target. The word before entries becomes 1 where there is no memory.
 template <class Body>
-INLINE void for_entries(const char* source, char* target, const void* parameters, int64_t first, int64_t last, Body body) {
+INLINE void for_bands(const char* source, char* target, const void* parameters, int64_t first, int64_t last, Body body) {
     for (int64_t number = first; number < last; number++) {
         const Entry& entry = ((const Entry*)parameters)[number];
         const Geometry& g = *entry.geometry;
-        char* scratch = g.allocate(g.scratch_bytes);
-        if (!scratch) { ((int64_t*)parameters)[-1] = 1; continue; }
-        body(entry, g, source + entry.source, target + entry.target, (char*)((uintptr_t(scratch) + (LINE - 1)) & -LINE));
-        g.release(scratch);
+        char* const memory = g.allocate(g.scratch_bytes);
+        if (!memory) { ((int64_t*)parameters)[-1] = 1; continue; }
+        char* const scratch = (char*)((uintptr_t(memory) + (LINE - 1)) & -LINE);
+        int64_t next = g.row_firsts[entry.first];
+        for (int64_t begin = entry.first; begin < entry.last; begin += ROWS) {
+            const int64_t end = begin + ROWS < entry.last ? begin + ROWS : entry.last;
+            body(g, source + entry.source, scratch, begin, end, next);
+            const BandMove& move = end - begin == ROWS ? g.whole : g.rest;
+            char* const into = target + entry.target + begin * g.target_row;
+            move.loop(scratch + g.band_at + move.source, into + move.target, move.parameters, 0, move.items);
+        }
+        g.release(memory);
     }
 }
 
 inline void columns_first(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
-    for_entries(source, target, parameters, first, last,
-                [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
-        char *ring = columns + g.ring_at, *band = columns + g.band_at;
+    for_bands(source, target, parameters, first, last,
+              [](const Geometry& g, const char* read, char* scratch, int64_t begin, int64_t end, int64_t& next) INLINE_LAMBDA {
+        char *const ring = scratch + g.ring_at, *made = scratch + g.band_at;
         const int64_t elements = (g.unit * g.planes + STEP - 1) / STEP * STEP;
-        int64_t next = g.row_firsts[e.first];
-        for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
-            const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
-            for (int64_t row = begin; row < end; row++) {
-                for (; next < g.row_ends[row]; next += ROWS) for (int64_t plane = 0; plane < g.planes; plane++) {
-                    const char *rows[ROWS], *ahead[ROWS]; char* into[ROWS];
-                    const char* from = read + plane * g.plane_stride;
-                    for (int k = 0; k < ROWS; k++) {
-                        rows[k] = source_row(g, from, next + k, columns + g.rows_at + k * g.rows_pitch);
-                        ahead[k] = from + g.sources[next + ROWS + k] * g.row_stride;
-                        into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit * g.ring_bytes;
-                    }
-                    g.along(g, rows, into, columns, g.rows_kernel ? nullptr : ahead);
+        for (int64_t row = begin; row < end; row++, made += g.band_pitch * g.band_bytes) {
+            for (; next < g.row_ends[row]; next += ROWS) for (int64_t plane = 0; plane < g.planes; plane++) {
+                const char *rows[ROWS], *ahead[ROWS], *from = read + plane * g.plane_stride; char* into[ROWS];
+                for (int k = 0; k < ROWS; k++) {
+                    rows[k] = source_row(g, from, next + k, scratch + g.rows_at + k * g.rows_pitch);
+                    ahead[k] = from + g.sources[next + ROWS + k] * g.row_stride;
+                    into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit * g.ring_bytes;
                 }
-                char* made = band + (row - begin) * g.band_pitch * g.band_bytes;
-                g.down(g, ring, g.ring_pitch, row, made, elements);
-                if (g.divide) g.divide(g, made);
+                g.along(g, rows, into, scratch, g.rows_kernel ? nullptr : ahead);
             }
-            finish_band(g, band, written, begin, end - begin);
+            g.down(g, ring, g.ring_pitch, row, made, elements);
+            if (g.divide) g.divide(g, made);
         }
     });
 }
 
 inline void rows_first(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
-    for_entries(source, target, parameters, first, last,
-                [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
-        char *ring = columns + g.ring_at, *band = columns + g.band_at;
-        for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
-            const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
-            for (int64_t plane = 0; plane < g.planes; plane++) {
-                const char* rows[ROWS]; char* into[ROWS];
-                int64_t next = g.row_firsts[begin];
-                for (int k = 0; k < ROWS; k++) {
-                    const int64_t row = begin + k < end ? begin + k : end - 1;  // the last one may repeat
-                    const SourceRows from = source_rows(g, read + plane * g.plane_stride, row, next, columns + g.rows_at);
-                    g.down(g, from.start, from.pitch, row, ring + k * g.ring_pitch, g.elements);
-                    rows[k] = ring + k * g.ring_pitch;
-                    into[k] = band + (k * g.band_pitch + plane * g.unit) * g.band_bytes;
-                }
-                g.along(g, rows, into, columns, nullptr);
-                if (g.divide) for (int k = 0; k < ROWS; k++) g.divide(g, into[k]);
+    for_bands(source, target, parameters, first, last,
+              [](const Geometry& g, const char* read, char* scratch, int64_t begin, int64_t end, int64_t&) INLINE_LAMBDA {
+        for (int64_t plane = 0; plane < g.planes; plane++) {
+            const char* rows[ROWS]; char* into[ROWS];
+            int64_t next = g.row_firsts[begin];
+            for (int k = 0; k < ROWS; k++) {
+                const int64_t row = begin + k < end ? begin + k : end - 1;  // the last one may repeat
+                const SourceRows from = source_rows(g, read + plane * g.plane_stride, row, next, scratch + g.rows_at);
+                char* const between = scratch + g.ring_at + k * g.ring_pitch;
+                g.down(g, from.start, from.pitch, row, between, g.elements);
+                rows[k] = between;
+                into[k] = scratch + g.band_at + (k * g.band_pitch + plane * g.unit) * g.band_bytes;
             }
-            finish_band(g, band, written, begin, end - begin);
+            g.along(g, rows, into, scratch, nullptr);
+            if (g.divide) for (int k = 0; k < ROWS; k++) g.divide(g, into[k]);
         }
     });
 }

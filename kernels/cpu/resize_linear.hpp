@@ -191,45 +191,38 @@ void halves_row(const Geometry& g, const char* source, int64_t pitch, int64_t ro
 }
 
 inline void rows_as_they_lie(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
-    for_entries(source, target, parameters, first, last,
-                [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
-        char *ring = columns + g.ring_at, *band = columns + g.band_at;
-        const int64_t elements = g.unit * g.planes;
-        int64_t next = g.row_firsts[e.first];
-        for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
-            const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
-            for (int64_t row = begin; row < end; row++) {
-                const int64_t stop = g.row_ends[row];
-                for (; next < stop; next += 2) for (int64_t plane = 0; plane < g.planes; plane++) {
+    for_bands(source, target, parameters, first, last,
+              [](const Geometry& g, const char* read, char* scratch, int64_t begin, int64_t end, int64_t& next) INLINE_LAMBDA {
+        char *const ring = scratch + g.ring_at, *made = scratch + g.band_at;
+        for (int64_t row = begin; row < end; row++, made += g.band_pitch) {
+            for (const int64_t stop = g.row_ends[row]; next < stop;) {
+                const int count = next + 1 < stop ? 2 : 1;
+                for (int64_t plane = 0; plane < g.planes; plane++) {
                     const char* from[2]; char* into[2];
-                    for (int k = 0; k < 2; k++) {
-                        from[k] = source_row(g, read + plane * g.plane_stride, next + k, columns + g.rows_at + k * g.rows_pitch);
+                    for (int k = 0; k < count; k++) {
+                        char* const prepared = scratch + g.rows_at + k * g.rows_pitch;
+                        from[k] = source_row(g, read + plane * g.plane_stride, next + k, prepared);
                         into[k] = ring + ((next + k) & g.ring_mask) * g.ring_pitch + plane * g.unit * g.ring_bytes;
                     }
-                    (next + 1 < stop ? g.along_two : g.along)(g, from, into, columns, nullptr);
+                    (count == 2 ? g.along_two : g.along)(g, from, into, scratch, nullptr);
                 }
-                if (next > stop) next = stop;
-                g.down(g, ring, g.ring_pitch, row, band + (row - begin) * g.band_pitch, elements);
+                next += count;
             }
-            finish_band(g, band, written, begin, end - begin);
+            g.down(g, ring, g.ring_pitch, row, made, g.unit * g.planes);
         }
     });
 }
 
 inline void both_passes(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
-    for_entries(source, target, parameters, first, last,
-                [](const Entry& e, const Geometry& g, const char* read, char* written, char* columns) INLINE_LAMBDA {
-        char* band = columns + g.band_at;
-        for (int64_t begin = e.first; begin < e.last; begin += ROWS) {
-            const int64_t end = begin + ROWS < e.last ? begin + ROWS : e.last;
-            for (int64_t plane = 0; plane < g.planes; plane++) {
-                int64_t next = g.row_firsts[begin];
-                for (int64_t row = begin; row < end; row++) {
-                    const SourceRows from = source_rows(g, read + plane * g.plane_stride, row, next, columns + g.rows_at);
-                    g.down(g, from.start, from.pitch, row, band + (row - begin) * g.band_pitch + plane * g.unit, 0);
-                }
+    for_bands(source, target, parameters, first, last,
+              [](const Geometry& g, const char* read, char* scratch, int64_t begin, int64_t end, int64_t&) INLINE_LAMBDA {
+        for (int64_t plane = 0; plane < g.planes; plane++) {
+            int64_t next = g.row_firsts[begin];
+            char* made = scratch + g.band_at + plane * g.unit;
+            for (int64_t row = begin; row < end; row++, made += g.band_pitch) {
+                const SourceRows from = source_rows(g, read + plane * g.plane_stride, row, next, scratch + g.rows_at);
+                g.down(g, from.start, from.pitch, row, made, 0);
             }
-            finish_band(g, band, written, begin, end - begin);
         }
     });
 }

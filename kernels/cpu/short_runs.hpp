@@ -169,12 +169,12 @@ inline void units(const char* source, char* target, const void* parameters, int6
     });
 }
 
-// Pixels of 3 elements, transposed as words of 4: 48 bytes of as many source lines as a vector has words.
+// Pixels of 3 elements, transposed as words of 4: 16 pixels of as many source lines as a vector has words.
 //
 //     source lines    words                    transposed within 16 bytes    target lines
 //     abc def ...     abc- def- ...            abc- ABC- ...                 abcABC ...
 //     ABC DEF ...     ABC- DEF- ...            def- DEF- ...                 defDEF ...
-struct Turns { int64_t word; Grid grid; };  // bytes of a word: 4 or 8
+struct Turns { int64_t word; Grid grid; };  // bytes of a word: 4, 8 or 16
 
 // Transpose within each 16 bytes of L vectors: rounds of interleaving lines half the height apart.
 template <int round, class T, int N, int L> INLINE void turn_words(Vec<T, N> (&lines)[L]) {
@@ -189,32 +189,35 @@ template <int round, class T, int N, int L> INLINE void turn_words(Vec<T, N> (&l
     }
 }
 
-template <class T> INLINE void turn_blocks(const Grid& grid, const Item& item) {
-    constexpr int word = sizeof(T), pixel = word * 3 / 4, L = 16 / word, N = VECTOR / word;
+template <int word> INLINE void turn_blocks(const Grid& grid, const Item& item) {
+    constexpr int pixel = word * 3 / 4, L = 16 / word, N = VECTOR / word;
     typedef Vec<char, VECTOR> V;
+    typedef Vec<Signed<word>, VECTOR / sizeof(Signed<word>)> Words;
     const int64_t source_pitch = grid.b.source, target_pitch = grid.a.target;
-    for_blocks<1>(grid, item, 4 * L, N, [&](const char* const (&source)[1], char* const (&target)[1]) INLINE_LAMBDA {
-        unrolled<4>([&](auto group) INLINE_LAMBDA {
-            // The last 16 bytes end with the block's.
+    for_blocks<1>(grid, item, 16, N, [&](const char* const (&sources)[1], char* const (&targets)[1]) INLINE_LAMBDA {
+        const char* source = sources[0];
+        char* target = targets[0];
+        for (const char* end = source + 16 * pixel; source < end; source += 48) unrolled<4>([&](auto group) INLINE_LAMBDA {
+            // The last 16 bytes of 48 end with them.
             constexpr int from = group < 3 ? group * 12 : 32, first = group * 12 - from;
-            Vec<T, N> lines[L];
+            Words lines[L];
             unrolled<L>([&](auto r) INLINE_LAMBDA {
                 V v;
                 unrolled<VECTOR / 16>([&](auto part) INLINE_LAMBDA {
-                    auto piece = load<Vec<char, 16>>(source[0] + (part * L + r) * source_pitch + from);
+                    auto piece = load<Vec<char, 16>>(source + (part * L + r) * source_pitch + from);
                     __builtin_memcpy((char*)&v + 16 * part, &piece, 16);
                 });
                 constexpr auto place = [](int i) { return i % word < pixel ? i / 16 * 16 + first + i % 16 / word * pixel + i % word : -1; };
-                lines[r] = bits<Vec<T, N>>(shuffle<VECTOR, place>(v, v));
+                lines[r] = bits<Words>(shuffle<VECTOR, place>(v, v));
             });
-            turn_words<1, T, N>(lines);
+            if constexpr (L > 1) turn_words<1, Signed<word>, N>(lines);
             unrolled<L>([&](auto r) INLINE_LAMBDA {
                 constexpr auto place = [](int i) { return i < VECTOR * 3 / 4 ? i / pixel * word + i % pixel : -1; };
                 V v = bits<V>(lines[r]);
                 v = shuffle<VECTOR, place>(v, v);
-                char* to = target[0] + (group * L + r) * target_pitch;
-                store(to, load<Vec<char, VECTOR / 2>>(&v));
-                store(to + VECTOR / 2, load<Vec<char, VECTOR / 4>>((char*)&v + VECTOR / 2));
+                store(target, load<Vec<char, VECTOR / 2>>(&v));
+                store(target + VECTOR / 2, load<Vec<char, VECTOR / 4>>((char*)&v + VECTOR / 2));
+                target += target_pitch;
             });
         });
     });
@@ -223,8 +226,9 @@ template <class T> INLINE void turn_blocks(const Grid& grid, const Item& item) {
 inline void turns(const char* source, char* target, const void* parameters, int64_t first, int64_t last) {
     const Turns& p = *(const Turns*)parameters;
     for_items(p.grid, source, target, first, last, [&](const Item& item) INLINE_LAMBDA {
-        if (p.word == 4) turn_blocks<uint32_t>(p.grid, item);
-        else turn_blocks<uint64_t>(p.grid, item);
+        if (p.word == 4) turn_blocks<4>(p.grid, item);
+        else if (p.word == 8) turn_blocks<8>(p.grid, item);
+        else turn_blocks<16>(p.grid, item);
     });
 }
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import operand_of_argument
+from stridedgpu.exchange.array_like import operand_of_argument, video_frame_types
 from stridedgpu.operations.plans import PlanOperand
-from stridedgpu.typing import TensorLike
+from stridedgpu.typing import TensorLike, VideoFrameLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError, StridedGpuError
@@ -26,8 +26,8 @@ from .tensor import StridedTensor
 if TYPE_CHECKING:
     from .frames import Frame
 
-FrameLike: TypeAlias = "Frame | Sequence[Frame]"
-"""A frame, or a batch of frames."""
+FrameLike: TypeAlias = "Frame | VideoFrameLike | Sequence[Frame | VideoFrameLike]"
+"""A frame, or a batch of frames; PyAV's are frames as they are."""
 
 _FEW: Final = 4
 """The most channels of an image whose unlabelled last axis could be channels; such an image must state `dims`."""
@@ -39,6 +39,10 @@ GREY: Final = 114
 """The value of borders that YOLO takes."""
 
 
+Read = TypeVar("Read")
+"""The operand of an image or of a frame."""
+
+
 class FrameBase:
     """The base of `Frame`, which loads nothing."""
 
@@ -47,16 +51,15 @@ def is_frames(thing: object) -> TypeGuard[FrameLike]:
     """True for a frame, or a list of frames. Raises `LayoutError` for a list of frames and other things."""
     if isinstance(thing, FrameBase):
         return True
+    frames = (FrameBase, *video_frame_types())
     if not isinstance(thing, (list, tuple)):
-        return False
+        return isinstance(thing, frames)
     kinds = set(map(type, thing))
-    for kind in kinds:
-        if issubclass(kind, FrameBase):
-            break
-    else:
+    other = [kind for kind in kinds if not issubclass(kind, frames)]
+    if len(other) == len(kinds):
         return False
-    if len(kinds) > 1:
-        others = ", ".join(sorted(kind.__name__ for kind in kinds if not issubclass(kind, FrameBase)))
+    if other:
+        others = ", ".join(sorted(kind.__name__ for kind in other))
         raise LayoutError(
             f"The list has Frames and other images ({others}): make tensors of the frames with frame.relayout(), or "
             "give both to Preprocess."
@@ -64,7 +67,7 @@ def is_frames(thing: object) -> TypeGuard[FrameLike]:
     return True
 
 
-def operands_of_list(argument: str, images: Sequence[object], read: Callable[[str, object], Operand]) -> list[Operand]:
+def operands_of_list(argument: str, images: Sequence[object], read: Callable[[str, object], Read]) -> list[Read]:
     """The operand of each image of a list, as `read` makes it of the image and its name in messages.
 
     A refusal names the image. An error of the image's own library is passed on, with a note that names the image.

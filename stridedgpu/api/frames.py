@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
-from stridedgpu.exchange.array_like import foreign_operand, shared_operand
-from stridedgpu.operations.frames import checked_plane, checked_sizes, moved_frame, planes_over, relayout_frames
+from stridedgpu.exchange.array_like import foreign_operand, is_video_frame, shared_operand
+from stridedgpu.operations.frames import (
+    checked_plane,
+    checked_sizes,
+    moved_frame,
+    planes_over,
+    relayout_frames,
+)
 from stridedgpu.operations.images import FrameSources
 from stridedgpu.operations.options import MemoryOptions, result_options
 from stridedgpu.operations.raw import unpack_operand
+from stridedgpu.operations.video_frames import frame_operand, pitched_plane
 from stridedgpu.problems.frame_problem import CHROMA
-from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike
+from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike, VideoFrameLike
 from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.errors import BindingError, LayoutError
-from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
+from stridedgpu.values.pixel_formats import FULL_RANGE_NAMES, PIXEL_FORMATS, PLANE_NAMES, PixelFormat, pixel_format
 from stridedgpu.values.strides import is_one_of, listed
 
-from .arguments import FrameBase, FrameLike, result_tensor
+from .arguments import FrameBase, FrameLike, operands_of_list, result_tensor
 from .tensor import StridedTensor, output_tensor
 
 
@@ -31,9 +39,12 @@ class Frame(FrameBase):
     """An image in the planes of a camera's or decoder's surface; no plane is copied.
 
     `format` is one of "nv12", "nv21", "i420", "yv12", "yuyv", "uyvy", "p010", "p016", "i010", "rgbx", "bgrx", "rgba",
-    "bgra", "argb", "abgr" and "gray". `planes` are arrays of its element type (uint8; uint16 of "p010", "p016" and
-    "i010"), of any row pitch, on one device. `sizes` are the image's height and width in pixels; a size along which
-    two pixels share a chroma sample is even:
+    "bgra", "argb", "abgr" and "gray", or FFmpeg's name of one, such as "yuv420p" and "p010le"; "yuvj420p" is "i420" of
+    full range. `Frame.of` reads all arguments from a frame of PyAV.
+
+    `planes` are arrays of the format's element type (uint8; uint16 of "p010", "p016" and "i010"), of any row pitch, on
+    one device. `sizes` are the image's height and width in pixels; a size along which two pixels share a chroma sample
+    is even:
 
     | formats | planes |
     |---|---|
@@ -93,7 +104,7 @@ class Frame(FrameBase):
         shared = [shared_operand(f"planes[{number}]", memory) for number, memory in enumerate(memories)]
         pitch = getattr(memories[0], "line_size", None)
         if len(shared) == 1 == shared[0].layout.ndim and isinstance(pitch, int):  # PyAV's plane of packed samples
-            operands = planes_over(shared[0], samples, size, pitch, None)
+            operands: tuple[Operand, ...] = (pitched_plane(0, shared[0], pitch, samples, size),)
         else:
             operands = tuple(checked_plane(number, plane, samples, size) for number, plane in enumerate(shared))
         for number, operand in enumerate(operands):
@@ -101,7 +112,8 @@ class Frame(FrameBase):
                 raise BindingError(
                     f"planes[{number}] is on {operand.buffer.device} and planes[0] on {operands[0].buffer.device}."
                 )
-        self._set(samples, size, operands, check_matrix(matrix), full_range, chroma)
+        is_full = True if format in FULL_RANGE_NAMES else full_range
+        self._set(samples, size, operands, check_matrix(matrix), is_full, chroma)
 
     def _set(
         self,
@@ -140,13 +152,17 @@ class Frame(FrameBase):
     ) -> Frame:
         """A frame over one piece of memory that holds all its planes: bytes, an array, DLPack, a CUDA array.
 
+        The memory holds the format's element type, or bytes (uint8). An array of two or more axes has the rows of the
+        format, such as 3/2 of the height for NV12, unless `plane_offsets_bytes` is given; of three or more axes, it has
+        the image's elements in each row.
+
         `row_pitch_bytes` is the bytes from one row to the next: one number for the first plane (chroma planes of half
         the width have half of it), or one for each plane. By default an array of two or more axes has its own row
         stride, and other memory has packed rows. `plane_offsets_bytes` is the start of each plane, in bytes from the
         start of the memory; by default planes follow one another. The other arguments are those of `Frame`.
 
-        Raises what `Frame` does, and `LayoutError` or `BindingError` for a pitch that cuts rows and for memory that is
-        too small, naming the plane.
+        Raises what `Frame` does, `LayoutError` for other rows than the format's, and `LayoutError` or `BindingError`
+        for a pitch that cuts rows and for memory that is too small, naming the plane.
 
         >>> surface = bytearray(512 * (64 + 32))  # a decoder's: rows of 480 pixels, 512 bytes apart
         >>> frame = Frame.over("nv12", surface, (64, 480), row_pitch_bytes=512)
@@ -157,7 +173,55 @@ class Frame(FrameBase):
         size = checked_sizes(sizes, samples)
         planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
         result = cls.__new__(cls)
-        result._set(samples, size, planes, check_matrix(matrix), full_range, chroma)
+        is_full = True if format in FULL_RANGE_NAMES else full_range
+        result._set(samples, size, planes, check_matrix(matrix), is_full, chroma)
+        return result
+
+    @classmethod
+    def of(
+        cls,
+        frame: VideoFrameLike | Mapping[str, TensorLike],
+        *,
+        matrix: str | None = None,
+        full_range: bool | None = None,
+        chroma: str = "repeated",
+    ) -> Frame:
+        """A decoder's frame over its own planes, with the format, matrix, range, pitch and size that it states.
+
+        `frame` is a `VideoFrame` of PyAV in one of the formats of `Frame`, by FFmpeg's names: nv12, nv21, yuv420p and
+        yuvj420p ("i420"; the second is full range), yuyv422, uyvy422, p010le, p012le and p016le ("p016"), yuv420p10le
+        ("i010"), rgb0, bgr0, 0rgb ("argb"), 0bgr ("abgr"), rgba, bgra, argb, abgr and gray. Rows are `line_size` bytes
+        apart, from the last one upwards where that is negative. A frame that states no colour space is BT.601, and one
+        that states no range is limited, which are the defaults of FFmpeg's swscale. HD video without a colour space is
+        BT.709 as a rule: say `matrix="bt709"`. `matrix` and `full_range` replace what the frame states.
+
+        Or `frame` is a dict of planes by name, which are arrays of uint8 of any pitch: "y" and "uv" (NV12), "y" and
+        "vu" (NV21), "y", "u" and "v" (I420), or a format of one plane, such as "yuyv" or "rgba". The first plane says
+        the sizes.
+
+        Operations and `Preprocess` take a `VideoFrame` as it is; it is then what `of` makes of it.
+
+        Raises `LayoutError` for a format, a colour space or names of planes that no `Frame` has, and for odd sizes
+        where two pixels share chroma; `ElementTypeError` for planes of another type than uint8.
+
+        >>> import numpy as np
+        >>> luma, chroma = np.full((4, 6), 235, np.uint8), np.full((2, 6), 128, np.uint8)
+        >>> Frame.of({"y": luma, "uv": chroma}, matrix="bt709")
+        <Frame nv12, 4 x 6, bt709, on cpu>
+
+        Source of the defaults: FFmpeg, libswscale/utils.c (`sws_getCoefficients`, `handle_jpeg`).
+        """
+        if isinstance(frame, Mapping):
+            return _of_named_planes(frame, matrix or "bt601", full_range or False, chroma)
+        if not is_video_frame(frame):
+            raise LayoutError(
+                f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV or a dict of planes, "
+                "and Frame(format, planes, sizes=...) or Frame.over(format, memory, sizes) other memory."
+            )
+        read = frame_operand(frame, matrix)
+        is_full = read.full_range if full_range is None else full_range
+        result = cls.__new__(cls)
+        result._set(read.samples, read.sizes, read.planes, read.matrix, is_full, chroma)
         return result
 
     @property
@@ -227,14 +291,30 @@ def _unpickled(
     return Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
 
 
+def _of_named_planes(planes: Mapping[str, TensorLike], matrix: str, full_range: bool, chroma: str) -> Frame:
+    """A frame of planes by their names, of the size that the first of the format's planes has."""
+    format = next((known for known, names in PLANE_NAMES.items() if set(names) == set(planes)), None)  # noqa: A001
+    if format is None:
+        names = "; ".join(", ".join(map(repr, names)) for names in PLANE_NAMES.values())
+        raise LayoutError(f"frame has planes named {', '.join(map(repr, planes))}; the names of a format are: {names}.")
+    ordered = [planes[name] for name in PLANE_NAMES[format]]
+    first, plane = shared_operand(PLANE_NAMES[format][0], ordered[0]).layout, PIXEL_FORMATS[format].planes[0]
+    if first.ndim < 2:
+        raise LayoutError(f"{PLANE_NAMES[format][0]} has sizes {first.sizes}; a plane has rows and columns.")
+    sizes = first.sizes[0] * plane.rows, math.prod(first.sizes[1:]) // plane.samples * plane.columns
+    return Frame(format, ordered, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
+
+
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:
     """The operands of one frame or of several."""
-    return [frame.operand for frame in ([frames] if isinstance(frames, Frame) else frames)]
+    if not isinstance(frames, (list, tuple)):
+        return [frame_operand(frames)]
+    return operands_of_list("frames", frames, lambda _, frame: frame_operand(frame))
 
 
 def frame_images(frames: FrameLike) -> tuple[FrameSources, str]:
     """Frames as RGB images, and the axis labels of a result."""
-    return FrameSources.of_frames(frame_operands(frames)), "CHW" if isinstance(frames, Frame) else "NCHW"
+    return FrameSources.of_frames(frame_operands(frames)), "NCHW" if isinstance(frames, (list, tuple)) else "CHW"
 
 
 def frames_relaid(

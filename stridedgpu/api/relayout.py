@@ -88,7 +88,8 @@ def relayout(
     in the result's order; of channels in blocks it has the sizes that "NCHW4" gives. The elements are written into it,
     and a tensor over it is returned; nothing else is written but a tensor's own padding. `stream` is for CUDA.
 
-    A `Frame` is an RGB image with the axes C, H, W, and a list of frames of one size is a batch of them, N, C, H, W.
+    A `Frame` is an RGB image with the axes C, H, W, and a list of frames of one size is a batch of them, N, C, H, W. A
+    `VideoFrame` of PyAV is a frame as `Frame.of` reads it, here and in the other operations.
     With a `Frame` as `out`, an RGB image (C, H, W) of the frame's type, uint8 or uint16, is written into its planes.
     Chroma is that of the upper left of four pixels, or of the mean of two for 4:2:2. The bits of gray, and of limited
     BT.601 with 8 bits, are those of `cv2.cvtColor`: `COLOR_RGB2GRAY`, `COLOR_RGB2YUV_I420` and `COLOR_RGB2YUV_YUY2`.

@@ -379,7 +379,7 @@ def _planned_images(
     where = where if device is None else device_name(device)
     layout = written.spec.layout
     if is_frames(src):
-        labels, is_batch = ("CHW", False) if isinstance(src, Frame) else ("NCHW", True)
+        labels, is_batch = ("NCHW", True) if isinstance(src, (list, tuple)) else ("CHW", False)
         if layout.ndim != len(labels):
             raise LayoutError(f"dst has sizes {layout.sizes}; it must have the axes {', '.join(labels)}.")
         return ReadImages.of_frames(frame_operands(src), where, is_batch=is_batch), labels, where

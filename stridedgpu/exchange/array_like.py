@@ -168,17 +168,15 @@ def _operand_of_values(obj: object) -> Operand:
         )
     array = array_of_values(obj)
     if array.dtype == object:
-        if any(_is_of(entry, "av", "VideoFrame") for entry in array.flat[:1]):
+        if any(map(is_video_frame, array.flat[:1])):
             raise ElementTypeError(_ADVICE_FOR_PYAV)
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
     return operand_of_array(array)
 
 
 _ADVICE_FOR_PYAV: Final = (
-    "A VideoFrame of PyAV is planes, not one array. Its planes of yuv420p are taken without a copy: "
-    "sg.Frame('i420', [np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)[:, :plane.width] "
-    "for plane in frame.planes], sizes=(frame.height, frame.width)). Of any other format, give "
-    "frame.to_ndarray(format='rgb24') with dims='HWC'."
+    "A VideoFrame of PyAV is planes, not one array. sg.Frame.of(frame) shares them, and sg.relayout(frame) makes an "
+    "RGB tensor of them; frame.to_ndarray(format='rgb24') is an array with dims='HWC'."
 )
 
 
@@ -454,6 +452,17 @@ def _has_interface(obj: Any) -> bool:
         return obj.__cuda_array_interface__ is not None
     except (AttributeError, RuntimeError, TypeError):
         return False
+
+
+def video_frame_types() -> tuple[type, ...]:
+    """PyAV's class of frames; none where PyAV is not loaded."""
+    kind = getattr(sys.modules.get("av"), "VideoFrame", None)
+    return (kind,) if isinstance(kind, type) else ()
+
+
+def is_video_frame(obj: object) -> bool:
+    """True for a VideoFrame of PyAV."""
+    return isinstance(obj, video_frame_types())
 
 
 def _is_of(obj: object, module: str, name: str) -> bool:

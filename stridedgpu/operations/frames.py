@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.operand import Operand, share_memory
@@ -12,9 +14,10 @@ from stridedgpu.problems.frame_problem import SamplesProblem
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.colour_matrix import luma_matrix
 from stridedgpu.values.conversion import AS_IT_IS, Conversion, ConversionOptions
+from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.pixel_formats import PixelFormat
+from stridedgpu.values.pixel_formats import PIXEL_FORMATS, PixelFormat
 from stridedgpu.values.strides import integers
 
 from .batches import batch_result
@@ -24,6 +27,9 @@ from .move import move_elements
 from .options import MemoryOptions
 from .plans import HasOperand, Plan, PlanOperand
 from .relayout import relayout_operand, result_sizes
+
+_BYTES: Final = ELEMENT_TYPES["uint8"]
+"""The elements of memory that surfaces of every format lie in."""
 
 
 def relayout_frames(
@@ -227,15 +233,27 @@ def planes_over(
     row_pitch_bytes: int | Sequence[int] | None,
     plane_offsets_bytes: Sequence[int] | None,
 ) -> tuple[Operand, ...]:
-    """Every plane as a view of `memory`.
+    """Every plane as a view of `memory`, whose elements are the format's, or bytes.
 
-    Raises `LayoutError` for pitches and offsets that no plane can have, `BindingError` if the memory is too small.
+    Raises `ElementTypeError` for other elements, `LayoutError` for rows, pitches and offsets that the format cannot
+    have, `BindingError` if the memory is too small.
     """
     layout = memory.layout
+    if memory.element not in (samples.element, _BYTES):
+        alike = [
+            row.name for row in PIXEL_FORMATS.values() if (row.planes, row.element) == (samples.planes, memory.element)
+        ]
+        others = f" Of {memory.element} are {', '.join(alike)}." if alike else ""
+        raise ElementTypeError(
+            f"memory holds {memory.element}; a surface of {samples.name} holds {samples.element}, or is given as its "
+            f"bytes.{others}"
+        )
     if layout.first_offset != layout.offset:
         raise LayoutError(f"memory runs backwards, with strides {layout.strides}; turn it round before.")
     itemsize = samples.element.itemsize
     pitches = _pitches(row_pitch_bytes, memory, samples, size[1])
+    if plane_offsets_bytes is None:
+        _check_rows(memory, samples, size, pitches)
     offsets = _offsets(plane_offsets_bytes, samples, size[0], pitches)
     start, nbytes = layout.offset * memory.element.itemsize, layout.span * memory.element.itemsize
     planes = []
@@ -303,6 +321,28 @@ def _own_pitch(memory: Operand) -> int | None:
     if not Layout(layout.sizes[1:], layout.strides[1:]).is_packed:
         raise LayoutError(f"memory has strides {layout.strides}; the elements of a row must follow each other.")
     return layout.strides[0] * memory.element.itemsize
+
+
+def _check_rows(memory: Operand, samples: PixelFormat, size: tuple[int, int], pitches: tuple[int, ...]) -> None:
+    """Raise `LayoutError` for memory of two or more axes whose rows are not those of the format.
+
+    Of two axes, a row may have more elements than the image: its padding. Of more, it has those of the image. Memory of
+    one axis may go on behind the planes, and so may memory that is read with another pitch than its own.
+    """
+    sizes, itemsize = memory.layout.sizes, memory.element.itemsize
+    if len(sizes) < 2 or memory.layout.strides[0] * itemsize != pitches[0]:
+        return
+    nbytes = sum(size[0] // plane.rows * pitch for plane, pitch in zip(samples.planes, pitches, strict=True))
+    row = samples.planes[0].row_elements(size[1])
+    is_whole = len(sizes) == 2 or math.prod(sizes[1:]) * itemsize == row * samples.element.itemsize
+    if is_whole and sizes[0] * pitches[0] == nbytes:
+        return
+    planes = ", ".join(" x ".join(map(str, plane.sizes(size))) for plane in samples.planes)
+    raise LayoutError(
+        f"memory has sizes {sizes}; a surface of {samples.name}, {size[0]} x {size[1]}, has "
+        f"{nbytes // pitches[0]} rows of {row} {samples.element} and their padding (planes of {planes}). Give the "
+        "memory of such a surface, or with plane_offsets_bytes= where each plane begins in this one."
+    )
 
 
 def _offsets(

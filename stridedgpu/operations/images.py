@@ -21,6 +21,7 @@ from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
 from .plans import PlanOperand, Requirement, has_operand, no_tensor
+from .video_frames import frame_operand, is_frame
 
 MOST_IMAGES: Final = 1 << 28
 """More images than there is memory to list: a view that repeats one can have as many."""
@@ -301,8 +302,8 @@ class FrameRequirement:
 
     def check(self, name: str, frame: object) -> FrameOperand:
         """The operand of a frame. Raises `BindingError` unless it meets the requirement."""
-        operand: object = getattr(frame, "operand", None)
-        if not isinstance(operand, FrameOperand) or operand.surface != self.surface:
+        operand = frame_operand(frame) if is_frame(frame) else None
+        if operand is None or operand.surface != self.surface:
             planned = self.surface
             raise BindingError(
                 f"{name}={frame!r} is not a frame like the one that was planned for: {planned.samples.name} frames of "

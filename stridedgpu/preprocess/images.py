@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
-from stridedgpu.api.frames import Frame
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array, with_canonical_axes
@@ -37,6 +36,7 @@ from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import moved_frame, relayout_frames, rgb_image
 from stridedgpu.operations.images import CropSources, FrameSources
 from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.operations.video_frames import frame_operand, is_frame
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.conversion import conversion_options
 from stridedgpu.values.errors import BindingError, LayoutError, StridedGpuError
@@ -317,7 +317,7 @@ def is_one_image(step: Declaration, value: Any) -> bool:
 
     With more channels it may be a batch of grey images, whose rows would be its channels.
     """
-    if is_pillow_image(value) or isinstance(value, Frame) or is_encoded(value):
+    if is_pillow_image(value) or is_frame(value) or is_encoded(value):
         return True
     shape: Any = getattr(value, "shape", None)
     named, axes = getattr(value, "dims", None), step.image_axes
@@ -342,8 +342,8 @@ def image_operand(step: Declaration, value: object, device: str, decoder: Decode
             f"it is of type {type(value).__name__}, which has no element type; images are arrays, as "
             "with_format('numpy') makes them."
         )
-    if isinstance(value, Frame):
-        return _of_frame(step, value.operand, device)
+    if is_frame(value):
+        return _of_frame(step, frame_operand(value), device)
     axes = step.image_axes
     if is_pillow_image(value):
         return _clipped(step, _of_pillow(step, value, axes))

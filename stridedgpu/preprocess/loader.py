@@ -83,8 +83,8 @@ def load(
     - `source`: a folder, whose image files are read in order of names, subfolders included; or an object with a length
       and numbered samples, such as a list of files or a data set of torchvision. A sample is an image, or a dict or
       tuple with one in the step's `column` (a tuple's first part otherwise). The image is a path, encoded (bytes, a
-      bytearray or a memoryview of JPEG, PNG, WebP and others), an image of Pillow, or an array with the step's axes.
-      Files of 16 bits a sample keep them on the CPU, and are refused where a GPU gets 8-bit windows. Samples are
+      bytearray or a memoryview of JPEG, PNG, WebP and others), an image of Pillow, a frame, or an array with the step's
+      axes. Files of 16 bits a sample keep them on the CPU, and are refused where a GPU gets 8-bit windows. Samples are
       fetched by several threads at once.
     - `step`: a `Preprocess`. Its chance depends on a column `key` if it names one, otherwise on the name of a folder's
       file, as for the command line, or on the sample's number in the source. The first pass over the loader is the

@@ -16,7 +16,7 @@ from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.exports import numpy_dtype
-from stridedgpu.typing import TensorLike
+from stridedgpu.typing import TensorLike, VideoFrameLike
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integers, listed
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 else:
     Output = TypeVar("Output")  # a default needs Python 3.13
 
-_Images: TypeAlias = "TensorLike | Frame"
+_Images: TypeAlias = "TensorLike | Frame | VideoFrameLike"
 
 
 class _Call(TypedDict, total=False):
@@ -84,8 +84,8 @@ class Preprocess(Declaration, Generic[Output]):
     """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
     A call takes a dict of columns, a bare array, a list of images of different sizes, or one image: an array without
-    the axis N, a Pillow image, a `Frame` or an encoded image, which is bytes, a bytearray or a memoryview of JPEG, PNG,
-    WebP and others, which Pillow decodes. Frames are
+    the axis N, a Pillow image, a `Frame`, a `VideoFrame` of PyAV or an encoded image, which is bytes, a bytearray or a
+    memoryview of JPEG, PNG, WebP and others, which Pillow decodes. Frames are
     RGB images, of any sizes and formats among others in a list, and are converted as they are read. The call
     returns the same kind with only the images and their annotations changed. The input is never written, and may be
     read-only. No engine is imported. The worker selects the device at the first call, and keeps it. The caller owns the

@@ -14,7 +14,7 @@ The rules, the same to the bit on every device:
 - With a matrix, `x` is the sum of a pixel's channels times one row of the matrix: each product is rounded, and the
   products are added from the first channel to the last, each sum rounded. Zeros of the matrix are multiplied too.
 
-NumPy, the compiled loops and CUDA each implement the same primitives; the first two take their order from `casts`. A
+NumPy, the native loops and CUDA each implement the same primitives; the first two take their order from `casts`. A
 new type or rounding adds one entry to each. A missing entry raises an error, or falls back to NumPy. Each also lists
 the `parts` of a conversion that it computes (`_PARTS`), and `check_parts` refuses a part that is not listed:
 

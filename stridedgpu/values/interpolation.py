@@ -1,7 +1,7 @@
 """`Interpolation`: the rules of a resize as a table: filter, support, weights, sums and rounding of each.
 
 A resize is separable: one pass along each axis. In a pass a pixel is a weighted sum of neighbouring pixels, its taps.
-`stridedgpu.problems.resize_taps` computes taps by these rows; NumPy, compiled loops and CUDA's kernels sum them.
+`stridedgpu.problems.resize_taps` computes taps by these rows; NumPy, native loops and CUDA's kernels sum them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Passes: TypeAlias = Literal["horizontal", "vertical", "pillow-13"]
 PASSES: Final[tuple[Passes, ...]] = get_args(Passes)
 
 
-# Filters: a weight by the distance x, in float64, each operation rounded. NumPy and compiled loops run the same lines.
+# Filters: a weight by the distance x, in float64, each operation rounded. NumPy and native loops run the same lines.
 
 
 Number: TypeAlias = Any

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
+from .bounded_cache import bounded_cache
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _V = TypeVar("_V")
 
 
-@lru_cache(maxsize=8192)
+@bounded_cache
 def _first(value: object) -> Any:
     """The first of equal values."""
     return value

@@ -86,10 +86,16 @@ class PixelFormat:
 
 
 def pixel_format(name: object) -> PixelFormat:
-    """The format of this name. Raises `LayoutError` for an unknown name."""
-    known = PIXEL_FORMATS.get(name) if isinstance(name, str) else None
+    """The format of this name, or of FFmpeg's name for it. Raises `LayoutError` for an unknown name.
+
+    >>> pixel_format("yuv420p").name
+    'i420'
+    """
+    known = PIXEL_FORMATS.get(FFMPEG_NAMES.get(name, name)) if isinstance(name, str) else None
     if known is None:
-        raise LayoutError(f"format={name!r} is unknown; the formats are {', '.join(PIXEL_FORMATS)}.")
+        raise LayoutError(
+            f"format={name!r} is unknown; the formats are {', '.join(PIXEL_FORMATS)}, and FFmpeg's names of these."
+        )
     return known
 
 
@@ -140,3 +146,34 @@ PIXEL_FORMATS: Final[dict[str, PixelFormat]] = {
     )
 }
 """Every format by its name. 12 bits in the high bits of 16 are read as "p016"."""
+
+FFMPEG_NAMES: Final = {
+    "yuv420p": "i420",
+    "yuvj420p": "i420",
+    "yuyv422": "yuyv",
+    "uyvy422": "uyvy",
+    "p010le": "p010",
+    "p012": "p016",
+    "p012le": "p016",
+    "p016le": "p016",
+    "yuv420p10": "i010",
+    "yuv420p10le": "i010",
+    "rgb0": "rgbx",
+    "bgr0": "bgrx",
+    "0rgb": "argb",
+    "0bgr": "abgr",
+    "gray8": "gray",
+    "y8": "gray",
+}
+"""FFmpeg's names of formats that have another name here; the other formats have FFmpeg's, and "yv12" has none there."""
+
+PLANE_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "nv12": ("y", "uv"),
+    "nv21": ("y", "vu"),
+    "i420": ("y", "u", "v"),
+    **{name: (name,) for name, row in PIXEL_FORMATS.items() if len(row.planes) == 1},
+}
+"""The names of the planes of formats of bytes, in the order of memory."""
+
+FULL_RANGE_NAMES: Final = frozenset({"yuvj420p"})
+"""FFmpeg's names that state full range."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from harness.frame_cases import surface
 
 import stridedgpu as sg
-from stridedgpu import BindingError, ElementTypeError, LayoutError
+from stridedgpu import BindingError, ElementTypeError, Layout, LayoutError
+from stridedgpu.values.pixel_formats import FFMPEG_NAMES, PIXEL_FORMATS, PLANE_NAMES
 
 SIZES = (4, 6)
 
@@ -108,6 +111,225 @@ def test_a_frame_says_what_it_is():
     assert frame.to_device("cpu") is frame
     with pytest.raises(AttributeError):
         frame.matrix = "bt709"
+
+
+def rows_of(name, sizes):
+    """An array (rows, elements) of a surface without gaps, with the row of the first plane."""
+    samples = PIXEL_FORMATS[name]
+    planes = [Layout(plane.sizes(sizes)).element_count for plane in samples.planes]
+    row = samples.planes[0].row_elements(sizes[1])
+    return np.zeros((sum(planes) // row, row), samples.element.name)
+
+
+@pytest.mark.parametrize("name", PIXEL_FORMATS)
+def test_memory_of_another_element_type_is_no_surface(name):
+    rows = rows_of(name, SIZES)
+    assert sg.Frame.over(name, rows, SIZES).sizes == SIZES
+    bytes_of_rows = rows.view(np.uint8)
+    for memory in (bytes_of_rows, bytes_of_rows.ravel(), bytes_of_rows.tobytes()):
+        assert sg.Frame.over(name, memory, SIZES).sizes == SIZES
+    for other in ("int8", "bool", "uint16", "int16", "float16", "float32", "float64"):
+        if rows.dtype == other:
+            continue
+        for memory in (rows.astype(other), np.zeros(1000, other), np.zeros((1000, 100), other)):
+            with pytest.raises(ElementTypeError, match=rf"memory holds {other}; .*{name} .*{rows.dtype}"):
+                sg.Frame.over(name, memory, SIZES)
+            with pytest.raises(ElementTypeError, match=rf"memory holds {other}"):
+                sg.Frame.over(name, memory, SIZES, row_pitch_bytes=64, plane_offsets_bytes=[0, 0, 0])
+        planes = [np.zeros(plane.sizes(SIZES), other) for plane in PIXEL_FORMATS[name].planes]
+        with pytest.raises(ElementTypeError, match=rf"planes\[0\] holds {other}; .*{rows.dtype}"):
+            sg.Frame(name, planes, sizes=SIZES)
+
+
+@pytest.mark.parametrize("name", PIXEL_FORMATS)
+def test_memory_with_other_rows_than_the_surface_is_refused(name):
+    rows = rows_of(name, SIZES)
+    count, row = rows.shape
+    offsets = [0] * len(PIXEL_FORMATS[name].planes)
+    for other in {4, 5, 6, 8, 12, 1088} - {count}:
+        memory = np.zeros((other, row), rows.dtype)
+        with pytest.raises(LayoutError, match=rf"sizes \({other}, {row}\).* {count} rows"):
+            sg.Frame.over(name, memory, SIZES)
+        assert sg.Frame.over(name, memory, SIZES, plane_offsets_bytes=offsets).sizes == SIZES
+    with pytest.raises(LayoutError, match=r"has sizes"):
+        sg.Frame.over(name, np.zeros((3, *rows.shape), rows.dtype), SIZES)
+    padded = np.zeros((count, row + 8), rows.dtype)
+    assert sg.Frame.over(name, padded, SIZES).planes[0].strides[0] == row + 8
+    if len(offsets) < 3:  # the gap behind the last row is no part of the view, and planes of half a pitch end there
+        assert sg.Frame.over(name, padded[:, :row], SIZES).planes[0].strides[0] == row + 8
+
+
+WRONG_SHAPES = {
+    "yuv422p as i420": ("i420", (2 * 48, 64)),
+    "yuv444p as i420": ("i420", (3, 48, 64)),
+    "yuv444p in rows as nv12": ("nv12", (3 * 48, 64)),
+    "yuv420p as gray": ("gray", (72, 64)),
+    "yuyv422 as gray": ("gray", (48, 64, 2)),
+    "rgb24 as gray": ("gray", (48, 64, 3)),
+    "rgb24 as nv12": ("nv12", (48, 64, 3)),
+    "rgba as yuyv": ("yuyv", (48, 64, 4)),
+    "a coded height of 64 rows": ("nv12", (96, 64)),
+    "a batch of one": ("nv12", (1, 72, 64)),
+}
+
+
+@pytest.mark.parametrize("name, shape", WRONG_SHAPES.values(), ids=WRONG_SHAPES)
+def test_an_array_of_another_format_is_refused(name, shape):
+    with pytest.raises(LayoutError, match=r"memory has sizes \("):
+        sg.Frame.over(name, np.zeros(shape, np.uint8), (48, 64))
+
+
+def test_memory_with_rows_is_bytes_where_the_pitch_is_another():
+    pages = np.zeros((3, 4096), np.uint8)
+    frame = sg.Frame.over("nv12", pages, (64, 64), row_pitch_bytes=128)
+    assert [plane.strides[0] for plane in frame.planes] == [128, 128]
+    together = np.zeros((8, 8), np.uint8)  # chroma in rows of the luma's pitch
+    frame = sg.Frame.over("i420", together, (4, 8), row_pitch_bytes=(8, 8, 8))
+    assert [plane.layout.offset for plane in frame.planes] == [0, 32, 48]
+    with pytest.raises(LayoutError, match="8 rows"):
+        sg.Frame.over("i420", together[:7], (4, 8), row_pitch_bytes=(8, 8, 8))
+
+
+def test_a_plane_of_packed_samples_has_the_rows_of_the_image():
+    with pytest.raises(LayoutError, match=r"planes\[0\] has 8 rows of 16 bytes; .* 4 rows"):
+        sg.Frame("gray", [PackedPlane(range(128))], sizes=SIZES)
+
+
+class NumberedPlane(PackedPlane):
+    """A plane that knows its address, which is that of its first row."""
+
+    def __init__(self, content, line_size, skip=0):
+        super().__init__(content)
+        self.line_size = line_size
+        self.buffer_ptr = np.frombuffer(self, np.uint8).ctypes.data + skip
+
+
+class VideoFrame:
+    """What is read of a frame of PyAV."""
+
+    colorspace, color_range = 2, 0
+
+    def __init__(self, form, planes, size=SIZES, components=(), **stated):
+        flags = SimpleNamespace(is_rgb=False, has_palette=False, is_bayer=False)
+        self.format = SimpleNamespace(name=form, components=components, **vars(flags))
+        self.planes, (self.height, self.width) = planes, size
+        self.__dict__.update(stated)
+
+
+@pytest.fixture
+def pyav(monkeypatch):
+    """A stand-in for PyAV, whose frames are `VideoFrame`s."""
+    monkeypatch.setitem(sys.modules, "av", SimpleNamespace(VideoFrame=VideoFrame))
+
+
+def yuv420p(**stated):
+    """A frame of rows of 16 bytes, 8 of chroma."""
+    planes = [NumberedPlane(range(64), 16), NumberedPlane(range(64, 80), 8), NumberedPlane(range(80, 96), 8)]
+    return VideoFrame(stated.pop("form", "yuv420p"), planes, **stated)
+
+
+def test_a_frame_of_pyav_is_a_frame(pyav):
+    theirs = yuv420p()
+    frame = sg.Frame.of(theirs)
+    assert repr(frame) == "<Frame i420, 4 x 6, bt601, on cpu>"
+    assert [plane.operand.address for plane in frame.planes] == [plane.buffer_ptr for plane in theirs.planes]
+    assert [plane.strides for plane in frame.planes] == [(16, 1), (8, 1), (8, 1)]
+    assert np.array_equal(sg.relayout(theirs).numpy(), frame.relayout().numpy())
+    assert sg.resize([theirs, frame], (2, 3)).sizes == (2, 3, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "stated, words",
+    [
+        ({"colorspace": 1}, "bt709"),
+        ({"colorspace": 9, "color_range": 2}, "bt2020 full range"),
+        ({"form": "yuvj420p"}, "bt601 full range"),
+        ({"form": "yuvj420p", "color_range": 1}, "bt601 full range"),
+        ({"colorspace": 6, "color_range": 1}, "bt601"),
+    ],
+)
+def test_a_frame_of_pyav_states_its_colours(pyav, stated, words):
+    assert repr(sg.Frame.of(yuv420p(**stated))) == f"<Frame i420, 4 x 6, {words}, on cpu>"
+    said = sg.Frame.of(yuv420p(**stated), matrix="bt601", full_range=False, chroma="linear")
+    assert (said.matrix, said.full_range, said.chroma) == ("bt601", False, "linear")
+
+
+def test_a_negative_line_size_begins_at_the_last_row(pyav):
+    plane = NumberedPlane(range(64), -16, skip=48)
+    frame = sg.Frame.of(VideoFrame("gray", [plane]))
+    assert frame.planes[0].strides == (-16, 1)
+    assert frame.planes[0].numpy()[:, 0].tolist() == [48, 32, 16, 0]
+    with pytest.raises(BindingError, match=r"rows -16 bytes apart, which are not in its buffer of 64 bytes"):
+        sg.Frame.of(VideoFrame("gray", [NumberedPlane(range(64), -16)]))
+
+
+COMPONENT = {"bits": 8, "plane": 0, "is_luma": True, "is_alpha": False, "height": 4, "width": 6}
+OF_444 = [SimpleNamespace(**{**COMPONENT, "plane": plane, "is_luma": not plane}) for plane in range(3)]
+
+REFUSED_FRAMES = {
+    "another format": (
+        lambda: VideoFrame("yuv444p", [], components=OF_444),
+        LayoutError,
+        "yuv444p, YUV of 8 bits with 4 x 6 samples of chroma in 3 planes",
+    ),
+    "no memory": (lambda: VideoFrame("nv12", [], (0, 0)), LayoutError, "VideoFrame of nv12 has 0 planes; nv12 has 2"),
+    "a decoder's memory": (lambda: VideoFrame("vaapi", []), LayoutError, "reformat(format='nv12')"),
+    "an odd width": (lambda: yuv420p(size=(4, 7)), LayoutError, "its width 7 is odd"),
+    "another matrix": (lambda: yuv420p(colorspace=10), LayoutError, "colorspace 10"),
+    "too few bytes": (lambda: yuv420p(size=(8, 6)), BindingError, "planes[0] has 64 bytes, fewer than 8 rows"),
+    "too many rows": (lambda: yuv420p(size=(2, 6)), LayoutError, "planes[0] has 4 rows of 16 bytes"),
+    "cut rows": (lambda: yuv420p(size=(4, 18)), LayoutError, "take 18 bytes"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_FRAMES)
+def test_what_no_frame_of_pyav_can_be_is_refused_in_words(pyav, what):
+    made, error, words = REFUSED_FRAMES[what]
+    for taken in (sg.Frame.of, sg.relayout, sg.Preprocess(device="cpu")):
+        with pytest.raises((error, LayoutError)) as refused:  # a step's refusals of a row are of one class
+            taken(made())
+        assert words in str(refused.value)
+
+
+NAMED = {
+    "nv12": {"y": (4, 6), "uv": (2, 3, 2)},
+    "nv21": {"vu": (2, 6), "y": (4, 6)},
+    "i420": {"y": (4, 6), "v": (2, 3), "u": (2, 3)},
+    "yuyv": {"yuyv": (4, 6, 2)},
+    "uyvy": {"uyvy": (4, 3, 4)},
+    "argb": {"argb": (4, 6, 4)},
+    "gray": {"gray": (4, 6)},
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_planes_by_their_names_are_a_frame(name):
+    rng = np.random.default_rng(5)
+    planes = {plane: rng.integers(0, 256, sizes, np.uint8) for plane, sizes in NAMED[name].items()}
+    frame = sg.Frame.of(planes, matrix="bt709")
+    assert (frame.format, frame.sizes, frame.matrix, frame.full_range) == (name, SIZES, "bt709", False)
+    ordered = [planes[plane] for plane in PLANE_NAMES[name]]
+    expected = sg.Frame(name, ordered, sizes=SIZES, matrix="bt709").relayout().numpy()
+    assert np.array_equal(frame.relayout().numpy(), expected)
+
+
+def test_names_and_planes_that_make_no_frame_are_refused():
+    with pytest.raises(LayoutError, match="planes named 'y', 'a'; the names of a format are: 'y', 'uv'; "):
+        sg.Frame.of({"y": LUMA, "a": CHROMA})
+    with pytest.raises(ElementTypeError, match=r"planes\[0\] holds uint16"):
+        sg.Frame.of({"y": LUMA.astype("u2"), "uv": CHROMA.astype("u2")})
+    with pytest.raises(LayoutError, match="y has sizes \\(24,\\)"):
+        sg.Frame.of({"y": LUMA.ravel(), "uv": CHROMA})
+    with pytest.raises(LayoutError, match="frame is of type ndarray; "):
+        sg.Frame.of(LUMA)
+
+
+@pytest.mark.parametrize("name", FFMPEG_NAMES)
+def test_a_name_of_ffmpeg_is_a_name_of_a_format(name):
+    frame = sg.Frame.over(name, BYTES, SIZES)
+    assert (frame.format, frame.full_range) == (FFMPEG_NAMES[name], name == "yuvj420p")
+    same = sg.Frame(name, frame.planes, sizes=SIZES)
+    assert (same.format, same.full_range) == (frame.format, frame.full_range)
 
 
 BYTES = bytes(10_000)

@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, policy_with
-from stridedgpu.devices.cpu.promotion import compiled_from
+from harness.native_loops import CLASSES, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.compiled import crops
-from stridedgpu.devices.cpu.compiled.gather import gather_kernel
-from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
+from stridedgpu.devices.cpu.native.gather import gather_kernel
+from stridedgpu.devices.cpu.native.relayout import relayout_kernel
 from stridedgpu.devices.cpu.plan import cpu_plan
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.problems.gather_problem import GatherProblem
@@ -72,52 +70,52 @@ class Case:
 
 
 EACH = [name for name, target in CLASSES.items() if target.lacks is None]
-PERMUTED = "compiled 64 elements of 1 B permuted from {} registers"
+PERMUTED = "native 64 elements of 1 B permuted from {} registers"
 CASES = {
     "pixels to planes": Case(
         lambda: sg.plan_relayout(images(3), tensor((2, 3, 64, 96), "float32")),
-        dict.fromkeys(EACH, "compiled channels: pixels to planes, 64 pixels of 3"),
+        dict.fromkeys(EACH, "native channels: pixels to planes, 64 pixels of 3"),
     ),
     "pixels of five channels": Case(
         lambda: sg.plan_relayout(tensor((500, 5), "int16")[:, ::-1], tensor((500, 5), "int16")),
-        dict.fromkeys(EACH, "compiled channels: pixels to pixels, 32 pixels of 5"),
+        dict.fromkeys(EACH, "native channels: pixels to pixels, 32 pixels of 5"),
     ),
     "pixels of four bytes": Case(
         lambda: sg.plan_relayout(tensor((500, 3), "float32")[:, ::-1], tensor((500, 3), "float32")),
-        dict.fromkeys(EACH, "compiled channels: pixels to pixels, 16 pixels of 3"),
+        dict.fromkeys(EACH, "native channels: pixels to pixels, 16 pixels of 3"),
     ),
     "nine channels": Case(
         lambda: sg.plan_relayout(images(9), tensor((2, 9, 64, 96), "uint8")),
-        dict.fromkeys(EACH, "compiled channels: pixels to planes, 64 pixels of 9"),
+        dict.fromkeys(EACH, "native channels: pixels to planes, 64 pixels of 9"),
     ),
     "rows of bytes by indices": Case(
         lambda: rows("uint8", 600, 10),
         {
-            "AVX2": "compiled 16 elements of 1 B loaded one by one",
-            "AVX-512F alone": "compiled 64 elements of 1 B loaded one by one",
-            "AVX-512": "compiled 64 elements of 1 B loaded one by one",
+            "AVX2": "native 16 elements of 1 B loaded one by one",
+            "AVX-512F alone": "native 16 elements of 1 B loaded one by one",
+            "AVX-512": "native 16 elements of 1 B loaded one by one",
             "AVX-512 VBMI": PERMUTED.format(2),
-            "AArch64": "compiled 16 elements of 1 B loaded one by one",
+            "AArch64": "native 16 elements of 1 B loaded one by one",
         },
     ),
     "rows of two bytes by indices": Case(
         lambda: rows("int16", 60, 100),
         {
-            "AVX2": "compiled 16 elements of 2 B loaded one by one to a vector",
-            "AVX-512F alone": "compiled 64 elements of 2 B loaded one by one to a vector",
-            "AVX-512": "compiled 32 elements of 2 B permuted from 4 registers",
-            "AVX-512 VBMI": "compiled 32 elements of 2 B permuted from 4 registers",
-            "AArch64": "compiled 16 elements of 2 B loaded one by one to a vector",
+            "AVX2": "native 16 elements of 2 B loaded one by one",
+            "AVX-512F alone": "native 16 elements of 2 B loaded one by one",
+            "AVX-512": "native 16 elements of 2 B loaded one by one",
+            "AVX-512 VBMI": "native 32 elements of 2 B permuted from 4 registers",
+            "AArch64": "native 16 elements of 2 B loaded one by one",
         },
     ),
     "rows of four bytes by indices": Case(
         lambda: rows("float32", 60, 100),
         {
-            "AVX2": "compiled 16 elements of 4 B loaded one by one to a vector",
-            "AVX-512F alone": "compiled 16 elements of 4 B permuted from 7 registers",
-            "AVX-512": "compiled 16 elements of 4 B permuted from 7 registers",
-            "AVX-512 VBMI": "compiled 16 elements of 4 B permuted from 7 registers",
-            "AArch64": "compiled 16 elements of 4 B loaded one by one to a vector",
+            "AVX2": "native 16 elements of 4 B loaded one by one",
+            "AVX-512F alone": "native 16 elements of 4 B loaded one by one",
+            "AVX-512": "native 16 elements of 4 B loaded one by one",
+            "AVX-512 VBMI": "native 16 elements of 4 B permuted from 7 registers",
+            "AArch64": "native 16 elements of 4 B loaded one by one",
         },
     ),
 }
@@ -137,22 +135,12 @@ def test_loops_follow_the_instruction_sets_alone(planning_for, case):
         assert planned.startswith(words), name
 
 
-@pytest.mark.parametrize(
-    "name, masks",
-    [("AVX2", False), ("AVX-512F alone", False), ("AVX-512", True), ("AVX-512 VBMI", True), ("AArch64", False)],
-)
-def test_masks_follow_the_instruction_sets_alone(planning_for, name, masks):
-    with planning_for(name):
-        assert crops._masks_bytes() == masks
-
-
-def test_without_avx2_nothing_is_compiled(planning_for):
+def test_without_avx2_numpy_does_the_work(planning_for):
     plan = CASES["pixels to planes"].plan().plan
     with planning_for("no AVX2"):
         assert "need AVX2" in policy().target.lacks
-        assert compiled_from(1 << 40) is None
         again = cpu_plan(plan.problem)
-        assert again.compiled is None
+        assert again.native is None
         assert again.kernel.startswith("numpy_")
 
 

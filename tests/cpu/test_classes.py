@@ -6,10 +6,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from harness.compiled_loops import each_class, policy_for
 from harness.cpu_paths import picking_by
 from harness.drawn_calls import CALLS_OF_A_KIND, drawn_call
 from harness.frame_cases import DEEP, YUV, surface
+from harness.native_loops import each_class, policy_for
 from harness.random_calls import run_block
 
 import stridedgpu as sg
@@ -56,7 +56,7 @@ def bits(made):
 def test_pictures_and_indices(processor, work):
     with picking_by("NumPy"):
         expected = bits(work())
-    with policy_for(processor.features), picking_by("compiled, 1 thread"):
+    with policy_for(processor.features), picking_by("native, 1 thread"):
         assert bits(work()) == expected
 
 
@@ -64,4 +64,4 @@ def test_pictures_and_indices(processor, work):
 def test_drawn_calls(processor):
     calls = [(number, drawn_call(number)) for number in range(0, 40 * CALLS_OF_A_KIND, CALLS_OF_A_KIND)]
     with policy_for(processor.features):
-        assert [(number, wrong) for number, _, wrong in run_block(calls, "compiled, 1 thread") if wrong] == []
+        assert [(number, wrong) for number, _, wrong in run_block(calls, "native, 1 thread") if wrong] == []

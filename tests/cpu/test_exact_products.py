@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES
+from harness.native_loops import CLASSES
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.native.exact_products import are_exact, divisor_factors

@@ -7,7 +7,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.frame_cases import (
@@ -19,6 +18,7 @@ from harness.frame_cases import (
     surface,
     surfaces,
 )
+from harness.native_loops import needs_library
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg

@@ -8,34 +8,24 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from harness.compiled_loops import ENGINES, needs_compiler, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.guarded_memory import seeds
 from harness.index_oracle import INDEX_TYPES
+from harness.native_loops import needs_library, policy_with
 from harness.strategies import as_array, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
-from stridedgpu.devices.cpu.promotion import promoted_at_once
 
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu import gather as cpu_gather, thread_count
-from stridedgpu.devices.cpu.compiled import index_check
-from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check, plan_index_check
+from stridedgpu.devices.cpu.native import index_check
+from stridedgpu.devices.cpu.native.index_check import native_index_check, plan_index_check
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
-from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.operations.index_arguments import index_rule
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
-
-
-@pytest.fixture(scope="module", autouse=True, params=ENGINES)
-def engine(request):
-    """The library's loops, and compiled ones in their place."""
-    with using(policy()._replace(native=request.param)):
-        yield
-
 
 index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
@@ -124,15 +114,15 @@ def threads(count):
         yield
 
 
-@needs_compiler
+@needs_library
 @choices
 @pytest.mark.parametrize("count", [1, 2], ids=["1 thread", "2 threads"])
 @given(case=rules())
-def test_a_compiled_check_knows_whether_all_indices_are_distinct(choice, count, case):
+def test_a_native_check_knows_whether_all_indices_are_distinct(choice, count, case):
     rule, numbers = case
     wanted = first_pair(names_of(rule, numbers)) is None
     with policy_with(**CHOICES[choice]), threads(count):
-        distinct = compiled_index_check(rule)
+        distinct = native_index_check(rule)
         assert distinct is None or distinct(numbers.ctypes.data) == wanted
 
 
@@ -158,7 +148,7 @@ def square(index_type="int64", axis=1, sizes=(40, 100)):
     return elements_rule(Layout(sizes), index_type, data_sizes, axis), numbers
 
 
-@needs_compiler
+@needs_library
 @choices
 @index_types
 @pytest.mark.parametrize("axis", [0, 1])
@@ -168,7 +158,7 @@ def test_one_duplicate_or_wrong_index_anywhere_is_found(choice, index_type, axis
     size = count + 1
     wrong = (size, info.max, *((-size - 1, info.min) if info.min else ()))
     with policy_with(**CHOICES[choice]):
-        distinct = compiled_index_check(rule)
+        distinct = native_index_check(rule)
     if distinct is None:
         assert choice.startswith("NumPy")
         return
@@ -184,14 +174,14 @@ def test_one_duplicate_or_wrong_index_anywhere_is_found(choice, index_type, axis
         numbers[place] = before
 
 
-@needs_compiler
+@needs_library
 @index_types
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 9])
 @pytest.mark.parametrize("count", [3, 70])
 def test_each_number_of_a_tuple_is_in_its_own_axis(index_type, length, count):
     sizes = tuple(range(2, 2 + length))
     rule = index_rule(spec_of(Layout((count, length)), index_type), sizes, range(length), has_tuples=True, unique=False)
-    numbers, within = np.zeros((count, length), index_type), compiled_index_check(rule)
+    numbers, within = np.zeros((count, length), index_type), native_index_check(rule)
     lowest = 0 if index_type.startswith("u") else -1
     for place in np.ndindex(numbers.shape):
         size = sizes[place[1]]
@@ -202,7 +192,7 @@ def test_each_number_of_a_tuple_is_in_its_own_axis(index_type, length, count):
         numbers[place] = 1
 
 
-@needs_compiler
+@needs_library
 @choices
 @pytest.mark.parametrize("at_end", [False, True], ids=["fence before", "fence behind"])
 @given(case=rules(), seed=seeds)
@@ -220,7 +210,7 @@ def test_whatever_indices_hold_no_memory_but_the_marks_is_touched(choice, at_end
     parameters = (ctypes.c_int64 * len(fields))(*fields)
     loop.alone(indices.address + call.offset, memory.address, ctypes.addressof(parameters), 0, call.items)
     assert set(memory.bytes.tolist()) <= {0, 1}
-    assert call.kernel.marks or not memory.bytes[8:].any()
+    assert call.marks or not memory.bytes[8:].any()
 
 
 def test_how_many_bytes_are_marked():
@@ -244,12 +234,12 @@ def test_how_many_bytes_are_marked():
         assert marks(Layout((32, 1)), (5000, 5)) == 5000
 
 
-@needs_compiler
+@needs_library
 @choices
 def test_callers_at_once_have_memory_of_their_own(choice):
     with policy_with(**CHOICES[choice]), threads(2):
         rule, numbers = square(sizes=(400, 100))
-        distinct = compiled_index_check(rule)
+        distinct = native_index_check(rule)
         if distinct is None:
             return
         wrong = numbers.copy()
@@ -279,7 +269,7 @@ def test_a_duplicate_is_named_and_nothing_is_written(path, index_type):
     assert (out.numpy() == 5).all()
 
 
-@needs_compiler
+@needs_library
 def test_a_duplicate_that_is_mended_during_the_check_is_none(monkeypatch):
     numbers = np.array([[3], [4], [3]])
     looked = []
@@ -291,27 +281,27 @@ def test_a_duplicate_that_is_mended_during_the_check_is_none(monkeypatch):
 
     monkeypatch.setattr(cpu_gather, "check_indices", mending)
     out = sg.zeros((10,), "float32")
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         sg.scatter_nd(out, numbers, np.ones(3, np.float32), unique=True, out=out)
     assert looked == [24]
     assert np.flatnonzero(out.numpy()).tolist() == [3, 4, 5]
 
 
-@needs_compiler
+@needs_library
 def test_without_memory_for_tables_nothing_is_written(monkeypatch):
     def zeros(*_):
         raise MemoryError
 
     data, updates = sg.zeros((1000,), "float32"), sg.asarray(np.ones(1000, np.float32))
     numbers, out = sg.asarray(np.arange(1000)), sg.zeros((1000,), "float32")
-    with picking_by("compiled, 1 thread"), monkeypatch.context() as patch:
+    with picking_by("native, 1 thread"), monkeypatch.context() as patch:
         patch.setattr(index_check.np, "zeros", zeros)
         with pytest.raises(sg.DeviceError, match="no 1088 bytes of memory left to check indices"):
             sg.scatter_elements(data, numbers, updates, unique=True, out=out)
     assert not out.numpy().any()
 
 
-@needs_compiler
+@needs_library
 def test_an_index_that_is_mended_during_the_check_is_looked_at_again(monkeypatch):
     numbers = np.zeros(1000, np.int64)
     numbers[500] = 2**40
@@ -324,22 +314,21 @@ def test_an_index_that_is_mended_during_the_check_is_looked_at_again(monkeypatch
 
     monkeypatch.setattr(cpu_gather, "check_indices", mending)
     table, out = np.arange(50, dtype=np.float32), sg.empty((1000,), "float32")
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         sg.gather(table, numbers, out=out)
     assert looked == [2**40]
     assert out.numpy()[[499, 500]].tolist() == [0, 3]
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("places, is_allowed", [((0, 5, 3, 99, 99), False), ((99, 99, 3, 0, 5), True)])
 def test_the_indices_that_are_checked_are_those_from_the_start_on(places, is_allowed):
-    """The memory before a buffer has other indices, which neither the compiled check nor NumPy's may read."""
+    """The memory before a buffer has other indices, which neither the native check nor NumPy's may read."""
     memory = np.array(places, np.int64)
     indices = Buffer(memory.ctypes.data + 16, 24, owner=memory)
     rule = index_rule(spec_of(Layout((2,)), "int64"), (6,), range(1))
-    with promoted_at_once():
-        if is_allowed:
-            assert cpu_gather.check_by(rule, (indices, 8)) is not None, "the compiled check is loaded"
-        else:
-            with pytest.raises(IndexError, match="99"):
-                cpu_gather.check_by(rule, (indices, 8))
+    if is_allowed:
+        assert cpu_gather.check_by(rule, (indices, 8)) is not None
+    else:
+        with pytest.raises(IndexError, match="99"):
+            cpu_gather.check_by(rule, (indices, 8))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.native_loops import needs_library
 
 import stridedgpu as sg
 
@@ -49,7 +49,7 @@ print("whole")
 """
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="a process there does not send itself SIGINT")
 @pytest.mark.parametrize("threads", [1, 4])

@@ -11,7 +11,7 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
-from harness.compiled_loops import needs_library
+from harness.native_loops import needs_library
 
 from stridedgpu.devices.cpu.native import calls, library
 from stridedgpu.devices.cpu.policy import policy
@@ -39,7 +39,7 @@ def test_a_move_knows_what_is_the_same_in_every_call(monkeypatch, offsets, keeps
     taken = []
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(lambda *given: taken.append([*given, parameters[0]]))
     parameters = (ctypes.c_uint64 * 2)(7, 8)
-    loop = calls.CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
+    loop = calls.NativeFunction(ctypes.cast(function, ctypes.c_void_p).value)
     place = ctypes.addressof(parameters)
     options = {"owner": parameters, "keeps_lock": keeps_lock, "target_first": target_first}
     with monkeypatch.context() as patch:
@@ -61,7 +61,7 @@ def test_a_move_keeps_its_parameters_alive(monkeypatch, python):
 
     owner = Parameters()
     alive = weakref.ref(owner)
-    loop = calls.CompiledFunction(library.function(policy().native_level, "rows"))
+    loop = calls.NativeFunction(library.function(policy().native_level, "rows"))
     with monkeypatch.context() as patch:
         patch.setattr(sys, "implementation", SimpleNamespace(name=python))
         move = calls.moving_function(loop, 0, 0, (0, 0), owner=owner, keeps_lock=True)
@@ -83,7 +83,7 @@ def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
     lock = ctypes.c_void_p(python.PyThread_allocate_lock())
     assert python.PyThread_acquire_lock(lock, 1)
     wait = ctypes.cast(python.PyThread_acquire_lock_timed, ctypes.c_void_p).value
-    move = calls.moving_function(calls.CompiledFunction(wait), 0, 0, (0, 0), owner=None, keeps_lock=keeps_lock)
+    move = calls.moving_function(calls.NativeFunction(wait), 0, 0, (0, 0), owner=None, keeps_lock=keeps_lock)
     begins, interval = threading.Event(), sys.getswitchinterval()
 
     def release():

@@ -6,15 +6,15 @@ from itertools import product
 
 import numpy as np
 import pytest
-from harness.compiled_loops import each_class, needs_library, ordinary_policy, policy_for, policy_with
+from harness.native_loops import each_class, needs_library, ordinary_policy, policy_for, policy_with
 from harness.plans import chosen_relayout
 from harness.relayout_moves import moved_kernel
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.native.channel_moves import chain_of, permutation, sides_of
 from stridedgpu.devices.cpu.native.channels import Channels
+from stridedgpu.devices.cpu.native.relayout import plan_relayout
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.tensor_spec import TensorSpec

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library
+from harness.native_loops import needs_library
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import target as targets

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.compiled_loops import each_class, needs_library, policy_for
 from harness.cpu_paths import picking_by
 from harness.fenced_memory import Fenced
+from harness.native_loops import each_class, needs_library, policy_for
 from harness.profiles import examples
 from harness.resize_cases import Array, Resize, pictures, resizes
 from hypothesis import example, given, settings, strategies as st
@@ -84,7 +84,7 @@ def test_every_execution_has_the_same_bits(
     picture = case.picture()
     expected = on("NumPy", case, picture, dims="HWC", **arguments)
     for number, (source, dims) in enumerate(pictures(picture)):
-        path = "compiled, 1 thread" if number % 2 else "compiled, 2 threads"
+        path = "native, 1 thread" if number % 2 else "native, 2 threads"
         np.testing.assert_array_equal(on(path, case, source, dims=dims, **arguments), expected)
 
 
@@ -100,7 +100,7 @@ def test_other_elements(interpolation: str, case: Resize, element: str, cast: bo
     arguments: dict[str, Any] = {"interpolation": interpolation, "dtype": "float16" if cast else None}
     expected = on("NumPy", case, picture, dims="HWC", **arguments)
     for number, (source, dims) in enumerate(pictures(picture)):
-        path = "compiled, 1 thread" if number % 2 else "compiled, 2 threads"
+        path = "native, 1 thread" if number % 2 else "native, 2 threads"
         made = on(path, case, source, dims=dims, **arguments)
         np.testing.assert_array_equal(made.view(f"u{made.itemsize}"), expected.view(f"u{made.itemsize}"))
 
@@ -124,7 +124,7 @@ def test_passes_and_alpha(interpolation: str, case: Resize, passes: str, element
     arguments: dict[str, Any] = {"interpolation": interpolation, "passes": passes, "premultiply": premultiply}
     expected = on("NumPy", case, picture, dims="HWC", **arguments)
     for number, (source, dims) in enumerate(pictures(picture)):
-        path = "compiled, 1 thread" if number % 2 else "compiled, 2 threads"
+        path = "native, 1 thread" if number % 2 else "native, 2 threads"
         np.testing.assert_array_equal(on(path, case, source, dims=dims, **arguments), expected)
 
 
@@ -140,7 +140,7 @@ def test_nearest_moves_elements_of_every_type(interpolation: str, dtype: str, ca
     picture = bits.view(dtype)[..., 0]
     expected = on("NumPy", case, picture, dims="HWC", interpolation=interpolation)
     for source, dims in pictures(picture):
-        made = on("compiled, 2 threads", case, source, dims=dims, interpolation=interpolation)
+        made = on("native, 2 threads", case, source, dims=dims, interpolation=interpolation)
         assert made.tobytes() == expected.tobytes()
 
 
@@ -163,7 +163,7 @@ def test_halves(
     picture = Resize((box[2] + top, box[3] + left), size, box, channels, seed).picture()
     for source, dims in pictures(picture):
         made = []
-        for path in ("NumPy", "compiled, 1 thread"):
+        for path in ("NumPy", "native, 1 thread"):
             for order in ("NCHW", "NHWC"):
                 sizes = (1, channels, height + 2, width + 2)
                 around = sg.full(sizes, 77, "uint8", dims="NCHW", layout=order)
@@ -196,7 +196,7 @@ def test_passes_joined_and_apart_have_the_same_bits(
     expected = on("NumPy", case, case.picture(), dims="HWC", **arguments)
     with using(policy()._replace(resize=policy().resize._replace(joined_rows=joined_rows))):
         for source, dims in pictures(case.picture()):
-            made = on("compiled, 1 thread", case, source, dims=dims, **arguments)
+            made = on("native, 1 thread", case, source, dims=dims, **arguments)
             np.testing.assert_array_equal(made, expected)
 
 
@@ -216,7 +216,7 @@ def test_each_class_of_processors_has_the_same_bits(processor: Target, case: Res
         arguments = {"dims": "HWC", "layout": "HWC", "interpolation": rule}
         expected = on("NumPy", resized, resized.picture(), **arguments)
         with policy_for(processor.features):
-            made = on("compiled, 1 thread", resized, resized.picture(), **arguments)
+            made = on("native, 1 thread", resized, resized.picture(), **arguments)
         np.testing.assert_array_equal(made, expected)
 
 
@@ -231,7 +231,7 @@ def test_every_rule_has_loops() -> None:
                 plan = sg.plan_resize(
                     photo, sg.BufferTensorDesc(element, (3, 224, 224)), interpolation=interpolation, passes=passes
                 )
-                assert plan.kernel.startswith("resize_compiled"), plan.explain()
+                assert plan.kernel.startswith("resize_native"), plan.explain()
                 by_rows = element == "uint8" and interpolation in ("opencv-linear", "opencv-area")
                 assert ("source rows one by one" in plan.explain()) == by_rows
 
@@ -239,12 +239,12 @@ def test_every_rule_has_loops() -> None:
 @settings(max_examples=examples(40))
 @given(cases=st.lists(resizes(120), min_size=1, max_size=6), frame=st.tuples(*(st.integers(1, 90),) * 2))
 def test_ragged_batches(cases: list[Resize], frame: tuple[int, int]) -> None:
-    """Boxes of images of many sizes, some of which are too small for compiled loops, mirrored or not."""
+    """Boxes of images of many sizes, some of which are too small for native loops, mirrored or not."""
     photos = [replace(case, channels=3).picture() for case in cases]
     boxes = [case.box or (0, 0, *case.source) for case in cases]
     flips = [case.seed % 2 == 1 for case in cases]
     made = []
-    for path in ("NumPy", "compiled, 1 thread", "compiled, 2 threads"):
+    for path in ("NumPy", "native, 1 thread", "native, 2 threads"):
         with picking_by(path):
             crops = sg.gather_crops(photos, size=frame, boxes=boxes, dims="HWC", flip=flips, dtype="float16", scale=0.1)
             letters = sg.letterbox(photos, frame, dims="HWC", layout="NHWC")
@@ -258,7 +258,7 @@ def test_what_lies_around_a_target_stays() -> None:
     """Rows and pixels beside the target are not written, whatever the vectors' width."""
     picture = Resize((40, 50), (33, 29), None, 3, 5).picture()
     around = np.full((3, 40, 40), 77, np.uint8)
-    with picking_by("compiled, 2 threads"):
+    with picking_by("native, 2 threads"):
         sg.resize(picture, (33, 29), dims="HWC", out=sg.asarray(around)[:, 3:36, 5:34])
     inside = around[:, 3:36, 5:34].copy()
     around[:, 3:36, 5:34] = 77
@@ -271,7 +271,7 @@ def test_planes_narrower_than_a_vector(channels: int) -> None:
     """Two rows of six columns, whose planes are relaid as pixels with gaps: LLVM once compiled that loop for ever."""
     case = Resize((4, 76), (2, 6), None, channels, 7)
     expected = on("NumPy", case, case.picture(), dims="HWC", interpolation="opencv-linear")
-    made = on("compiled, 1 thread", case, case.picture(), dims="HWC", interpolation="opencv-linear")
+    made = on("native, 1 thread", case, case.picture(), dims="HWC", interpolation="opencv-linear")
     np.testing.assert_array_equal(made, expected)
 
 
@@ -283,7 +283,7 @@ def check_fenced(
     rows = np.lib.stride_tricks.as_strided(fenced.bytes, (5, width, channels), (width * step, step, 1), writeable=False)
     for flip in (False, True):
         made = []
-        for path in ("NumPy", "compiled, 1 thread"):
+        for path in ("NumPy", "native, 1 thread"):
             with picking_by(path):
                 crops = sg.gather_crops(
                     [rows],
@@ -339,7 +339,7 @@ def test_no_byte_beside_the_picture_is_read() -> None:
     picture = Resize((37, 41), (20, 23), None, 3, 6).picture()
     memory = np.zeros(picture.size + 5, np.uint8)
     memory[5:] = picture.reshape(-1)
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         for interpolation in ("opencv-linear", "pillow-bicubic"):
             made = sg.resize(memory[5:].reshape(picture.shape), (20, 23), dims="HWC", interpolation=interpolation)
             expected = sg.resize(picture, (20, 23), dims="HWC", interpolation=interpolation)
@@ -375,7 +375,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     image = np.random.default_rng(3).integers(0, 256, (61, 67, 3), dtype=np.uint8)
     boxes = [(0, 0, 40 + number, 50 + number) for number in range(5)]
     monkeypatch.setattr(GENERATION, "most_bytes", 1)
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         cut = sg.gather_crops([image] * 5, None, (19, 23), dims="HWC", boxes=boxes, interpolation="pillow-bilinear")
     assert alive == [True] * 5
     with picking_by("NumPy"):
@@ -401,7 +401,7 @@ def test_a_call_without_memory_is_the_only_one_that_fails(monkeypatch: pytest.Mo
             except sg.DeviceError as error:
                 found[name].append(str(error))
 
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         fails, runs = sg.empty((3, 19, 23), "uint8"), sg.empty((3, 20, 24), "uint8")
         sg.plan_resize(tensor, runs)(tensor, runs)
         with monkeypatch.context() as patched:
@@ -431,7 +431,7 @@ def test_images_at_another_step_are_read_there() -> None:
     expected = {every: sg.resize(source[::every][:2], (9, 11), **rule).numpy() for every in (1, 2)}
     problem: Any = sg.plan_resize(source[:2], out, **rule).plan.problem
     buffer, target, nbytes = source.buffer, out.operand, images[0].nbytes
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         launch = device_named("cpu").launch_for(problem)
         windows = (problem.window,) * 2
         for every in (1, 2, 1):
@@ -459,7 +459,7 @@ def test_pictures_without_channels_are_resized_to_none(interpolation: str, dtype
     """Bands of no pixels have no loop."""
     if not resizes_type(interpolation, dtype):
         pytest.skip("OpenCV resizes uint8 by this rule alone")
-    with picking_by("compiled, 2 threads"):
+    with picking_by("native, 2 threads"):
         for shape in ((20, 30, 0), (2, 20, 30, 0)):
             dims, picture = "NHWC"[-len(shape) :], np.zeros(shape, dtype)
             resized = sg.resize(picture, (9, 11), dims=dims, interpolation=interpolation, layout=dims)
@@ -482,7 +482,7 @@ def test_photographs_are_resized_natively(interpolation: str) -> None:
         if rule.is_nearest or element in rule.arithmetic_of:
             for planar in (True, False):
                 plan = planned(interpolation, element, planar=planar, **constants).plan
-                assert plan.compiled_from == 1, plan.explain()
+                assert plan.native is not None, plan.explain()
 
 
 @pytest.mark.parametrize("interpolation", tuple(RULES))
@@ -493,19 +493,19 @@ def test_pixels_at_any_step_and_mixed_channels_are_resized_natively(
     """Also into pixels with gaps, and into columns of pixels."""
     photo = sg.BufferTensorDesc("uint8", (3, 400, 500), strides)
     mixed = {"interpolation": interpolation, "matrix": [[0.25, 0.5, 0.25]]}
-    assert sg.plan_resize(photo, sg.BufferTensorDesc("float32", (1, 60, 70)), **mixed).plan.compiled_from == 1
+    assert sg.plan_resize(photo, sg.BufferTensorDesc("float32", (1, 60, 70)), **mixed).plan.native is not None
     for into in ((1, 280, 4), (4200, 1, 60)):
         target = sg.BufferTensorDesc("float32", (3, 60, 70), into)
-        assert sg.plan_resize(photo, target, interpolation=interpolation).plan.compiled_from == 1
+        assert sg.plan_resize(photo, target, interpolation=interpolation).plan.native is not None
 
 
 @pytest.mark.parametrize("passes", ["horizontal", "vertical"])
 def test_alpha_is_weighted_natively(passes: str) -> None:
     photo = sg.BufferTensorDesc("uint8", (4, 480, 640), (1, 2560, 4))
     arguments = {"interpolation": "pillow-bicubic", "premultiply": True, "passes": passes}
-    assert sg.plan_resize(photo, sg.BufferTensorDesc("uint8", (4, 60, 70)), **arguments).plan.compiled_from == 1
+    assert sg.plan_resize(photo, sg.BufferTensorDesc("uint8", (4, 60, 70)), **arguments).plan.native is not None
     planes = sg.BufferTensorDesc("uint8", (4, 480, 640))
-    assert sg.plan_resize(planes, sg.BufferTensorDesc("uint8", (4, 60, 70)), **arguments).plan.compiled is None
+    assert sg.plan_resize(planes, sg.BufferTensorDesc("uint8", (4, 60, 70)), **arguments).plan.native is None
 
 
 @pytest.mark.parametrize("at_end", [False, True], ids=["before", "behind"])
@@ -534,7 +534,7 @@ def test_no_byte_beside_the_rows_is_read(interpolation: str, element: str, chann
         rows = numbers.reshape(6, width, channels)
         for columns in (width // 2, width // 3, width * 2):
             made = []
-            for path in ("NumPy", "compiled, 1 thread"):
+            for path in ("NumPy", "native, 1 thread"):
                 with picking_by(path):
                     made.append(sg.resize(rows, (3, columns), dims="HWC", **arguments).numpy())
             np.testing.assert_array_equal(*made)

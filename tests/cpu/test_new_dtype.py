@@ -14,18 +14,17 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
 from harness.cpu_paths import picking_by
 from harness.emulator import exact_conversion, runner
 from harness.emulator.exact_conversion import REALS, converted, edge_elements
 from harness.emulator.runner import Buffer, EmulationError, Job, Program, Record
 from harness.frame_cases import surface
+from harness.native_loops import needs_library
 from harness.random_calls import EXECUTIONS
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled import conversion as compiled_conversion
-from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
 from stridedgpu.devices.cpu.native.elements import can_convert
+from stridedgpu.devices.cpu.native.relayout import relayout_kernel
 from stridedgpu.devices.cpu.numpy_loops import conversion as numpy_conversion
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cuda.parameters import conversion_argument, matrix_encoding, number_argument
@@ -72,34 +71,6 @@ def on_numpy(monkeypatch):
 
     monkeypatch.setitem(numpy_conversion._DECODED, NEW, decoded)
     monkeypatch.setitem(numpy_conversion._ENCODED, NEW, encoded)
-
-
-@pytest.fixture
-def compiled(monkeypatch):
-    """Step 3: the tables of the compiled loops."""
-
-    def decoded(vector):
-        bits = vector.cast("zext", "i16") << 8
-        # LLVM may drop a widening that is narrowed again, and with it what makes a NaN quiet.
-        is_nan = (bits & 0x7FFF).compare("icmp ugt", 0x7C00)
-        return is_nan.select(bits | 0x200, bits).cast("bitcast", "half").cast("fpext", "float")
-
-    def encoded(numbers):
-        bits = numbers.cast("bitcast", "i32")
-
-        def clamped(vector, least, most):
-            return vector.intrinsic("llvm.umax", least).intrinsic("llvm.umin", most)
-
-        magnitude = clamped(bits & 0x7FFFFFFF, 0, 0x47800000)
-        exponent = clamped(magnitude & 0x7F800000, 113 << 23, 142 << 23)
-        magic = ((exponent + (21 << 23)) | 0x400000).cast("bitcast", "float")
-        rounded = (magnitude.cast("bitcast", "float") + magic - magic) * 2.0**-112
-        nan = ((bits >> 21) & 1) | 0x7E
-        rest = numbers.is_nan().select(nan, rounded.cast("bitcast", "i32") >> 21)
-        return (((bits >> 24) & 0x80) | rest).cast("trunc", "i8")
-
-    monkeypatch.setitem(compiled_conversion._DECODED, NEW, decoded)
-    monkeypatch.setitem(compiled_conversion._ENCODED, NEW, (encoded, 57344.0))
 
 
 CONVERSIONS = [(NEW, target) for target in REALS] + [(source, NEW) for source in REALS]
@@ -208,7 +179,7 @@ def test_a_rounding_that_numpy_does_not_know_is_an_error():
         convert_block(np.zeros(4, np.float32), UNKNOWN)
 
 
-@needs_compiler
+@needs_library
 def test_a_rounding_that_native_loops_do_not_know_is_left_to_numpy():
     assert not can_convert(UNKNOWN)
     assert relayout_kernel(relayout_problem(*SIDES, UNKNOWN, None)) is None

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from harness.compiled_loops import policy_with
 from harness.emulator.exact_conversion import converted
 from harness.guarded_memory import bits_of, guarded, seeds
+from harness.native_loops import policy_with
 from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st

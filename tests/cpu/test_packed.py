@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness.compiled_loops import CLASSES, each_class, policy_with
+from harness.native_loops import CLASSES, each_class, policy_with
 from harness.relayout_moves import moved_kernel
 
 from stridedgpu import Layout

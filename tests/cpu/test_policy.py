@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from harness.compiled_loops import CLASSES, policy_with
+from harness.native_loops import CLASSES, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count
-from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
+from stridedgpu.devices.cpu.native.relayout import plan_relayout
 from stridedgpu.devices.cpu.policy import GatherPolicy, IndexCheckPolicy, Policy, RelayoutPolicy, policy, using
 from stridedgpu.devices.cpu.target import Target
 

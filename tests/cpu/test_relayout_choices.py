@@ -8,17 +8,17 @@ from math import prod
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, policy_with
+from harness.native_loops import CLASSES, policy_with
 from harness.plans import chosen_relayout
 from harness.relayout_moves import moved_kernel
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled import relayout
-from stridedgpu.devices.cpu.compiled.relayout import plan_relayout, relayout_kernel
+from stridedgpu.devices.cpu.native import relayout
 from stridedgpu.devices.cpu.native.blocks import Blocks
 from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.devices.cpu.native.elements import can_convert
+from stridedgpu.devices.cpu.native.relayout import plan_relayout, relayout_kernel
 from stridedgpu.devices.cpu.native.rows import Rows
 from stridedgpu.devices.cpu.native.transpose import Transpose
 from stridedgpu.devices.cpu.policy import Policy, using
@@ -82,6 +82,39 @@ def test_a_picture_that_is_turned_either_way_moves_in_the_same_blocks(element):
         kernels.add(moved_kernel(source, Layout(turned.shape), made, None, seed=1))
     (kernel,) = kernels
     assert type(kernel) is Blocks
+
+
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512 VBMI"])
+@pytest.mark.parametrize("element", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("sizes", [(16, 16), (16, 17), (17, 16), (33, 50), (5, 70), (70, 5)])
+def test_pixels_of_three_elements_are_transposed(sizes, element, name):
+    made, (height, width) = conversion(element_type(element), element_type(element)), sizes
+    source, target = Layout((width, height, 3), (3, 3 * width, 1)), Layout((width, height, 3))
+    with using(Policy.of(CLASSES[name])):
+        assert type(moved_kernel(source, target, made, None, seed=1)) is Blocks
+
+
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512 VBMI"])
+@pytest.mark.parametrize("nbytes", [3, 5, 6, 7, 12, 17, 21, 24, 33, 48, 63])
+def test_runs_of_both_sides_are_copied(nbytes, name):
+    made = conversion(element_type("uint8"), element_type("uint8"))
+    for rows, columns in ((7, 9), (30, 50)):
+        strides = (columns * nbytes, nbytes, 1)
+        source = Layout((columns, rows, nbytes), (strides[1], strides[0], 1))
+        with using(Policy.of(CLASSES[name])):
+            assert type(moved_kernel(source, Layout((columns, rows, nbytes)), made, None, seed=1)) is Blocks
+
+
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512 VBMI"])
+@pytest.mark.parametrize("size", range(9, 16))
+def test_results_of_many_source_runs(size, name):
+    """With 16-byte vectors, they are merged in two rounds."""
+    made = conversion(element_type("uint8"), element_type("uint8"))
+    for length in (40, 100, 257):
+        for source, target in (((1, size), (length, 1)), ((length, 1), (1, size))):
+            sizes = (size, length)
+            with using(Policy.of(CLASSES[name])):
+                assert type(moved_kernel(Layout(sizes, source), Layout(sizes, target), made, None, seed=1)) is Blocks
 
 
 def test_blocks_are_named_and_described():

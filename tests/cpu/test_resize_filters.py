@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library
+from harness.native_loops import needs_library
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 

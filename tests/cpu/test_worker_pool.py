@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.native_loops import needs_library, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count as threads
 from stridedgpu.devices.cpu.native import pool as worker_pool
-from stridedgpu.devices.cpu.native.calls import CompiledFunction
+from stridedgpu.devices.cpu.native.calls import NativeFunction
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.launch_cache import forget_launches
 
@@ -51,7 +51,7 @@ def loop_of(each):
             each(item)
 
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(alone)
-    loop = CompiledFunction(ctypes.cast(function, ctypes.c_void_p).value)
+    loop = NativeFunction(ctypes.cast(function, ctypes.c_void_p).value)
     loop.alone = function
     return loop
 
@@ -60,7 +60,7 @@ def share_items(each, items):
     worker_pool.run_shared(loop_of(each), 0, 0, 0, items, nbytes=1 << 30)
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("items", [0, 1, 2, 3, 5, 17, 100])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_every_item_is_done_once(items, count):
@@ -70,7 +70,7 @@ def test_every_item_is_done_once(items, count):
     assert sorted(done) == list(range(items))
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("count, items", [(1, 100), (8, 1)])
 def test_one_thread_or_one_item_wakes_nobody(monkeypatch, count, items):
     sg.set_num_threads(count)
@@ -82,7 +82,7 @@ def test_one_thread_or_one_item_wakes_nobody(monkeypatch, count, items):
     assert done == [*range(items)]
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("cores", [2, 8])
 def test_more_threads_than_cores_do_not_spin(monkeypatch, cores):
     sg.set_num_threads(4)
@@ -100,20 +100,20 @@ def test_more_threads_than_cores_do_not_spin(monkeypatch, cores):
     assert spins == [0 if cores < 4 else worker_pool.policy().sharing.spins]
 
 
-@needs_compiler
+@needs_library
 def test_each_of_many_workers_has_memory_and_a_thread_of_its_own():
     pool = worker_pool._Pool()
     pool.grow(20)
     assert len({block.address for block, _ in pool.workers}) == len({thread for _, thread in pool.workers}) == 19
 
 
-@needs_compiler
+@needs_library
 def test_work_is_shared_between_threads():
     met = threading.Barrier(4, timeout=600)  # breaks unless four threads work at once
     share_items(lambda _: met.wait(), 4)
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("nbytes, count", [(0, 2), (999, 2), (1000, 3), (9000, 4)])
 def test_little_work_is_shared_by_few_threads(nbytes, count):
     all_met, workers = threading.Barrier(count, timeout=600), set()
@@ -128,7 +128,7 @@ def test_little_work_is_shared_by_few_threads(nbytes, count):
     assert len(workers) <= count
 
 
-@needs_compiler
+@needs_library
 def test_work_may_share_out_work_of_its_own():
     sg.set_num_threads(2)
     done = []
@@ -136,7 +136,7 @@ def test_work_may_share_out_work_of_its_own():
     assert sorted(done) == sorted([*range(10)] * 8)
 
 
-@needs_compiler
+@needs_library
 def test_where_no_worker_comes_the_caller_does_all(monkeypatch):
     monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
     monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
@@ -146,7 +146,7 @@ def test_where_no_worker_comes_the_caller_does_all(monkeypatch):
     assert done == [*range(100)] * 3
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("most", [0, 1])
 def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(monkeypatch, most):
     started = []
@@ -166,7 +166,7 @@ def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(monkeyp
     assert len(started) == most
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("locks", [0, 1])
 def test_a_worker_without_memory_for_its_locks_is_an_error_and_a_later_call_starts_it(monkeypatch, locks):
     plain, left = ctypes.pythonapi, iter(range(locks))
@@ -195,7 +195,7 @@ def test_a_worker_without_memory_for_its_locks_is_an_error_and_a_later_call_star
     assert len(worker_pool._pool.workers) == 1
 
 
-@needs_compiler
+@needs_library
 def test_a_small_call_after_a_pause_starts_no_worker_and_one_soon_after_it_does(monkeypatch):
     monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
     done = []
@@ -207,7 +207,7 @@ def test_a_small_call_after_a_pause_starts_no_worker_and_one_soon_after_it_does(
     assert (sorted(done), worker_pool._pool.threads) == (sorted([*range(100)] * 2), 4)
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("operation", ["relayout", "gather"])
 def test_small_calls_are_shared_where_they_follow_one_another(monkeypatch, operation):
     source, out = sg.zeros((100, 5000), "uint8", device="cpu"), sg.empty((100, 5000), "uint8", device="cpu")
@@ -246,7 +246,7 @@ def test_whether_several_threads_work_is_known_beforehand(monkeypatch):
     threads._default.cache_clear()
 
 
-@needs_compiler
+@needs_library
 def test_each_thread_begins_with_its_own_part():
     sg.set_num_threads(2)
     for _ in range(5):
@@ -262,7 +262,7 @@ def test_each_thread_begins_with_its_own_part():
         assert list(first.values()) == [5]
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("waking_bytes", [0, 1 << 40])
 @pytest.mark.parametrize("spins", [0, 30, 2000])
 def test_workers_are_parked_awake_and_in_between(monkeypatch, spins, waking_bytes):
@@ -279,7 +279,7 @@ def test_workers_are_parked_awake_and_in_between(monkeypatch, spins, waking_byte
     assert np.array_equal(out.numpy(), PLANES)
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("core", [0, 1, 70, 1024, -1])
 def test_a_parked_worker_is_not_woken_on_the_core_of_its_caller(monkeypatch, core):
     # Neither where a core's number is too large for an affinity, nor where the system does not know it.
@@ -316,7 +316,7 @@ def test_a_parked_worker_is_not_woken_on_the_core_of_its_caller(monkeypatch, cor
     assert told == [*excluded, (thread, thread, 128, before)]
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.skipif(sys.platform != "linux", reason="the affinity of threads is Linux'")
 def test_a_woken_worker_may_run_on_every_core_again(monkeypatch):
     sg.set_num_threads(2)
@@ -329,7 +329,7 @@ def test_a_woken_worker_may_run_on_every_core_again(monkeypatch):
         time.sleep(0.002)
 
 
-@needs_compiler
+@needs_library
 def test_a_process_ends_while_workers_spin():
     code = """
 import numpy as np, stridedgpu as sg
@@ -443,7 +443,7 @@ def test_as_many_threads_as_the_variable_may_say_can_be_set(monkeypatch):
     assert sg.get_num_threads() == 1024
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("cores", [2, 100])
 def test_no_more_workers_are_started_than_cores_or_64(monkeypatch, cores):
     started = []

@@ -1,4 +1,4 @@
-"""The ways in which the CPU picks elements: on NumPy, or by compiled loops on one thread or two, whatever the size."""
+"""The ways in which the CPU picks elements: on NumPy, or by native loops on one thread or two, whatever the size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from harness.compiled_loops import needs_library, policy_with
+from harness.native_loops import needs_library, policy_with
 
 from stridedgpu.devices.cpu import thread_count as threads
 from stridedgpu.devices.cpu.policy import policy, using
@@ -15,7 +15,7 @@ from stridedgpu.devices.launch_cache import forget_launches
 __all__ = ["cpu_paths", "forget", "picking_by"]
 
 cpu_paths = pytest.mark.parametrize(
-    "path", ["NumPy", *(pytest.param(f"compiled, {count}", marks=needs_library) for count in ("1 thread", "2 threads"))]
+    "path", ["NumPy", *(pytest.param(f"native, {count}", marks=needs_library) for count in ("1 thread", "2 threads"))]
 )
 
 

@@ -163,7 +163,7 @@ def float_colours(made: Surface, matrix: str, *, full_range: bool, blue: Any = N
 @contextmanager
 def converting_by(path: str) -> Iterator[None]:
     """Frames are converted this way: "NumPy", or compiled on one thread or two."""
-    from harness.compiled_loops import policy_with
+    from harness.native_loops import policy_with
 
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch, policy_with(pixels={"shared_bytes": 0}):
         if path == "NumPy":

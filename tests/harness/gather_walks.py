@@ -1,14 +1,14 @@
-"""Gathers on compiled loops: problems, the kernels that the policy chooses for them, and thresholds for each kernel."""
+"""Gathers on native loops: problems, the kernels that the policy chooses for them, and thresholds for each kernel."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 
-from harness.compiled_loops import policy_for, policy_with
 from harness.fenced_memory import lowest_at_zero
+from harness.native_loops import policy_for, policy_with
 
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled.gather import plan_gather
+from stridedgpu.devices.cpu.native.gather import plan_gather
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.problems.gather_problem import elements_problem
 from stridedgpu.values.dtypes import element_type

@@ -44,7 +44,7 @@ from stridedgpu.values.arithmetic import ARITHMETIC_RULES
 __all__ = ["BLOCK", "OPERATIONS", "Outcome", "Scene", "drawn", "judged", "main"]
 
 BLOCK: Final = 256
-EXECUTIONS: Final = ("compiled, 2 threads", "NumPy")
+EXECUTIONS: Final = ("native, 2 threads", "NumPy")
 _SECONDS: Final = 600.0
 """Seconds without an outcome after which a call is taken to hang."""
 _MEMORY: Final = 2 << 30

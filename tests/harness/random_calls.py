@@ -5,7 +5,7 @@ repeated by its number (`--first N --calls 1`). Most calls write into borrowed m
 memory is compared: a byte around the tensor or between its elements that changes is a failure too. The others allocate
 their result, and its elements are compared.
 
-Calls go in blocks. A block is drawn once and runs once on NumPy, once by compiled loops on two threads and, where CuPy
+Calls go in blocks. A block is drawn once and runs once on NumPy, once by native loops on two threads and, where CuPy
 is installed without a GPU and `--cuda` says how often, by the CUDA kernels, which real CuPy launches in the emulator.
 The order of a block's calls is drawn, too: what one call leaves behind meets calls of other operations. If a call is
 wrong in its block alone, the whole block repeats it.
@@ -33,7 +33,7 @@ import stridedgpu as sg
 
 __all__ = ["BLOCK", "EXECUTIONS", "ON_CUDA", "run_block"]
 
-EXECUTIONS = ("NumPy", "compiled, 2 threads")
+EXECUTIONS = ("NumPy", "native, 2 threads")
 ON_CUDA = "CUDA"
 BLOCK = 4 * CALLS_OF_A_KIND
 

@@ -1,13 +1,13 @@
-"""Relayouts on compiled loops: the kernel that is chosen, and its bits beside those of NumPy's loops."""
+"""Relayouts on native loops: the kernel that is chosen, and its bits beside those of NumPy's loops."""
 
 from __future__ import annotations
 
 import numpy as np
-from harness.compiled_loops import can_run_here, run_items
 from harness.fenced_memory import Fenced, lowest_at_zero
+from harness.native_loops import can_run_here, run_items
 from harness.plans import chosen_relayout
 
-from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
+from stridedgpu.devices.cpu.native.relayout import plan_relayout
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.values.tensor_spec import TensorSpec
 

@@ -109,7 +109,7 @@ def test_what_is_no_python_is_no_mutant(monkeypatch, tmp_path):
         ("preprocess/decoding.py", "tests/preprocess/test_decoding.py"),
         ("devices/cpu/native/pool.py", "tests/cpu/test_worker_pool.py"),
         ("devices/cpu/target.py", "tests/cpu/test_target.py"),
-        ("devices/cpu/compiled/gather_rows.py", "tests/cpu/test_compiled_gather.py"),
+        ("devices/cpu/native/gather.py", "tests/cpu/test_native_gather.py"),
         ("api/resize.py", "tests/operations/test_resize.py"),
         ("values/layout.py", "tests/values/test_layout.py"),
     ],

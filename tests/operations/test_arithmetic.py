@@ -1,4 +1,4 @@
-"""`arithmetic=`: every value of a type has the bits of the library that normalises so, on NumPy and compiled loops."""
+"""`arithmetic=`: every value of a type has the bits of the library that normalises so, on NumPy and native loops."""
 
 from __future__ import annotations
 

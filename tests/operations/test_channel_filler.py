@@ -6,20 +6,20 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
 from harness.emulator.cases import SMALL, drawn
 from harness.emulator.chosen import few
 from harness.emulator.launched import unspilled
 from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.planned import Case, check_cases
+from harness.native_loops import needs_library
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
 from stridedgpu.devices.cpu.device import CpuDevice
+from stridedgpu.devices.cpu.native.relayout import relayout_move
 from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.relayout.choice import Family
@@ -99,13 +99,13 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
     assert f"zeros behind each run of {problem.sizes[-1]}: {one.filler}" in one.plan.problem.describe()
 
 
-@needs_compiler
+@needs_library
 @settings(max_examples=examples(40))
 @given(cases())
-def test_compiled_loops_write_elements_and_zeros(one):
+def test_native_loops_write_elements_and_zeros(one):
     source, target = Buffer.of(one.source_bytes), Buffer.of(one.pattern.copy())
     plan = CpuPlan(one.plan.problem, 1, shared=False)
-    compiled_relayout(plan)(source.address, target.address)
+    relayout_move(plan)(source.address, target.address)
     assert target.bytes.tobytes() == one.expected.tobytes(), plan.explain()
 
 

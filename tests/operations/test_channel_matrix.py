@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.frame_cases import YUV, converting_by, surfaces
+from harness.native_loops import needs_library, policy_with
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
@@ -180,7 +180,7 @@ def test_whole_pixels_are_loaded_where_the_last_one_is_whole(missing):
     target = sg.empty((1, 1, 64), "float32", dims="CHW", device="cpu")
     problem = replace(sg.plan_relayout(source, target, matrix=GREY).plan.problem, source=source.operand.spec)
     assert isinstance(mixing_kernel(problem), str) == bool(missing)
-    with picking_by("compiled, 1 thread"), policy_with(pixels={"shared_bytes": 0, "item_pixels": 40}):
+    with picking_by("native, 1 thread"), policy_with(pixels={"shared_bytes": 0, "item_pixels": 40}):
         sg.relayout(source, out=target, matrix=GREY)
     assert same_bits(target, by_hand(pixels, GREY, "float32"))
 
@@ -188,10 +188,10 @@ def test_whole_pixels_are_loaded_where_the_last_one_is_whole(missing):
 @needs_library
 def test_a_plan_says_what_mixes_the_channels():
     source = sg.empty((3, 64, 64), "uint8", layout="HWC", device="cpu")
-    plan = into("compiled, 1 thread", source, sg.empty((1, 64, 64), "float16", device="cpu"), matrix=GREY)
+    plan = into("native, 1 thread", source, sg.empty((1, 64, 64), "float16", device="cpu"), matrix=GREY)
     assert plan.kernel == "channel_matrix_1x3_uint8x3_float16_planes"
     assert "products and sums in float32, from the first channel to the last" in plan.explain()
     assert plan.bytes_moved == 64 * 64 * 5
-    narrow = into("compiled, 1 thread", source[:, :1, :3], sg.empty((1, 1, 3), "uint8", device="cpu"), matrix=GREY)
+    narrow = into("native, 1 thread", source[:, :1, :3], sg.empty((1, 1, 3), "uint8", device="cpu"), matrix=GREY)
     assert narrow.kernel == "numpy_channel_matrix"
     assert "rows of less than 4 pixels are left to NumPy" in narrow.explain()

@@ -113,12 +113,12 @@ def test_results_are_written_into_mirrored_views(path, what, turned):
             assert np.array_equal(view, wanted)
 
 
-@pytest.mark.skipif(policy().why_numpy is not None, reason="no compiled loops")
+@pytest.mark.skipif(policy().why_numpy is not None, reason="no native loops")
 def test_a_resize_that_mixes_is_compiled():
     out = sg.empty((2, 1, 37, 21), "float16", device="cpu")
     plan = sg.plan_resize(sg.asarray(LARGER[..., :3], dims="NHWC"), out, matrix=GREY, scale=1 / 255)
     assert plan.steps == (plan.plan,)
-    assert plan.kernel == "resize_compiled_pillow-bilinear_uint8_float16"
+    assert plan.kernel == "resize_native_pillow-bilinear_uint8_float16"
     assert "matrix 1 x 3" in plan.explain()
     narrow = sg.plan_resize(sg.asarray(LARGER[..., :3], dims="NHWC"), out[..., :3], matrix=GREY)
     assert narrow.kernel == "numpy_resize_pillow-bilinear_uint8_float16"

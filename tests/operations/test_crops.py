@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.guarded_memory import assert_written, bits_of, guarded, seeds
+from harness.native_loops import needs_library
 from harness.plans import chosen_crops
 from harness.strategies import layouts_of
 from hypothesis import given, strategies as st
@@ -126,7 +126,7 @@ def test_a_batch_of_windows_all_around_its_images_is_the_one_that_numpy_makes(so
     given = images if sources == "a batch" else list(images)
     rows, columns = size
     padded = np.pad(images, ((0, 0), (20, 40), (20, 40), (0, 0)), constant_values=9)
-    with picking_by("compiled, 2 threads"):
+    with picking_by("native, 2 threads"):
         windows = sg.gather_crops(
             given, origins, size, dims="HWC" if sources == "a list" else "NHWC", flip=flips, fill=9
         )

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library
+from harness.native_loops import needs_library
 
 import stridedgpu as sg
 from stridedgpu import BufferTensorDesc, DeviceError

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.native_loops import needs_library
 
 import stridedgpu as sg
 
-pytestmark = needs_compiler
+pytestmark = needs_library
 
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
 NUMBERS = np.array([2, 0])

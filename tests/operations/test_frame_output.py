@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.frame_cases import DEEP, SHARES, opencv, surface
 from harness.frame_encodes import FrameEncodeCase
+from harness.native_loops import needs_library
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
@@ -63,14 +63,14 @@ def test_samples_of_limited_bt601_are_those_of_opencv(path, picture, name, gap):
 
 @pytest.mark.parametrize("names", [("nv12", "yv12", "uyvy", "gray"), DEEP], ids=["8 bits", "deep"])
 @given(data=st.data())
-def test_compiled_samples_are_those_of_numpy(names, data):
+def test_native_samples_are_those_of_numpy(names, data):
     name, order = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(("HWC", "CHW")))
     height, width = (2 * data.draw(st.integers(1, most)) for most in (4, 80))
     sizes = (height, width, 3) if order == "HWC" else (3, height, width)
     gap, element = data.draw(st.integers(0, 5)), np.uint16 if name in DEEP else np.uint8
     rng, memories = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))), []
     picture = rng.integers(0, np.iinfo(element).max, sizes, element, endpoint=True)
-    for path in ("NumPy", "compiled, 1 thread"):
+    for path in ("NumPy", "native, 1 thread"):
         frame, memory = blank(name, (height, width), gap, matrix="bt709")
         with picking_by(path):
             sg.relayout(picture, dims=order, channels=(2, 1, 0), out=frame)

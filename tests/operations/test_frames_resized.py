@@ -7,10 +7,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_library
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.frame_cases import DEEP, YUV, opencv, opencv_colours, surface, surfaces
+from harness.native_loops import needs_library
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
@@ -148,6 +148,6 @@ def test_a_plan_says_that_rows_are_converted_as_they_are_read():
     rule = ResizeRule(interpolation_named("pillow-bilinear"))
     problem = ResizeProblem(target, conversion(element, element), rule, 3, (1, 3), bytes(3), window)
     plan = device_named("cpu").plan(problem)
-    assert plan.kernel == "resize_compiled_pillow-bilinear_uint8_uint8"
+    assert plan.kernel == "resize_native_pillow-bilinear_uint8_uint8"
     assert "nv12 frames, chroma repeated, whose rows are converted as they are read" in plan.explain()
     assert f"reads {36 * 64 * 3 // 2:,} bytes" in plan.explain()

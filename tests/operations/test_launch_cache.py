@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from harness.compiled_loops import policy_with
+from harness.native_loops import policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.native_loops import needs_library
 
 import stridedgpu as sg
 
@@ -16,7 +16,7 @@ resource = pytest.importorskip("resource", reason="limits of memory are POSIX's"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is read from /proc"),
-    needs_compiler,
+    needs_library,
 ]
 
 ROOT = str(pathlib.Path(sg.__file__).parents[1])

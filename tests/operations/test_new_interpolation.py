@@ -1,4 +1,4 @@
-"""A row of the table of rules is a new interpolation: NumPy and compiled loops take it as it stands."""
+"""A row of the table of rules is a new interpolation: NumPy and native loops take it as it stands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def row(monkeypatch):
 def test_every_execution_has_the_same_bits(row, dtype, size):
     picture = np.random.default_rng(1).integers(0, 256, (90, 120, 3)).astype(dtype)
     resized = []
-    for path in ("NumPy", "compiled, 1 thread"):
+    for path in ("NumPy", "native, 1 thread"):
         with picking_by(path):
             resized.append(sg.resize(picture, size, dims="HWC", interpolation=row, passes="horizontal").numpy())
     np.testing.assert_array_equal(*resized)

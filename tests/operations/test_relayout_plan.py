@@ -6,8 +6,8 @@ import gc
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
 from harness.guarded_memory import bits_of, guarded, seeds
+from harness.native_loops import needs_library
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
 
@@ -97,7 +97,7 @@ def test_on_the_cpu_a_plan_for_tensors_runs_on_others_that_lie_anywhere(data, el
     )
     expected = memory.copy()
     bits_of(out.layout, out.itemsize, expected)[...] = bits_of(source.layout, source.itemsize, source_memory)
-    for _ in range(data.draw(st.sampled_from([1, 20]))):  # the last ones by compiled loops
+    for _ in range(data.draw(st.sampled_from([1, 20]))):  # the last ones by native loops
         plan(source, out)
     assert memory.tobytes() == expected.tobytes()
 
@@ -110,7 +110,7 @@ def test_a_plan_is_a_value_of_its_layouts():
 # Reading
 
 
-@needs_compiler
+@needs_library
 def test_facts():
     plan = sg.plan_relayout(frames(), planes(), scale=2.0)
     assert plan.bytes_moved == 3 * 16 * 32 * (1 + 4)

@@ -1,4 +1,4 @@
-"""Drawn resizes beside Pillow and OpenCV, by NumPy and by compiled loops: no byte differs.
+"""Drawn resizes beside Pillow and OpenCV, by NumPy and by native loops: no byte differs.
 
 A thousand in all, and 20,000 with `-m sweep`; the default run of the other tests draws hundreds.
 """
@@ -47,7 +47,7 @@ def test_no_byte_differs(interpolation: str, draws: int) -> None:
     library, name = interpolation.split("-", 1)
     rng = np.random.default_rng(sum(interpolation.encode()))
     has_order = library == "pillow" and name != "nearest"
-    paths = ["NumPy"] if policy().why_numpy else ["NumPy", "compiled, 1 thread"]
+    paths = ["NumPy"] if policy().why_numpy else ["NumPy", "native, 1 thread"]
     for _ in range(draws // BLOCK):
         cases = [drawn(rng, whole=library == "opencv") for _ in range(BLOCK)]
         if name == "area":

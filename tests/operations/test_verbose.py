@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
 from harness.drawn_problems import OPERATIONS, one_of
 from harness.fake_frames import converting  # noqa: F401 - a fixture
 from harness.fake_gathers import device  # noqa: F401 - a fixture
@@ -14,6 +13,7 @@ from harness.fake_relayouts import relaying  # noqa: F401 - a fixture
 from harness.fake_resizes import resizing  # noqa: F401 - a fixture
 from harness.frame_cases import surface
 from harness.kernel_names import policy_of
+from harness.native_loops import needs_library
 from harness.profiles import examples
 from harness.strategies import layouts
 from hypothesis import given, settings, strategies as st
@@ -64,7 +64,7 @@ def checked(line, plan, kernel, operation):
 
 
 @some_or_all
-@pytest.mark.parametrize("path", ["NumPy", pytest.param("native", marks=needs_compiler)])
+@pytest.mark.parametrize("path", ["NumPy", pytest.param("native", marks=needs_library)])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_the_line_on_the_cpu_says_what_was_planned(operation, path, seeds, telling, capsys):
     with using(policy()._replace(native=path == "native")):
@@ -169,7 +169,7 @@ def test_pictures_draw_the_tile_that_is_launched(data):
 
 @pytest.mark.parametrize(
     "width, kernel",
-    [(2, "numpy_sample_bands"), pytest.param(64, "frame_encode_nv12_planesx64", marks=needs_compiler)],
+    [(2, "numpy_sample_bands"), pytest.param(64, "frame_encode_nv12_planesx64", marks=needs_library)],
 )
 def test_samples_of_colours_are_told_on_the_cpu(telling, capsys, width, kernel):
     frame = surface("nv12", (16, width), seed=1).frame()

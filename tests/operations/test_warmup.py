@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.native_loops import needs_library
 
 import stridedgpu as sg
 
@@ -140,13 +140,13 @@ def run(lines: str) -> None:
     subprocess.run([sys.executable, "-c", BEGINNING + lines], check=True, timeout=600)
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("name", CALLS)
 def test_a_warm_call_imports_nothing(name: str) -> None:
     run(f"check({CALLS[name]})")
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("name", BY_SIZES)
 def test_sizes_a_plan_or_a_step_alone_warm_up_the_calls_to_come(name: str) -> None:
     run(SIZED + BY_SIZES[name])
@@ -192,7 +192,7 @@ def test_a_plan_that_does_not_say_what_it_runs_on_needs_arguments() -> None:
             sg.warmup(plan)
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_a_call_is_warm_with_so_many_threads(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of threads is part of a launch's key: it is known before the first launch."""
@@ -200,7 +200,7 @@ def test_a_call_is_warm_with_so_many_threads(threads: str, monkeypatch: pytest.M
     run(f"check({CALLS['windows']})")
 
 
-@needs_compiler
+@needs_library
 def test_the_common_calls_are_warm_without_arguments() -> None:
     run(COMMON)
 
@@ -237,7 +237,7 @@ COMMON_RELAYOUTS: Final = (
 )
 
 
-@needs_compiler
+@needs_library
 def test_the_common_relayouts_are_those_that_the_docstring_names() -> None:
     kernels = []
     for source, before, target, after, *constants in COMMON_RELAYOUTS:

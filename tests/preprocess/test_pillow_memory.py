@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.native_loops import needs_library
 
 import stridedgpu as sg
 from stridedgpu.devices.row_buffer import RowBuffer, RowOperand
@@ -178,7 +178,7 @@ def test_what_is_no_resize_on_the_cpu_joins_the_rows(small_blocks, device, optio
     assert np.array_equal(*(sg.asarray(pixels).to_device("cpu").numpy() for pixels in (found, expected)))
 
 
-@needs_compiler
+@needs_library
 @pytest.mark.parametrize("backend", ["torchvision", "pil"])
 def test_an_image_processor_joins_no_rows(small_blocks, backend, request):
     processor = sg.image_processor({"image_processor_type": "CLIPImageProcessor"}, backend=backend)

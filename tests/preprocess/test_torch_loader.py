@@ -65,7 +65,7 @@ WORKERS = [(0, None), (1, "fork"), (2, "fork"), SPAWNED]
 @pytest.mark.parametrize("workers, context", WORKERS)
 @pytest.mark.parametrize("pin", [False, True])
 def test_collated_batches_are_those_of_a_loop(workers, context, pin):
-    expected()  # this process has threads and compiled loops of its own before it forks
+    expected()  # this process has threads and native loops of its own before it forks
     loader = torch.utils.data.DataLoader(
         Photographs(), 8, num_workers=workers, multiprocessing_context=context, collate_fn=STEP.collate, pin_memory=pin
     )

@@ -19,6 +19,8 @@ import numpy as np
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
+from stridedgpu.operations.frames import rgb_image
+from stridedgpu.operations.video_frames import frame_operand, is_frame
 from stridedgpu.preprocess.decoding import opened_image
 from stridedgpu.preprocess.images import Encoded, decoded, is_encoded, is_pillow_image
 from stridedgpu.preprocess.pillow_memory import shared_operand
@@ -57,7 +59,9 @@ def _taken_apart(images: list[Any], *, as_files: bool) -> list[Any]:
     for number, image in enumerate(images):
         if is_encoded(image):
             images[number] = _opened(image, f"images[{number}]", as_files=as_files)
-        elif isinstance(image, (str, dict)) or (not is_pillow_image(image) and _rank(image) is None):
+        elif isinstance(image, (str, dict)) or (
+            not is_pillow_image(image) and not is_frame(image) and _rank(image) is None
+        ):
             raise LayoutError(
                 f"images[{number}] is of type {type(image).__name__}; images are Pillow's, arrays, tensors or encoded "
                 "bytes: open a file with PIL.Image.open(path)."
@@ -90,7 +94,9 @@ def image_operand(
     bytes, and `LayoutError` for axes that no image has; messages call it `name`.
     """
     is_pillow = is_pillow_image(image)
-    if is_pillow:
+    if is_frame(image):
+        pixels, place = rgb_image(frame_operand(image)), 0
+    elif is_pillow:
         pixels = decoded(name, lambda: _of_pillow(image, converts=converts))
         place = 2
     else:

@@ -142,6 +142,7 @@ class ImageProcessor:
         them in the camera's orientation, unless the processor was made with `as_files=True`. A video is a list of
         frames, or an array (T, C, H, W) or (T, H, W, C). With `do_sample_frames` some of its frames are taken;
         `video_metadata=` has each video's `total_num_frames` and `fps`, as transformers' `VideoMetadata` or a dict.
+        A `Frame`, and a `VideoFrame` of PyAV, is an RGB image.
 
         `return_tensors` is "np" or "pt"; None gives lists of arrays where the original has lists, and on another device
         `StridedTensor`s. `overrides` are options of the processor, for this call.

@@ -1,1 +1,1 @@
-"""The processor: aligned memory, and plans run by compiled loops or by NumPy."""
+"""The processor: aligned memory, and plans run by native loops or by NumPy."""

@@ -1,4 +1,4 @@
-"""Gather and scatter on the CPU: NumPy's blocks, and compiled loops; and the check of their indices."""
+"""Gather and scatter on the CPU: NumPy's blocks, and native loops; and the check of their indices."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from .policy import policy
 
 def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
     """Raise `IndexError` for the first index that a rule forbids; returns the native check if there is one."""
-    quick = _quick_check(rule, settings())
+    allowed = _native_check(rule, settings())
     buffer, start = indices
-    if quick is None or not quick(buffer.address + start):
+    if allowed is None:
         check_indices(rule, buffer.bytes[start:])
-    if quick is None:
         return None
 
     def check(indices: int) -> None:
-        if not quick(indices):
+        if not allowed(indices):
             _refuse(rule, indices)
 
+    if not allowed(buffer.address + start):
+        check_indices(rule, buffer.bytes[start:])
     return check
 
 
 @cached_launches
-def _quick_check(rule: IndexRule, *_settings: Hashable) -> Callable[[int], bool] | None:
+def _native_check(rule: IndexRule, *_settings: Hashable) -> Callable[[int], bool] | None:
     """The native check, True if all indices are allowed. If not, or where there is none, NumPy finds the wrong one.
 
     It is by rule: gathers and scatters with the same indices share it.
     """
-    if policy().why_numpy is not None or not rule.index.layout.element_count:
+    if policy().native_level is None or not rule.index.layout.element_count:
         return None
-    from .compiled.index_check import compiled_index_check
+    from .native.index_check import native_index_check
 
-    return compiled_index_check(rule)
+    return native_index_check(rule)
 
 
 def _refuse(rule: IndexRule, indices: int) -> None:
@@ -50,18 +51,18 @@ def _refuse(rule: IndexRule, indices: int) -> None:
     check_indices(rule, Buffer.trusted(indices, nbytes, None, readonly=True).bytes)
 
 
-def checked_compiled_loops(plan: CpuPlan[GatherProblem]) -> DirectLaunch | None:
-    """The compiled loops of a plan, behind the check of their indices where the mode refuses any."""
-    from .compiled.gather import compiled_gather
+def gather_move(plan: CpuPlan[GatherProblem]) -> DirectLaunch:
+    """The native loops of a plan, behind the check of their indices where the mode refuses any."""
+    from .native.gather import gather_loops
 
-    move, problem = compiled_gather(plan), plan.problem
-    if move is None or not problem.refuses_indices:
+    move, problem = gather_loops(plan), plan.problem
+    if not problem.refuses_indices:
         return move
     rule = problem.rule
-    quick = _quick_check(rule, settings())
+    allowed = _native_check(rule, settings())
 
     def checked(dense: int, indexed: int, indices: int) -> None:
-        if quick is None or not quick(indices):
+        if allowed is None or not allowed(indices):
             _refuse(rule, indices)
         move(dense, indexed, indices)
 

@@ -37,7 +37,6 @@ class CpuKernel:
     items: int = 1
     shared_bytes: int | None = None
     calls: tuple[Any, ...] = ()
-    is_native: bool = False
 
     def shape(self, nbytes: int) -> str:
         """The division of work in a call that moves `nbytes`."""
@@ -97,8 +96,8 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
         "RelayoutProblem": CpuOperation(
             "numpy_loops.relayout.numpy_relayout_kernel",
             "numpy_loops.relayout.relayout_loops",
-            "compiled.relayout.relayout_kernel",
-            "compiled.relayout.compiled_relayout",
+            "native.relayout.relayout_kernel",
+            "native.relayout.relayout_move",
             prepares=True,
             by_address=True,
             tells_why=False,
@@ -106,8 +105,8 @@ _OPERATIONS: Final[Mapping[str, CpuOperation]] = MappingProxyType(
         "GatherProblem": CpuOperation(
             "numpy_loops.gather.numpy_gather_kernel",
             "gather.checked_numpy_loops",
-            "compiled.gather.gather_kernel",
-            "gather.checked_compiled_loops",
+            "native.gather.gather_kernel",
+            "gather.gather_move",
             prepares=True,
             by_address=True,
             tells_why=False,
@@ -190,10 +189,6 @@ class CpuPlan(Generic[P_co]):
         return kernel
 
     @property
-    def compiled(self) -> CpuKernel | None:
-        return self.native
-
-    @property
     def loops(self) -> CpuKernel:
         """The loops that run."""
         return self.native or self.numpy
@@ -245,9 +240,9 @@ def cpu_plan(problem: P) -> CpuPlan[P]:
     """The plan of a problem: the native library's loops, or NumPy's if it has none."""
     several, reason = get_num_threads() > 1, policy().why_numpy
     planned = _function(_OPERATIONS[type(problem).__name__].native)(problem) if reason is None else reason
-    if isinstance(planned, CpuKernel) and planned.is_native:
+    if isinstance(planned, CpuKernel):
         return CpuPlan(problem, several, planned)
-    return CpuPlan(problem, several, reason=planned if isinstance(planned, str) else None)
+    return CpuPlan(problem, several, reason=planned)
 
 
 def check_stream(stream: object) -> None:

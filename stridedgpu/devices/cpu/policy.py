@@ -27,9 +27,6 @@ class SharingPolicy(NamedTuple):
     spins: int = 2000
     """Polls of an idle thread before it parks: some 50 us on x86, as long as waking a parked thread takes."""
 
-    chunks: int = 32
-    """Chunks of a thread's share of the items; each costs an atomic addition and an indirect call."""
-
     thread_bytes: int = 192 * _KB
     """Bytes moved for each thread from the third on: the caller takes some microseconds to wake one. Not measured,
     since it decides nothing on two cores."""
@@ -74,16 +71,9 @@ class RelayoutPolicy(NamedTuple):
     """Elements of the shorter side of a transpose below which blocks take its place. Up to as many, a loop lies in a
     block as a whole, and its size is a constant of the kernel. With 16: 0.77 to 0.96, and 0.49 at worst."""
 
-    staged_bytes: int = 8 * _KB
-    """The most bytes that are staged for whole cache lines of short rows: a quarter of the L1 cache. Without: 0.4 to
-    0.7 of the speed of patches of 14 x 14 bytes as float32, twice each, on a Zen 3."""
-
     long_row_bytes: int = 8 * _KB
     """Bytes of a target row from which on it is streamed at any address; shorter rows only as whole cache lines. Rows
     at any address never streamed: 0.92 to 1, and 0.65 at worst."""
-
-    rows_ahead: int = 2
-    """Rows from the current row to the prefetched one, where rows lie apart. Without: 0.42 to 0.67."""
 
     step_bytes: int = 128
     """Bytes of one step along a row of the wider side: two cache lines."""
@@ -93,15 +83,6 @@ class RelayoutPolicy(NamedTuple):
     source, where they follow one another, and not in that of the target (never: 0.6, and 0.34 at worst; always: 0.71 to
     0.76, and 0.3). Above, no step of 32 bytes of pixels is done in blocks (at any size: 0.7 to 1.2, and 0.38; never:
     0.5 to 0.9, and 0.4)."""
-
-    longest_pixel: int = 16
-    """Elements of the largest pixel interleaved in registers. With 4 or 8: 0.68 at worst."""
-
-    least_pixels: int = 4
-    """Pixels from which on a row fills a vector; shorter rows do not count as pixels."""
-
-    most_gaps: int = 2
-    """Most length of a pixel with its gaps, relative to its channels or to 4. With 1: 0.91, and 0.34 at worst."""
 
     long_channels: int = 8
     """Channels from which on a transpose takes fewer shuffles than interleaving. Without: 0.52 to 0.57."""
@@ -132,19 +113,6 @@ class GatherPolicy(NamedTuple):
     load_cost: float = 2
     """Instructions for each element from which on loading it by itself takes less than looking it up in registers.
     Without: 0.31 and 0.62 for slices, and up to 1.7 for rows."""
-
-    index_ahead_bytes: int = 4 * _KB
-    """Bytes between the indices that are resolved and those that are prefetched. Without: 0.45 at worst, for rows in 11
-    MB."""
-
-    chunk_indices: int = 256
-    """Indices resolved together: their offsets take 2 KB of the stack, below the size of a stack probe."""
-
-    parts_of_run: int = 4
-    """Parts of a long scattered run, which threads write independently; one thread takes 0.8 of the time without."""
-
-    longest_step: int = 256
-    """Bytes of one step along a long run: four cache lines. With one: 0.93, and 0.78 at worst."""
 
     def bytes_of_item(self, nbytes: int, moved: int) -> int:
         """Bytes of one item, about, of a result of so many in a call that moves `moved`."""
@@ -180,9 +148,6 @@ class CropsPolicy(NamedTuple):
 
     shared_bytes: int = 512 * _KB
     """Bytes moved from which on threads share a batch."""
-
-    least_entries: int = 16
-    """Entries that threads share evenly; of fewer, they share the items of each one's kernel."""
 
     merged_bytes: range = range(9, 65)
     """Bytes of rows with a border that are written as one vector each, up to a cache line, where bytes are loaded by a

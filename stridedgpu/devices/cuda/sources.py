@@ -1,6 +1,6 @@
 """The CUDA sources as text for the compiler: a kernel and every header it includes, joined into one.
 
-CuPy's cache of compiled kernels hashes the source text, but not the headers it includes: a changed header would leave a
+CuPy's cache of native kernels hashes the source text, but not the headers it includes: a changed header would leave a
 stale kernel in use. The joined text therefore includes no file.
 """
 

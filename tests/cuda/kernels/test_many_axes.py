@@ -9,12 +9,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, run_items
 from harness.emulator.cases import SMALL, collected
 from harness.emulator.chosen import few
 from harness.emulator.launched import unspilled
 from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.planned import Case, check_cases
+from harness.native_loops import needs_library, run_items
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
@@ -102,10 +102,10 @@ def test_every_kernel_moves_every_axis():
     check_cases(collected(relayouts(), 40, 1), orders=("forward",))
 
 
-@needs_compiler
+@needs_library
 @settings(max_examples=examples(40))
 @given(relayouts())
-def test_compiled_loops_move_every_axis(one):
+def test_native_loops_move_every_axis(one):
     target = one.pattern.copy()
     source = one.source_bytes
     assert run_items(one.plan, source.ctypes.data, target.ctypes.data)

@@ -1,4 +1,4 @@
-"""One draw, every execution: NumPy, compiled loops and emulated kernels, beside Pillow and OpenCV. No byte differs.
+"""One draw, every execution: NumPy, native loops and emulated kernels, beside Pillow and OpenCV. No byte differs.
 
 CI has a block of 60 draws for each interpolation, of which the emulator runs 6. `-m sweep` has 31 blocks more, whose
 draws are of sixteen kinds for each interpolation: a kernel takes seconds to build for the emulator, and a draw less
@@ -42,7 +42,7 @@ from stridedgpu.values.interpolation import INTERPOLATIONS, interpolation_named
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-PATHS = ("compiled, 1 thread", "compiled, 2 threads") if policy().why_numpy is None else ()
+PATHS = ("native, 1 thread", "native, 2 threads") if policy().why_numpy is None else ()
 
 BORDER = 114
 
@@ -158,7 +158,7 @@ class Draw(LaunchedResize):
         return written
 
     def check_compiled(self) -> None:
-        """The same by compiled loops."""
+        """The same by native loops."""
         for path in PATHS:
             with picking_by(path):
                 assert self.call().numpy().tobytes() == self.by_numpy.numpy().tobytes(), (path, self)
@@ -262,7 +262,7 @@ def draws(draw: st.DrawFn, kind: Kind, largest: int, most: int, widths: st.Searc
 
 
 def check_compiled(found: list[Draw]) -> None:
-    """Compiled loops have NumPy's bytes."""
+    """Native loops have NumPy's bytes."""
     for draw in found:
         draw.check_compiled()
 

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, prod
-from operator import mul
 from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
@@ -29,8 +30,9 @@ from .pool import LoopCall
 from .short_runs import (
     MOST_LOOPS,
     MOST_UNIT_BYTES,
-    TURNED_BYTES,
+    TURNED_COLUMNS,
     TURNED_COST,
+    TURNED_PIXELS,
     UNIT_COST,
     WIDTHS,
     block_cost,
@@ -94,11 +96,11 @@ class Blocks:
 
     def runs(self, steps: Sequence[int]) -> dict[tuple[int, ...], list[int]]:
         """The words of each run of a side, by its place in each digit; a digit that leaves a run has step 0."""
-        runs: dict[tuple[int, ...], dict[int, int]] = {}
-        for word, places in enumerate(product(*(range(digit.size) for digit in self.digits))):
-            run = tuple(0 if step else place for place, step in zip(places, steps, strict=True))
-            runs.setdefault(run, {})[sum(map(mul, places, steps))] = word
-        return {run: [words[number] for number in range(len(words))] for run, words in runs.items()}
+        places = np.indices([digit.size for digit in self.digits]).reshape(len(steps), -1)
+        kept = places * (np.array(steps) == 0)[:, None]
+        order = np.lexsort((np.array(steps) @ places, *kept[::-1]))
+        runs = order.reshape(-1, prod(digit.size for digit, step in zip(self.digits, steps, strict=True) if step))
+        return {tuple(run): words for run, words in zip(kept[:, runs[:, 0]].T.tolist(), runs.tolist(), strict=True)}
 
 
 class _Block(NamedTuple):
@@ -150,12 +152,12 @@ def _turned(match: LoopMatch, runs: Sequence[tuple[int, ...]]) -> list[tuple[flo
     (unit, *columns), (same, *rows) = runs
     words = match.loops[unit].size
     nbytes = words * match.source_bytes
-    if unit != same or nbytes not in (3, 6) or not columns or not rows or columns[0] == rows[0]:
+    if unit != same or nbytes not in TURNED_PIXELS or not columns or not rows or columns[0] == rows[0]:
         return []
     sizes = [1] * len(match.loops)
-    sizes[unit], sizes[columns[0]], sizes[rows[0]] = words, TURNED_BYTES // nbytes, turned_lines(nbytes)
-    if any(size > loop.size for size, loop in zip(sizes, match.loops, strict=True)):
-        return []
+    sizes[unit], sizes[columns[0]], sizes[rows[0]] = words, TURNED_COLUMNS, turned_lines(nbytes)
+    if any(sizes[n] >= match.loops[n].size for n in (columns[0], rows[0])):
+        return []  # a whole loop is none of the two inner ones
     return [(TURNED_COST / words, _Block(tuple(sizes), (unit, columns[0]), (unit, rows[0])))]
 
 

@@ -34,14 +34,14 @@ def native_function(family: str, place: int = 0) -> int:
     return function(level, family, place)
 
 
-class CompiledFunction:
+class NativeFunction:
     """A loop at an address, for native code that calls it; and for Python, which not every loop needs."""
 
     def __init__(self, address: int) -> None:
         self.address = address
 
     @classmethod
-    def of(cls, family: str, place: int = 0) -> CompiledFunction:
+    def of(cls, family: str, place: int = 0) -> NativeFunction:
         """The loop at a place of a family of the library."""
         return cls(native_function(family, place))
 
@@ -66,7 +66,7 @@ def python_function(address: int, arity: int) -> Callable[..., None]:
 
 
 def moving_function(
-    loop: CompiledFunction,
+    loop: NativeFunction,
     parameters: int,
     items: int,
     offsets: Sequence[int],

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .calls import CompiledFunction, native_function
+from .calls import NativeFunction, native_function
 from .elements import Constants
 from .moves import MOST_LANES, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves, copy_move
 from .pool import LoopCall
@@ -66,8 +66,8 @@ _STREAMED: Final = (*((pair, True) for pair in _TO_PLANES[:3]), *((pair, False) 
 """Those with stores past the caches, and whether these are of planes."""
 
 _ORDERS: Final = (
-    (2, (1, 0)), (3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)),
-    (3, (2, 1, 0, -1)), (-3, (0, 1, 2)), (-4, (0, 1, 2, 3)),
+    (2, (1, 0)), (3, (2, 1, 0)), (4, (2, 1, 0, 3)), (4, (3, 2, 1, 0)), (4, (3, 0, 1, 2)), (4, (1, 2, 3, 0)),
+    (4, (0, 1, 2)), (4, (2, 1, 0)), (3, (0, 1, 2, -1)), (3, (2, 1, 0, -1)), (-3, (0, 1, 2)), (-4, (0, 1, 2, 3)),
 )  # fmt: skip
 """Pixels that templates make of pixels: the elements from one of the source's to the next, and the order of those that
 are taken; -1 is a zero."""
@@ -546,6 +546,6 @@ def channels_loop(call: KernelCall, owner: object) -> LoopCall:
         len(call.outer),
         *outer,
     ]
-    loop = CompiledFunction.of("channels")
+    loop = NativeFunction.of("channels")
     offsets = call.source_offset, call.target_offset
     return LoopCall.of(loop, fields, call.items, offsets, (stages.kept, table, tables, owner))

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
-from stridedgpu.devices.cpu.compiled.relayout import kernel_of, plan_relayout
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
@@ -32,11 +31,15 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import power_of_two
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .calls import CompiledFunction, native_function, python_function
+from .calls import NativeFunction, native_function, python_function
 from .elements import Constants, Elements, can_convert
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, kernel_call
 from .pool import LoopCall, run_shared
 from .registers import LINE_BYTES
+from .relayout import kernel_of, plan_relayout
+
+_LEAST_ENTRIES: Final = 16
+"""Entries that threads share evenly; of fewer, they share the items of each one's kernel."""
 
 _ORIGIN_BYTES: Final = 16
 """Bytes of a row and a column."""
@@ -66,8 +69,8 @@ class BorderedRows:
     """The loop over rows with a border, in steps of `lanes` bytes of the source.
 
     Loop `b` runs along the source's bytes, `a` over all rows of a window. `dense`: target rows follow one another.
-    `merged`: bytes of a vector that holds a dense row, or 0: the source's bytes are loaded into the fill by a mask, and
-    the next row overwrites what is too much. `alone`: another loop writes what is inside.
+    `merged`: bytes of a vector that holds a dense row, or 0: where there are masks, the source's bytes are loaded into
+    the fill, and the next row overwrites what is too much. `alone`: another loop writes what is inside.
 
     Further parameters of a call (`more`): the first row of the source and the one behind its last, the bytes of the
     border before and behind a row, and the address of `LINE_BYTES` of the fill; for channels of various fills one after
@@ -98,7 +101,7 @@ def _bordered_loop(call: KernelCall, owner: object) -> LoopCall:
     inner, outer, tables = call.grid()
     fields = [*call.more, int(kernel.dense), kernel.merged, int(kernel.alone), 0, 0, 0, *inner, len(call.outer), *outer]
     offsets = call.source_offset, call.target_offset
-    loop = CompiledFunction.of("crops", _BORDERED)
+    loop = NativeFunction.of("crops", _BORDERED)
     return LoopCall.of(loop, fields, call.items, offsets, (tables, owner))
 
 
@@ -125,7 +128,6 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
         items=problem.target.layout.sizes[0],
         shared_bytes=policy().crops.shared_bytes,
         calls=inner.calls,
-        is_native=True,
     )
 
 
@@ -139,7 +141,7 @@ class _Crops:
 
     def __init__(self, problem: CropProblem) -> None:
         """Store the problem; classes of windows, and batches laid out alike, are planned on first use."""
-        self._loop = CompiledFunction.of("crops", _ENTRIES)
+        self._loop = NativeFunction.of("crops", _ENTRIES)
         self._problem, (_, _, *size) = problem, problem.target.layout.sizes
         self._size = size[0], size[1]
         self._fill = Buffer.of(problem.fill)
@@ -323,7 +325,7 @@ def _border(
     lanes = power_of_two(min(length, LINE_BYTES))
     elements = Elements(conversion, Constants.ITEM, finite=True, itemsize=1)
     dense = target_down == unit * width
-    merges = dense and not alone and unit * width in policy().crops.merged_bytes and _masks_bytes()
+    merges = dense and not alone and unit * width in policy().crops.merged_bytes
     merged = 1 << (unit * width - 1).bit_length() if merges else 0
     kernel = BorderedRows(elements, lanes, dense, merged, alone)
     extents = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // (2 * unit * width)), length
@@ -344,11 +346,6 @@ def _converted_fill(problem: CropProblem, fill: Buffer) -> bytes:
     return made.tobytes()
 
 
-def _masks_bytes() -> bool:
-    """Whether one instruction loads bytes of a vector of any length by a mask."""
-    return {"avx512bw", "avx512vl"} <= policy().target.features
-
-
 class _EvenBatch:
     """Windows of batches laid out alike, none of them mirrored; a `DirectCrops`.
 
@@ -359,7 +356,7 @@ class _EvenBatch:
         self,
         problem: CropProblem,
         class_of: Callable[[tuple[int, ...], bool, Overhang], _WindowClass],
-        loop: CompiledFunction,
+        loop: NativeFunction,
         image: Layout,
         step: int,
     ) -> None:
@@ -447,10 +444,10 @@ class _EvenBatch:
         return move
 
 
-def _run_entries(loop: CompiledFunction, entries: NDArray[np.int64], nbytes: int) -> None:
+def _run_entries(loop: NativeFunction, entries: NDArray[np.int64], nbytes: int) -> None:
     """Run a kernel over a list of entries; the caller keeps the memory that the entries point to alive."""
     limits, number = policy().crops, len(entries)
-    if nbytes >= limits.shared_bytes and number < limits.least_entries and get_num_threads() > 1:
+    if nbytes >= limits.shared_bytes and number < _LEAST_ENTRIES and get_num_threads() > 1:
         # A few windows are shared by the items of their kernels.
         entries = np.array(
             [(*fixed, item, item + 1) for *fixed, _, items in entries.tolist() for item in range(items)], np.int64

@@ -22,7 +22,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
-from .calls import CompiledFunction, native_function
+from .calls import NativeFunction, native_function
 from .elements import can_convert
 from .matrix import STRIP, Stage, mixing_constants, mixing_stages, pixels, stage_fields
 from .moves import conversion_moves, copy_move
@@ -86,10 +86,10 @@ class FrameKernel:
         return f"frame_{self.samples.name}{chroma}_{lies}_{self.target}x{self.lanes}"
 
     @property
-    def loop(self) -> CompiledFunction:
+    def loop(self) -> NativeFunction:
         """The library's loop."""
         place = 2 * (self.samples.element.itemsize - 1) + self.linear
-        return CompiledFunction.of("frames", place)
+        return NativeFunction.of("frames", place)
 
 
 def frame_kernel(problem: FrameProblem) -> FrameKernel | str:
@@ -142,14 +142,13 @@ def frames_kernel(problem: FrameProblem) -> CpuKernel | str:
         items=problem.target.layout.sizes[1],
         shared_bytes=policy().pixels.shared_bytes,
         calls=(kernel,),
-        is_native=True,
     )
 
 
 def frames_move(plan: CpuPlan[FrameProblem]) -> FrameMove:
     """The native loop over a plan's windows."""
-    assert plan.compiled is not None, "the plan has a native loop"
-    (kernel,), problem, limits = plan.compiled.calls, plan.problem, policy().pixels
+    assert plan.native is not None, "the plan has a native loop"
+    (kernel,), problem, limits = plan.native.calls, plan.problem, policy().pixels
     loop, pack = kernel.loop, FrameParameters(problem, kernel)
     work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
 
@@ -169,7 +168,7 @@ class RowLoop:
     `pitch` bytes apart.
     """
 
-    loop: CompiledFunction
+    loop: NativeFunction
     left: int
     pitch: int
     pack: FrameParameters
@@ -321,17 +320,16 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
         items=height // problem.samples.chroma_step[0],
         shared_bytes=limits.shared_bytes,
         calls=(kernel,),
-        is_native=True,
     )
 
 
 def samples_move(plan: CpuPlan[SamplesProblem]) -> SamplesMove:
     """The native loop of a plan's samples."""
-    assert plan.compiled is not None, "the plan has a native loop"
-    problem, limits, items = plan.problem, policy().pixels, plan.compiled.items
-    loop = CompiledFunction.of("frame samples", problem.samples.element.itemsize - 1)
+    assert plan.native is not None, "the plan has a native loop"
+    problem, limits, items = plan.problem, policy().pixels, plan.native.items
+    loop = NativeFunction.of("frame samples", problem.samples.element.itemsize - 1)
     work, shared = (limits.arithmetic * nbytes for nbytes in (problem.bytes_moved, limits.shared_bytes))
-    pack = SamplesParameters(problem, plan.compiled.calls[0].places)
+    pack = SamplesParameters(problem, plan.native.calls[0].places)
 
     def write(colours: Sequence[Operand], planes: Sequence[Operand]) -> None:
         parameters = pack(colours, planes)

@@ -23,7 +23,7 @@ from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.strides import power_of_two
 
-from .calls import CompiledFunction, native_function
+from .calls import NativeFunction, native_function
 from .elements import can_convert
 from .moves import MOST_LOOPS, Move, conversion_moves
 from .pool import LoopCall
@@ -132,15 +132,14 @@ def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | str:
         items=prod(problem.sizes[:-1]) * -(-problem.sizes[-1] // limits.item_pixels),
         shared_bytes=limits.shared_bytes,
         calls=(kernel,),
-        is_native=True,
     )
 
 
 def channel_matrix_move(plan: CpuPlan[ChannelMatrixProblem]) -> DirectLaunch:
     """The native loop of a plan's pixels."""
-    assert plan.compiled is not None, "the plan has a native loop"
+    assert plan.native is not None, "the plan has a native loop"
     limits = policy().pixels
-    call = mixing_call(plan.problem, plan.compiled.calls[0])
+    call = mixing_call(plan.problem, plan.native.calls[0])
     return call.launch(plan.bytes_moved * limits.arithmetic, limits.shared_bytes * limits.arithmetic)
 
 
@@ -168,7 +167,7 @@ def mixing_call(problem: ChannelMatrixProblem, kernel: MatrixKernel) -> LoopCall
     for size, source_stride, stride in reversed(loops):
         fields += [size, source_stride * read, stride * written, 0, 0]
     offsets = problem.source_offset * read, problem.target_offset * written
-    loop, places = CompiledFunction.of("mixing"), prod(size for size, *_ in loops)
+    loop, places = NativeFunction.of("mixing"), prod(size for size, *_ in loops)
     return LoopCall.of(loop, fields, places * items * pieces, offsets, kept)
 
 
@@ -185,10 +184,12 @@ def _stages(kernel: MatrixKernel) -> list[Stage]:
     conversion, columns = kernel.conversion, kernel.columns
     stages = mixing_stages(conversion, columns)
     # Pixels of three float32 are mixed as they lie.
-    fused = 3 if conversion.source.name == conversion.target.name == "float32" and columns == kernel.rows == 3 else 1
-    if kernel.source_pixel not in (0, 1, fused):
+    fuses = columns == kernel.rows == 3 and stages[-1].move.family == "mix" and conversion.target.name == "float32"
+    together = (0, 1, 3) if fuses else (0, 1)
+    apart = together if conversion.source.name == "float32" else (0, 1)
+    if kernel.source_pixel not in apart:
         stages.insert(0, Stage(pixels("take apart", conversion.source.itemsize, kernel.source_pixel), columns))
-    if kernel.target_pixel not in (0, 1, fused):
+    if kernel.target_pixel not in together:
         stages.append(Stage(pixels("put together", conversion.target.itemsize, kernel.target_pixel), kernel.rows))
     return stages
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
-from .calls import CompiledFunction, native_function
+from .calls import NativeFunction, native_function
 from .elements import Elements
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .moves import MOST_LANES, NO_CONSTANTS, TILE_BYTES, Arithmetic, Move, conversion_moves
@@ -78,7 +78,7 @@ def match_packed(match: LoopMatch) -> KernelCall | None:
             return None
         pack.append(loop)
         count *= loop.size
-    if count * match.source_bytes > min(limits.staged_bytes, TILE_BYTES) or row.size > limits.short_side:
+    if count * match.source_bytes > TILE_BYTES or row.size > limits.short_side:
         return None
     b, _ = match.next_inner(*pack)
     a, outer = match.next_inner(*pack, b)
@@ -130,6 +130,6 @@ def packed_loop(call: KernelCall, owner: object) -> LoopCall:
         len(call.outer),
         *outer,
     ]
-    loop = CompiledFunction.of("packed")
+    loop = NativeFunction.of("packed")
     places = call.source_offset, call.target_offset
     return LoopCall.of(loop, fields, call.items, places, (offsets, constants, tables, owner))

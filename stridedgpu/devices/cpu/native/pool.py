@@ -23,7 +23,7 @@ from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_
 from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.values.bounded_cache import array_bytes, count_bytes
 
-from .calls import CompiledFunction, builtin, moving_function
+from .calls import NativeFunction, builtin, moving_function
 from .library import library
 
 LINE_BYTES: Final = 64
@@ -37,12 +37,12 @@ _MOST_THREADS: Final = 256
 
 
 class LoopCall(NamedTuple):
-    """A compiled loop with all its arguments but two addresses, to which `offsets` (source, target) are added.
+    """A native loop with all its arguments but two addresses, to which `offsets` (source, target) are added.
 
     `parameters` is the address of memory that the `owner` keeps alive.
     """
 
-    loop: CompiledFunction
+    loop: NativeFunction
     parameters: int
     items: int
     offsets: tuple[int, int]
@@ -51,7 +51,7 @@ class LoopCall(NamedTuple):
     @classmethod
     def of(
         cls,
-        loop: CompiledFunction,
+        loop: NativeFunction,
         fields: Sequence[int],
         items: int,
         offsets: tuple[int, int] = (0, 0),
@@ -79,9 +79,9 @@ class LoopCall(NamedTuple):
 
 
 def run_shared(
-    loop: CompiledFunction, source: int, target: int, parameters: int, items: int, *, nbytes: int, shared_bytes: int = 0
+    loop: NativeFunction, source: int, target: int, parameters: int, items: int, *, nbytes: int, shared_bytes: int = 0
 ) -> None:
-    """Run a compiled loop's items, which move `nbytes`, and return when all are done; on several threads if they gain.
+    """Run a native loop's items, which move `nbytes`, and return when all are done; on several threads if they gain.
 
     Calls that move less than `shared_bytes` run on this thread. Python's lock is released. The caller keeps the memory
     at the three addresses alive.
@@ -102,8 +102,8 @@ def run_shared(
         SHARED.ended = perf_counter_ns()
 
 
-def share(loop: CompiledFunction, source: int, target: int, parameters: int, items: int, most: int) -> None:
-    """Run a compiled loop's items on this thread and on idle workers, which are woken: on at most so many in all."""
+def share(loop: NativeFunction, source: int, target: int, parameters: int, items: int, most: int) -> None:
+    """Run a native loop's items on this thread and on idle workers, which are woken: on at most so many in all."""
     threads = min(get_num_threads(), most)
     if threads == 1 or items < 2:
         loop.alone(source, target, parameters, 0, items)
@@ -126,7 +126,7 @@ def _run() -> Callable[..., None]:
         return builtin("stridedgpu_share", b"")
 
     def run_alone(pool: int, loop: int, source: int, target: int, parameters: int, items: int, *_: int) -> None:  # noqa: ARG001
-        CompiledFunction(loop).alone(source, target, parameters, 0, items)
+        NativeFunction(loop).alone(source, target, parameters, 0, items)
 
     return run_alone
 

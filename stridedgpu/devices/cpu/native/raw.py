@@ -14,7 +14,7 @@ from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .pool import LoopCall
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def raw_kernel(problem: RawProblem) -> CpuKernel | str:
         Width(2 * _STEP),
         items=problem.target.layout.sizes[0],
         shared_bytes=policy().pixels.shared_bytes,
-        is_native=True,
     )
 
 
@@ -52,7 +51,7 @@ def raw_move(plan: CpuPlan[RawProblem]) -> DirectLaunch:
     fields = [problem.pitch, 2 * layout.strides[0], problem.groups]
     fields += [groups, groups * samples.nbytes, samples.count, 16 - samples.bits]
     fields += np.frombuffer(_tables(samples), np.int64).tolist()
-    call = LoopCall.of(CompiledFunction.of("raw"), fields, layout.sizes[0], (0, 2 * layout.offset))
+    call = LoopCall.of(NativeFunction.of("raw"), fields, layout.sizes[0], (0, 2 * layout.offset))
     return call.launch(plan.bytes_moved, shared_bytes)
 
 

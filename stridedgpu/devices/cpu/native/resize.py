@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders, resize_located
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -35,12 +34,13 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .elements import can_convert
 from .frames import RowLoop, row_loop
 from .matrix import mixing_call, mixing_kernel
 from .pool import LoopCall, run_shared
 from .registers import LINE_BYTES
+from .relayout import plan_relayout
 from .resize_kernels import (
     BAND_MOVES,
     BAND_ROWS,
@@ -82,8 +82,6 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
     Where windows come with every call, those that have no loops are left to NumPy one by one.
     """
     conversion, (count, _, height, _) = problem.conversion, problem.target.layout.sizes
-    if policy().native_level is None:
-        return None
     why = None if problem.window is None else why_numpy(problem, problem.window)
     if why is not None or not can_convert(conversion):
         return why
@@ -91,20 +89,18 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | str | None:
     if problem.rule.interpolation.sampling in _BY_ROWS and conversion.source.name == "uint8":
         rows = "source rows one by one"
     return CpuKernel(
-        f"resize_compiled_{problem.rule.interpolation}_{conversion.source}_{conversion.target}",
-        f"compiled loops: {rows}, bands of {BAND_ROWS} rows of the result are converted in the cache",
+        f"resize_native_{problem.rule.interpolation}_{conversion.source}_{conversion.target}",
+        f"native loops: {rows}, bands of {BAND_ROWS} rows of the result are converted in the cache",
         Width(_LANES),
         Width(_LANES),
         items=count * -(-height // BAND_ROWS),
         shared_bytes=0,
-        is_native=True,
     )
 
 
-def resize_move(plan: CpuPlan[ResizeProblem]) -> ResizeMove | None:
-    """A plan's windows by the library, the others by NumPy; None where no loop converts its elements."""
-    can_move = policy().native_level is not None and can_convert(plan.problem.conversion)
-    return _Windows(plan.problem) if can_move else None
+def resize_move(plan: CpuPlan[ResizeProblem]) -> ResizeMove:
+    """A plan's windows by the library, the others by NumPy."""
+    return _Windows(plan.problem)
 
 
 # What the library resizes
@@ -228,7 +224,7 @@ class Recipe:
     where the kernel reads rows by number.
     """
 
-    loop: CompiledFunction
+    loop: NativeFunction
     fields: int
     place: Place
     source: int
@@ -328,7 +324,7 @@ class _Entries:
 
     __slots__ = ("_count", "_loop", "_start", "_words", "_work")
 
-    def __init__(self, loop: CompiledFunction, fields: Sequence[int], work: int) -> None:
+    def __init__(self, loop: NativeFunction, fields: Sequence[int], work: int) -> None:
         """Store the fields of all entries."""
         self._words = (ctypes.c_int64 * (1 + len(fields)))(0, *fields)
         self._start, self._count = ctypes.addressof(self._words) + 8, len(fields) // ENTRY_FIELDS
@@ -417,7 +413,7 @@ class _Windows:
         """Write windows from images anywhere; those that are left to NumPy come last."""
         (buffer, start), (sample, down, right) = target, self._steps
         first_pixel = buffer.address + start + self._base
-        by_loop: dict[int, tuple[CompiledFunction, list[int]]] = {}
+        by_loop: dict[int, tuple[NativeFunction, list[int]]] = {}
         left: list[int] = []
         kept: list[object] = []
         work, pieces = sum(recipe.work for recipe in batch.recipes if recipe is not None), _pieces()

@@ -25,7 +25,7 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.interpolation import Finish, ResizeSums
 from stridedgpu.values.layout import Layout
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .library import function
 
 if TYPE_CHECKING:
@@ -420,12 +420,12 @@ class Bands(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def order_loop(level: str, order: int) -> CompiledFunction:
+def order_loop(level: str, order: int) -> NativeFunction:
     """The loop of an order of the passes."""
-    return CompiledFunction(function(level, "resize", order))
+    return NativeFunction(function(level, "resize", order))
 
 
-def resize_loop(level: str, kernel: ResizeKernel) -> CompiledFunction:
+def resize_loop(level: str, kernel: ResizeKernel) -> NativeFunction:
     """The loop of a kernel."""
     return order_loop(level, 2 + kernel.joins_passes if kernel.by_rows else int(not kernel.columns_first))
 

@@ -31,7 +31,7 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.interpolation import Interpolation, ResizeSums, arithmetic_of
 from stridedgpu.values.strides import round_up
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .library import function
 from .registers import LINE_BYTES
 from .resize_kernels import BAND_ROWS, ROWS, WORD_BYTES, Pass, ResizeKernel
@@ -376,9 +376,9 @@ def _known_table(
 
 
 @lru_cache(maxsize=16)
-def _table_loop(level: str) -> CompiledFunction:
+def _table_loop(level: str) -> NativeFunction:
     """The loop that makes the tables of a filter along an axis."""
-    return CompiledFunction(function(level, "resize table"))
+    return NativeFunction(function(level, "resize table"))
 
 
 def _filter_number(interpolation: Interpolation) -> int | None:

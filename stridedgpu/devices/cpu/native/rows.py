@@ -18,12 +18,15 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .elements import Constants, Elements
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .moves import Chain, chain_fields, conversion_moves, copy_move
 from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
+
+_ROWS_AHEAD: Final = 2
+"""Rows from the current row to the prefetched one, where rows lie apart. Without: 0.42 to 0.67."""
 
 _WAY_BYTES: Final = 4096
 """Addresses this many bytes apart map to one set of the L1 cache."""
@@ -105,11 +108,11 @@ class Rows:
 
     def loop(self, call: KernelCall, owner: object) -> LoopCall:
         """The loop of a call of this kernel; it keeps an `owner` of more memory alive."""
-        ahead = call.inner[0].source * policy().relayout.rows_ahead if self.reads_ahead else 0
+        ahead = call.inner[0].source * _ROWS_AHEAD if self.reads_ahead else 0
         place = self.elements.constants
         fields, kept = chain_fields(call, self.chain, place, repeats=self.repeats, turns=self.turns, ahead=ahead)
         offsets = call.source_offset, call.target_offset
-        return LoopCall.of(CompiledFunction.of("rows"), fields, call.items, offsets, (kept, owner))
+        return LoopCall.of(NativeFunction.of("rows"), fields, call.items, offsets, (kept, owner))
 
 
 def match_rows(match: LoopMatch) -> KernelCall:

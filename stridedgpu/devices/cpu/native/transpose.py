@@ -21,7 +21,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.device_plan import Width
 from stridedgpu.values.strides import power_of_two
 
-from .calls import CompiledFunction
+from .calls import NativeFunction
 from .elements import Constants, Elements
 from .kernel_call import KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .moves import TILE_BYTES, Chain, Move, chain_fields, conversion_moves
@@ -95,7 +95,7 @@ class Transpose:
                 call, place = replace(call, inner=(b, a), blocks=(of_b, of_a)), _TURNED.get(place, place)
         fields, kept = chain_fields(call, chain, place)
         offsets = call.source_offset, call.target_offset
-        loop = CompiledFunction.of("transposes")
+        loop = NativeFunction.of("transposes")
         return LoopCall.of(loop, [*columns, *lines, *fields], call.items, offsets, (kept, owner))
 
 

@@ -1,4 +1,4 @@
-"""Launches of compiled kernels with the arguments of their problems."""
+"""Launches of native kernels with the arguments of their problems."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from harness.compiled_loops import (
+from harness.cpu_paths import picking_by
+from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
+from harness.native_loops import (
     converted_words,
     each_class,
     needs_library,
@@ -20,8 +22,6 @@ from harness.compiled_loops import (
     policy_with,
     run_items,
 )
-from harness.cpu_paths import picking_by
-from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
 from harness.plans import chosen_relayout
 from harness.profiles import examples
 from harness.relayout_moves import moved_kernel
@@ -30,7 +30,7 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled import relayout
+from stridedgpu.devices.cpu.native import relayout
 from stridedgpu.devices.cpu.native.channels import Channels
 from stridedgpu.devices.cpu.native.elements import can_convert
 from stridedgpu.devices.cpu.native.short_runs import pieces_of
@@ -182,7 +182,7 @@ def test_short_runs_of_bytes_with_gaps(sizes, source, target):
     array = np.random.default_rng(1).integers(0, 256, Layout(sizes, source).span, np.uint8)
     expected = np.lib.stride_tricks.as_strided(array, sizes, source)
     moved = np.lib.stride_tricks.as_strided(np.zeros(Layout(sizes, target).span, np.uint8), sizes, target)
-    with picking_by("compiled, 1 thread"):
+    with picking_by("native, 1 thread"):
         sg.relayout(sg.asarray(expected), out=sg.asarray(moved))
     np.testing.assert_array_equal(moved, expected)
 

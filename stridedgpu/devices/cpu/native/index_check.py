@@ -15,15 +15,11 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from stridedgpu.devices.buffer import address_of
-from stridedgpu.devices.cpu.native.calls import CompiledFunction
-from stridedgpu.devices.cpu.native.gather import check_loop
-from stridedgpu.devices.cpu.native.pool import LoopCall
-from stridedgpu.devices.cpu.native.registers import LINE_BYTES
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.problems.loop_nest import simplify
@@ -31,84 +27,35 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 
-from .gather_indices import IndexKind, lanes_of, load_indices, resolved
-from .ir import Code, vector_type
-from .jit import loop_of
-from .work_grid import items_of
+from .calls import NativeFunction
+from .gather import LARGEST_SPAN, IndexKind, are_small, moving_elements
+from .library import function
+from .pool import LoopCall
+from .registers import LINE_BYTES
 
-
-@dataclass(frozen=True, slots=True)
-class IndexCheck:
-    """A kernel over `rank` outer loops around `a` and `b`, which has `lanes` tuples or more of `components` indices.
-
-    Parameters: size, stride in bytes, pitch of ids, block and number of blocks of `a`, then of `b`; of each axis its
-    size, the pitch of its ids, the bytes to its number in a tuple; of each outer loop, innermost first, its size, its
-    stride in bytes, the pitch of its ids. A wrong index sets the target, a 64-bit number, to 1.
-    With `marks` each index sets the byte of its id, a cache line behind the target and on. Ids are clamped whatever the
-    indices hold, so that no other byte is written.
-    """
-
-    index: IndexKind
-    components: int
-    rank: int
-    lanes: int
-    marks: bool
-
-    def text(self, name: str) -> str:
-        """The module."""
-        code, kind, lanes = Code(), self.index, self.lanes
-        (a_size, a_stride, a_pitch, a_block, a_blocks), (size, stride, pitch, block, blocks) = (
-            code.take(5),
-            code.take(5),
-        )
-        axes, outer = ([code.take(3) for _ in range(count)] for count in (self.components, self.rank))
-        numbers = code.lanes("i64", range(lanes))
-        along, marks = numbers * pitch, code.target + LINE_BYTES
-        sizes = [extent.splat(lanes) for extent, _, _ in axes]
-        sides = code.source, code.constant(0)
-        with items_of(code, [blocks, a_blocks], outer, sides) as ((b_place, a_place), (address, first)):
-            a_start, a_end = code.block(a_place, a_block, a_size)
-            start, end = code.block(b_place, block, size)
-            latest = end - lanes
-            steps = (end - start + (lanes - 1)) // lanes
-            # What is wrong is collected in a register, and looked at once for each item.
-            with code.fold(a_end - a_start, [code.constant("false", vector_type(lanes, "i1"))]) as (number, wrong):
-                row = a_start + number
-                at_row = address + row * a_stride
-                ids_of_row = first + row * a_pitch
-                with code.fold(steps, wrong) as (step, of_row):
-                    here = (start + step * lanes).at_most(latest)
-                    at = at_row + here * stride
-                    names = along + (ids_of_row + here * pitch)
-                    for extent, (_, ids, offset) in zip(sizes, axes, strict=True):
-                        indices = load_indices(kind, at + offset, stride, lanes)
-                        # Adding the size to the range -size .. size - 1 leaves one unsigned comparison.
-                        shifted = indices + extent if kind.signed else indices
-                        of_row[0] |= shifted.compare("icmp uge", extent * 2 if kind.signed else extent)
-                        if self.marks:
-                            position = resolved(kind, indices, extent)
-                            # The last axis' pitch is 1.
-                            names += position if extent is sizes[-1] else position * ids
-                    for lane in range(lanes if self.marks else 0):
-                        code.store(code.constant(1, "i8"), marks + names.extract(lane))
-                wrong[0] = of_row[0]
-            with code.when(wrong[0].reduced("or")):
-                code.store(1, code.target, 8)
-        return code.text(name)
+_LONG_ROW: Final = 128
+"""Indices of a row from which on a call for each is worth it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCheckCall:
-    """A kernel with its parameters. The first index lies `offset` bytes behind the lowest one; `nbytes` are all.
+    """A check with its parameters behind the addresses of functions.
 
-    `marks` are the bytes that indices mark, 0 where they mark none; `count` are the indices.
+    The first index lies `offset` bytes behind the lowest one. `marks` are the bytes that indices mark, 0 where they
+    mark none, and `in_place` whether single indices mark them without offsets in between; `small`: offsets need 32
+    bits. `count` are the indices, `nbytes` theirs.
+
+    The first 64-bit number of the target is set to 1 for a wrong index. The marks begin a cache line behind it. Their
+    numbers are clamped whatever the indices hold, so that no other byte is written.
     """
 
-    kernel: IndexCheck
+    index: IndexKind
     items: int
     offset: int
     parameters: tuple[int, ...]
     marks: int
+    in_place: bool
+    small: bool
     count: int
     nbytes: int
 
@@ -117,12 +64,16 @@ class IndexCheckCall:
         """Bytes of the status and of the marks, in whole cache lines."""
         return LINE_BYTES + round_up(self.marks, LINE_BYTES)
 
-    def loop(self) -> tuple[CompiledFunction, tuple[int, ...]]:
-        """The loop and its parameters."""
+    def loop(self) -> tuple[NativeFunction, tuple[int, ...]]:
+        """The loop on this processor's level of the library, and its parameters."""
         level = policy().native_level
-        if level is not None:
-            return check_loop(self, level)
-        return loop_of(self.kernel), self.parameters
+        assert level is not None, "the library has loops for this processor"
+        resolve = mark = 0
+        if self.in_place:
+            mark = moving_elements(level, self.index, 1, scatters=True)
+        elif self.marks:
+            resolve = self.index.resolving(level, small=self.small)
+        return NativeFunction(function(level, "index check", self.index.type)), (resolve, mark, *self.parameters)
 
 
 class _Loop(NamedTuple):
@@ -166,13 +117,22 @@ def plan_index_check(rule: IndexRule) -> IndexCheckCall | None:
         parameters += [*loop, block, -(-loop.size // block)]
         items *= parameters[-1]
     component = rule.index.layout.strides[-1] * itemsize if rule.has_tuples else 0
+    axes: list[int] = []
     for place, (_, size) in enumerate(rule.axes):
-        parameters += [size, prod(size for _, size in rule.axes[place + 1 :]), place * component]
-    for loop in reversed(loops):
-        parameters += loop
-    kind = IndexKind(itemsize, rule.is_signed, b.stride == itemsize, "raise")
-    kernel = IndexCheck(kind, len(rule.axes), len(loops), lanes_of(b.size), marks > 0)
-    return IndexCheckCall(kernel, items, offset, tuple(parameters), marks, count, nbytes)
+        axes += [size, prod(size for _, size in rule.axes[place + 1 :]), place * component]
+    follow = a.stride == b.size * b.stride or b.size >= _LONG_ROW
+    is_single = len(rule.axes) == 1 and b.stride == itemsize and marks <= LARGEST_SPAN
+    return IndexCheckCall(
+        IndexKind(itemsize, rule.is_signed, "raise"),
+        items,
+        offset,
+        (len(rule.axes), len(loops), *parameters, *axes, *(field for loop in reversed(loops) for field in loop)),
+        marks,
+        marks > 0 and follow and is_single,
+        are_small(tuple(axes)),
+        count,
+        nbytes,
+    )
 
 
 def _loops(rule: IndexRule) -> tuple[list[_Loop], int]:
@@ -186,10 +146,10 @@ def _loops(rule: IndexRule) -> tuple[list[_Loop], int]:
     return [loop for loop in loops if loop.stride or not loop.pitch], nest.offsets[0] * nbytes
 
 
-def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
-    """Compile the check of a rule: from the address of the lowest index to whether all are known to be allowed.
+def native_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
+    """The check of a rule: from the address of the lowest index to whether all are known to be allowed.
 
-    None where NumPy does it. Raises `LoopError`.
+    None where NumPy does it.
     """
     call = plan_index_check(rule)
     if call is None:
@@ -219,4 +179,4 @@ def compiled_index_check(rule: IndexRule) -> Callable[[int], bool] | None:
         run(indices, address_of(memory))
         return not memory[0] and np.count_nonzero(memory) == count
 
-    return distinct if call.kernel.marks else within
+    return distinct if call.marks else within

@@ -1,4 +1,4 @@
-"""Compiled gathers do what the NumPy path does, to the bit and to the byte, wherever memory and indices end."""
+"""Native gathers do what the NumPy path does, to the bit and to the byte, wherever memory and indices end."""
 
 from __future__ import annotations
 
@@ -8,39 +8,32 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import CLASSES, ENGINES, each_class, needs_compiler, ordinary_policy, policy_with
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.gather_walks import RUNS, VARIANTS, elements_of_rows, kernel_of, planned_as, side_of
 from harness.index_oracle import INDEX_TYPES, MODES, limits
+from harness.native_loops import CLASSES, each_class, needs_library, ordinary_policy, policy_with
 from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled import gather as compiled_gather_module
-from stridedgpu.devices.cpu.compiled.gather import plan_gather
-from stridedgpu.devices.cpu.compiled.gather_elements import GatherElements
-from stridedgpu.devices.cpu.compiled.gather_registers import RowsInRegisters
-from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
-from stridedgpu.devices.cpu.native import pool
+from stridedgpu.devices.cpu.native import gather as native_gather, pool
+from stridedgpu.devices.cpu.native.gather import GatherElements, RowsInRegisters, plan_gather
+from stridedgpu.devices.cpu.native.index_check import native_index_check
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
-from stridedgpu.devices.cpu.policy import policy, using
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.problems.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.problems.index_rule import IndexRule
 from stridedgpu.values.dtypes import element_type
 
-pytestmark = needs_compiler
+pytestmark = needs_library
 
 
-@pytest.fixture(scope="module", autouse=True, params=ENGINES)
-def measured_thresholds(request):
-    """Loops of all instruction sets of this processor, whose thresholds depend neither on its caches nor its cores.
-
-    They are the library's, and then compiled ones in their place.
-    """
-    with ordinary_policy(), using(policy()._replace(native=request.param)):
+@pytest.fixture(scope="module", autouse=True)
+def measured_thresholds():
+    """Loops of all instruction sets of this processor, whose thresholds depend neither on its caches nor its cores."""
+    with ordinary_policy():
         yield
 
 
@@ -68,7 +61,7 @@ def run_items(problem, mode, dense, indexed, index, order):
 
 
 def check(problem, mode, seed, *, valid=True):
-    """Pick between fenced memories by a compiled kernel and by NumPy; the kernel."""
+    """Pick between fenced memories by a native kernel and by NumPy; the kernel."""
     rng = np.random.default_rng(seed)
     sides = problem.dense, problem.indexed, problem.index
     dense, indexed, index = (fenced(side, rng, at_end=bool(seed >> n & 1)) for n, side in enumerate(sides))
@@ -280,11 +273,11 @@ def test_rows_with_the_same_indices_share_their_positions(parts, gap, data):
 
 @pytest.mark.parametrize("index_type", INDEX_TYPES)
 @pytest.mark.parametrize("strides", [(1000, 1), (1, 50), (2000, -2), (0, 1), (1, 0)], ids=str)
-def test_a_compiled_look_finds_every_bad_index(index_type, strides):
+def test_a_native_look_finds_every_bad_index(index_type, strides):
     layout = lowest_at_zero(Layout((50, 1000), strides))
     rule = IndexRule(side_of(layout, index_type), ((0, 7),))
     numbers = np.zeros(layout.span, index_type)
-    address, within = numbers.ctypes.data, compiled_index_check(rule)
+    address, within = numbers.ctypes.data, native_index_check(rule)
     assert within(address)
     info = np.iinfo(index_type)
     wrong = (7, info.max, *((-8, info.min) if info.min else ()))
@@ -298,7 +291,7 @@ def test_a_compiled_look_finds_every_bad_index(index_type, strides):
 @pytest.mark.parametrize("rows, locked", [(50, True), (50, False), (2000, True)], ids=["brief", "no lock", "long"])
 @pytest.mark.parametrize("mode", ["clip", "raise"])
 def test_callers_at_once_have_indices_of_their_own(monkeypatch, rows, locked, mode):
-    monkeypatch.setattr(compiled_gather_module, "runs_alone", lambda: locked)
+    monkeypatch.setattr(native_gather, "runs_alone", lambda: locked)
     table = np.arange(1000 * 24, dtype=np.float32).reshape(1000, 24)
     data = sg.asarray(table)
 
@@ -313,10 +306,9 @@ def test_callers_at_once_have_indices_of_their_own(monkeypatch, rows, locked, mo
             numbers %= 1000
         return True
 
-    with policy_with(promotion={"at_once_bytes": 0}):
-        plan = sg.plan_gather(data, sg.zeros((rows,), "int64"), mode=mode, out=sg.empty((rows, 24), "float32"))
-        with ThreadPoolExecutor(4) as callers:
-            assert all(callers.map(gathers, range(8)))
+    plan = sg.plan_gather(data, sg.zeros((rows,), "int64"), mode=mode, out=sg.empty((rows, 24), "float32"))
+    with ThreadPoolExecutor(4) as callers:
+        assert all(callers.map(gathers, range(8)))
 
 
 def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch):
@@ -337,7 +329,7 @@ def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch
         return run
 
     monkeypatch.setattr(pool, "moving_function", interrupted)
-    within = compiled_index_check(rule)
+    within = native_index_check(rule)
     for _ in range(2):
         assert within(good)
         interrupting.append(within)
@@ -346,15 +338,14 @@ def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch
 
 def test_a_wrong_index_does_not_spoil_the_next_call():
     data, out = sg.zeros((7, 5), "float32"), sg.empty((3, 5), "float32")
-    with policy_with(promotion={"at_once_bytes": 0}):
-        plan = sg.plan_gather(data, sg.zeros((3,), "int64"), out=out)
-        for last in (7, 6, -8, -7):
-            indices = sg.asarray(np.array([0, 1, last]))
-            if last in {7, -8}:
-                with pytest.raises(IndexError, match=str(last)):
-                    plan(data, indices, out)
-            else:
+    plan = sg.plan_gather(data, sg.zeros((3,), "int64"), out=out)
+    for last in (7, 6, -8, -7):
+        indices = sg.asarray(np.array([0, 1, last]))
+        if last in {7, -8}:
+            with pytest.raises(IndexError, match=str(last)):
                 plan(data, indices, out)
+        else:
+            plan(data, indices, out)
 
 
 def test_sizes_beyond_32_bits():

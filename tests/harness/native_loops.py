@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from harness.plans import chosen_relayout
 
-from stridedgpu.devices.cpu.compiled.relayout import plan_relayout
+from stridedgpu.devices.cpu.native.relayout import plan_relayout
 from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
 from stridedgpu.devices.cpu.policy import Policy, policy, using
 from stridedgpu.devices.cpu.target import Target
@@ -19,11 +19,6 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 needs_library = pytest.mark.skipif(policy().why_numpy is not None, reason=str(policy().why_numpy))
-
-needs_compiler = needs_library
-
-ENGINES = (pytest.param(True, marks=needs_library, id="native"), pytest.param(False, id="LLVM"))
-"""Whether the native library's loops are used, or compiled ones in their place: `native` of the CPU's policy."""
 
 CLASSES: Mapping[str, Target] = MappingProxyType(
     {
@@ -83,7 +78,7 @@ def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:
     return using(current._replace(**{name: getattr(current, name)._replace(**new) for name, new in sections.items()}))
 
 
-def compiled_kernel(plan):
+def native_kernel(plan):
     """The walk of a plan and its loop with parameters; None where the plan is left to NumPy."""
     walk = plan_relayout(plan.problem)
     return None if walk is None else (walk, walk.loop())
@@ -94,7 +89,7 @@ def run_items(plan, source_address, target_address, order=1):
 
     The addresses are those of each side's lowest element.
     """
-    made = compiled_kernel(plan)
+    made = native_kernel(plan)
     if made is None:
         return False
     walk, call = made
@@ -105,7 +100,7 @@ def run_items(plan, source_address, target_address, order=1):
 
 
 def converted_words(words, made):
-    """The elements of `words` as a compiled kernel converts them, in words of the target."""
+    """The elements of `words` as a native kernel converts them, in words of the target."""
     layout = Layout((len(words),))
     sides = (TensorSpec.of(layout, element, base_alignment=1) for element in (made.source, made.target))
     plan = chosen_relayout(*sides, made)

@@ -1,4 +1,4 @@
-"""Plan and run relayouts on compiled loops: choose the kernel, its loops and extents, then run it."""
+"""Plan and run relayouts on native loops: choose the kernel, its loops and extents, then run it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.native.blocks import match_blocks
-from stridedgpu.devices.cpu.native.channels import Channels, match_channels, match_subsampled
-from stridedgpu.devices.cpu.native.elements import can_convert
-from stridedgpu.devices.cpu.native.kernel_call import KernelCall, LoopMatch
-from stridedgpu.devices.cpu.native.packed import match_packed
-from stridedgpu.devices.cpu.native.registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
-from stridedgpu.devices.cpu.native.rows import Rows, Step, match_rows
-from stridedgpu.devices.cpu.native.transpose import Transpose, match_transpose
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.problems.relayout_problem import RelayoutProblem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
+
+from .blocks import match_blocks
+from .channels import LONGEST_PIXEL, Channels, match_channels, match_subsampled
+from .elements import can_convert
+from .kernel_call import KernelCall, LoopMatch
+from .packed import match_packed
+from .registers import LANE_BYTES, LINE_BYTES, shuffled_bytes
+from .rows import Rows, Step, match_rows
+from .transpose import Transpose, match_transpose
 
 _WORDS: Final = (2, 4, 8, LANE_BYTES)
 """Bytes of short runs that are one element."""
@@ -52,7 +53,7 @@ def _matched(match: LoopMatch) -> KernelCall:
     nbytes = 0 if row is None else row.size * match.target_bytes
     if row is not None and (row is match.source_loop or row.source == 0) and nbytes >= LANE_BYTES:
         # Vectors of several short rows that are reversed take less time than a step for each row.
-        is_pixel = row.source < 0 and row.size <= policy().relayout.longest_pixel and nbytes < LINE_BYTES
+        is_pixel = row.source < 0 and row.size <= LONGEST_PIXEL and nbytes < LINE_BYTES
         return (match_channels(match) if is_pixel else match_packed(match)) or match_rows(match)
     return match_channels(match) or match_transpose(match) or match_subsampled(match) or match_rows(match)
 
@@ -90,7 +91,7 @@ def suits_blocks(call: KernelCall, moved: int) -> bool:
 
 
 def relayout_kernel(problem: RelayoutProblem) -> CpuKernel | None:
-    """The compiled loops of a problem; None if it is left to NumPy.
+    """The native loops of a problem; None if it is left to NumPy.
 
     If no kernel writes the filler together with the elements, a second call writes the zeros.
     """
@@ -109,22 +110,20 @@ def kernel_of(problem: RelayoutProblem, calls: tuple[KernelCall, ...]) -> CpuKer
     words, loads, stores, _ = call.facts
     return CpuKernel(
         f"{call.kernel.family}_{source}x{loads.nbytes}B_{target}x{stores.nbytes}B",
-        f"compiled {words}" + ("; then zeros behind each run" if len(calls) > 1 else ""),
+        f"native {words}" + ("; then zeros behind each run" if len(calls) > 1 else ""),
         loads,
         stores,
         call.tile(problem.sizes),
         call.items,
         policy().relayout.shared_bytes,
         calls,
-        is_native=True,
     )
 
 
-def compiled_relayout(plan: CpuPlan[RelayoutProblem]) -> DirectLaunch | None:
-    """Compile or load a plan's kernel; None where the plan has none."""
-    chosen, problem = plan.compiled, plan.problem
-    if chosen is None:
-        return None
+def relayout_move(plan: CpuPlan[RelayoutProblem]) -> DirectLaunch:
+    """The move of a plan that has native loops."""
+    chosen, problem = plan.native, plan.problem
+    assert chosen is not None, "what NumPy does has no native loops"
     calls: tuple[KernelCall, ...] = chosen.calls
     moves = [call.loop().launch(plan.bytes_moved, chosen.shared_bytes) for call in calls]
     if len(moves) == 1:

@@ -1,1 +1,0 @@
-"""Loops compiled for the processor at hand through llvmlite."""

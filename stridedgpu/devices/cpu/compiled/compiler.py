@@ -1,5 +1,0 @@
-from stridedgpu.values.errors import DeviceError
-
-
-class LoopError(DeviceError):
-    """No loop."""
