@@ -5,8 +5,9 @@
 //     lines as a vector   ->     transposed within each 16 bytes   ->   as many lines as 16
 //     has elements                                                      bytes have elements
 //
-// Half of the shuffles are loads, since a vector is loaded in parts. Conversions are moves of their own, from or to a tile
-// in the L1 cache, so that elements are transposed where they are narrower.
+// Half of the shuffles are loads, since a vector is loaded in parts. Elements are transposed where they are narrower, and
+// converted in registers before or behind; of rare pairs of types, conversions are moves of their own, from or to a tile in
+// the L1 cache.
 #pragma once
 #include "copy.hpp"
 
