@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,22 +140,27 @@ def build_library(chosen: Platform, target: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     command, names = compiler(chosen), []
-    # Zig keeps what it has compiled: not in the user's home, which may be read-only.
-    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder / "zig"))
+    # Zig keeps what it has compiled: not in the user's home, which may be read-only, and not beyond this build.
+    kept = tempfile.TemporaryDirectory(dir=folder)
+    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), kept.name)
 
     def run(*job: object) -> None:
         subprocess.run([str(word) for word in job], check=True, env={**os.environ, **caches})
 
     def compiled(source: Path, *more: str) -> Path:
-        words = [*compiler_identity(chosen), *more]
-        digest = hashlib.sha256("\0".join(words).encode() + text_of(source)).hexdigest()
-        made = folder / f"{source.stem}-{digest[:16]}.o"
-        if not made.exists():
-            run(*command, *flags(), *more, "-c", source, "-o", made.with_suffix(".part"))
-            made.with_suffix(".part").replace(made)
-        return made
+        words = "\0".join([*compiler_identity(chosen), *more]).encode()
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        def made() -> Path:
+            return folder / f"{source.stem}-{hashlib.sha256(words + text_of(source)).hexdigest()[:16]}.o"
+
+        while not (name := made()).exists():
+            part = name.with_suffix(f".{os.getpid()}")  # another build may run
+            run(*command, *flags(), *more, "-c", source, "-o", part)
+            if made() == name:  # else a source has changed meanwhile
+                part.replace(name)
+        return name
+
+    with kept, ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = []
         for level, processor in LEVELS[chosen.machine].items():
             of_level = [*processor_flags(command, *processor), f"-DLEVEL={level}"]
@@ -164,9 +170,9 @@ def build_library(chosen: Platform, target: Path) -> None:
                     names.append(f"X({source.stem}_{level})")
         macros = [f"-DUNITS(X)={' '.join(names)}", f'-DBUILD="{identity(chosen)}"']
         objects.append(pool.submit(compiled, KERNELS / "library.cpp", *macros))
-    # It needs no library, but on Windows the C library's entry and stack probes.
-    alone = [] if "windows" in chosen.target else ["-nostdlib"]
-    run(*command, "-shared", "-s", *alone, *(each.result() for each in objects), "-o", target)
+        # It needs no library, but on Windows the C library's entry and stack probes.
+        alone = [] if "windows" in chosen.target else ["-nostdlib"]
+        run(*command, "-shared", "-s", *alone, *(each.result() for each in objects), "-o", target)
 
 
 def description(readme: str) -> str:
