@@ -18,13 +18,14 @@ constexpr Down down[] = {down_pairs<1>, down_pairs<2>};
 #define ALONG(...) \
     along_numbers<__VA_ARGS__, 1>, along_numbers<__VA_ARGS__, 2>, along_numbers<__VA_ARGS__, 3>, along_numbers<__VA_ARGS__, 4>
 typedef TapByTap<float, true, true> Fused;
+typedef TapByTap<int32_t, false> Ones;
 constexpr Along along_by_taps[] = {
     ALONG(uint8_t, uint8_t, Copies, KEPT), ALONG(uint16_t, uint16_t, Copies, KEPT),
     ALONG(uint32_t, uint32_t, Copies, KEPT), ALONG(uint64_t, uint64_t, Copies, KEPT),
     ALONG(uint16_t, uint16_t, TapByTap<double>, HALF_UP), ALONG(float, float, TapByTap<double>, HALF_UP),
     ALONG(uint8_t, int32_t, Pairs, KEPT), ALONG(uint8_t, float, TapByTap<float>, KEPT),
     ALONG(uint16_t, float, TapByTap<float>, KEPT), ALONG(float, float, TapByTap<float>, KEPT),
-    ALONG(float, float, Fused, HALF_EVEN),
+    ALONG(float, float, Fused, HALF_EVEN), ALONG(uint16_t, int32_t, Ones, KEPT),
 };
 // By the bytes of an element.
 constexpr IntoColumns to_columns[] = {
@@ -36,10 +37,11 @@ constexpr Down down_by_taps[] = {
     down_numbers<uint32_t, uint32_t, Copies, KEPT>, down_numbers<uint64_t, uint64_t, Copies, KEPT>,
     down_numbers<uint16_t, uint16_t, TapByTap<double>, HALF_UP>, down_numbers<float, float, TapByTap<double>, HALF_UP>,
     down_numbers<int32_t, uint8_t, TapByTap<int32_t>, SHIFTED>,
-    down_numbers<int32_t, uint8_t, TapByTap<int32_t, false>, MEAN>,
+    down_numbers<int32_t, uint8_t, Ones, MEAN>,
     down_numbers<float, uint8_t, TapByTap<float>, HALF_EVEN>, down_numbers<float, uint16_t, TapByTap<float>, HALF_EVEN>,
     down_numbers<float, float, TapByTap<float>, HALF_EVEN>,
     down_numbers<float, float, Fused, HALF_EVEN>,
+    down_numbers<int32_t, uint16_t, Ones, MEAN>, down_numbers<int32_t, uint16_t, Ones, SHIFTED>,
 };
 constexpr Along along_linear[] = {along_words<false, 1>, along_words<false, 2>, along_words<true, 1>, along_words<true, 2>};
 // [of sums, both passes, both passes of blocks of 2 x 2][pixels, planes][channels, less 1]

@@ -21,7 +21,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _V = TypeVar("_V")
 
-OWN_BYTES: Final = 2560
+OWN_BYTES: Final = 2048
 """What an entry has besides arrays, about: its key, the objects of a plan, and parameters of a loop."""
 
 

@@ -31,9 +31,9 @@ index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
 CHOICES = {
     "as chosen": {},
-    "marks": {"numpy": {"flags_of_index": 1 << 40}},
-    "marks by many items": {"numpy": {"flags_of_index": 1 << 40}, "index_check": {"item_indices": 8}},
-    "NumPy, unless range alone": {"numpy": {"flags_of_index": 0}, "index_check": {"small_marks": 0}},
+    "marks": {"index_check": {"flags_of_index": 1 << 40}},
+    "marks by many items": {"index_check": {"flags_of_index": 1 << 40, "item_indices": 8}},
+    "NumPy, unless range alone": {"index_check": {"flags_of_index": 0, "small_marks": 0}},
 }
 choices = pytest.mark.parametrize("choice", list(CHOICES))
 

@@ -88,6 +88,20 @@ def test_every_execution_has_the_same_bits(
         np.testing.assert_array_equal(on(path, case, source, dims=dims, **arguments), expected)
 
 
+@pytest.mark.parametrize("interpolation", ["opencv-linear", "opencv-area"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("factor", [2, 3, 4])
+def test_means_of_blocks_of_uint16(interpolation: str, channels: int, factor: int) -> None:
+    """OpenCV sums them as integers, and rounds those of 2 x 2 otherwise."""
+    pixels = np.random.default_rng(factor).integers(0, 1 << 16, (4 * factor, 24 * factor, channels), np.uint16)
+    pixels[: 2 * factor] |= 0xFFF8
+    made = []
+    for path in ("NumPy", "native, 1 thread"):
+        with picking_by(path):
+            made.append(sg.resize(pixels, (4, 24), dims="HWC", interpolation=interpolation).numpy())
+    np.testing.assert_array_equal(*made)
+
+
 @pytest.mark.parametrize("interpolation", [name for name in INTERPOLATIONS if name != "opencv-linear-exact"])
 @settings(max_examples=examples(40))
 @given(case=resizes(120), element=st.sampled_from(["uint16", "float32"]), cast=st.booleans())

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from harness.emulator.exact_conversion import converted
 from harness.guarded_memory import bits_of, guarded, seeds
-from harness.native_loops import policy_with
 from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
+from stridedgpu.devices.cpu.numpy_loops import relayout as numpy_relayout
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 
 # The largest axis that is looped over in Python, the elements of a block, and the extents of a tile.
@@ -33,7 +33,9 @@ every_block_size = pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS.
 @contextmanager
 def blocks_of(block):
     names = ("small_axis", "block_elements", "tile", "least_looped", "small_tensor")
-    with policy_with(numpy=dict(zip(names, (*block, 1, 0), strict=True))):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, number in zip(names, (*block, 1, 0), strict=True):
+            patch.setattr(numpy_relayout, f"_{name.upper()}", number)
         yield
 
 

@@ -111,8 +111,8 @@ def test_results_of_many_source_runs(size, name):
     """With 16-byte vectors, they are merged in two rounds."""
     made = conversion(element_type("uint8"), element_type("uint8"))
     for length in (40, 100, 257):
-        for source, target in (((1, size), (length, 1)), ((length, 1), (1, size))):
-            sizes = (size, length)
+        sizes, ahead, behind = (size, 5, length), (5 * length, length, 1), (1, size, 5 * size)
+        for source, target in ((behind, ahead), (ahead, behind)):
             with using(Policy.of(CLASSES[name])):
                 assert type(moved_kernel(Layout(sizes, source), Layout(sizes, target), made, None, seed=1)) is Blocks
 

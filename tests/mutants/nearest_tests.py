@@ -96,7 +96,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("drawing/*", ("drawing/test_picture_text.py", "drawing/test_picture_svg.py", "commands/test_show.py")),
     # operations, and what they are called by
     ("operations/*", ("operations/test_{module}.py", "interface/test_error_texts.py")),
-    ("api/warmup.py", ("cuda/device/test_device.py", "cpu/test_jit.py")),
+    ("api/warmup.py", ("cuda/device/test_device.py", "operations/test_warmup.py")),
     ("api/*", ("api/test_{module}.py", "operations/test_{module}.py")),
     ("api/*", ("interface/test_error_texts.py", "interface/test_signatures.py")),
     ("api/creation.py", ("api/test_from_pointer.py", "api/test_frombuffer.py", "operations/test_devices.py")),

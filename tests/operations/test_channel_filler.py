@@ -20,7 +20,7 @@ from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.native.relayout import relayout_move
-from stridedgpu.devices.cpu.plan import CpuPlan
+from stridedgpu.devices.cpu.plan import cpu_plan
 from stridedgpu.devices.cuda.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.relayout.choice import Family
 from stridedgpu.devices.operand import Operand
@@ -104,7 +104,7 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
 @given(cases())
 def test_native_loops_write_elements_and_zeros(one):
     source, target = Buffer.of(one.source_bytes), Buffer.of(one.pattern.copy())
-    plan = CpuPlan(one.plan.problem, 1, shared=False)
+    plan = cpu_plan(one.plan.problem)
     relayout_move(plan)(source.address, target.address)
     assert target.bytes.tobytes() == one.expected.tobytes(), plan.explain()
 

@@ -135,6 +135,7 @@ _ALONG: Final = (
     ("uint16", "float32", "float32", Finish.KEPT),
     ("float32", "float32", "float32", Finish.KEPT),
     ("float32", "float32", "fused", Finish.HALF_EVEN),
+    ("uint16", "int32", "ones", Finish.KEPT),
 )
 _DOWN: Final = (
     ("uint16", "uint16", "float64", Finish.HALF_UP),
@@ -145,6 +146,8 @@ _DOWN: Final = (
     ("float32", "uint16", "float32", Finish.HALF_EVEN),
     ("float32", "float32", "float32", Finish.HALF_EVEN),
     ("float32", "float32", "fused", Finish.HALF_EVEN),
+    ("int32", "uint16", "ones", Finish.MEAN),
+    ("int32", "uint16", "ones", Finish.SHIFTED),
 )
 """The passes along x and along y over columns of 16 rows, behind copies, in the order of the library's."""
 
@@ -324,7 +327,8 @@ def kernel_of(
 ) -> tuple[ResizeKernel, RowShape]:
     """The kernel of a window with the channels of the source, and the shape of rows that its passes read."""
     arithmetic = taps.arithmetic if isinstance(taps, WindowTaps) else ResizeSums.FIXED_POINT
-    is_linear = arithmetic in (ResizeSums.OPENCV_LINEAR, ResizeSums.OPENCV_QUARTER)
+    is_quarter = arithmetic is ResizeSums.OPENCV_QUARTER and problem.conversion.source.name == "uint8"
+    is_linear = arithmetic is ResizeSums.OPENCV_LINEAR or is_quarter
     is_filter, prepares = arithmetic is ResizeSums.FIXED_POINT, "frame" if reads_frames else ""
     if weighs_colours(problem, taps):
         prepares = "alpha"
@@ -340,7 +344,7 @@ def kernel_of(
         passes = passes_of(arithmetic, element, narrow=narrow)
         return kernel(*passes, channels=planes if joins else channels, reads="pairs", joins_planes=joins), shape
     assert isinstance(taps, WindowTaps), "the tables of other rules are NumPy's"
-    if arithmetic is ResizeSums.OPENCV_QUARTER and shape.step == channels and _halves(taps):
+    if is_quarter and shape.step == channels and _halves(taps):
         return kernel(*_HALVES, reads="halves", joins_passes=True), shape
     if is_linear:
         # The mean of four bytes is INTER_LINEAR with weights of one half.
