@@ -165,7 +165,7 @@ def converting_by(path: str) -> Iterator[None]:
     """Frames are converted this way: "NumPy", or compiled on one thread or two."""
     from harness.native_loops import policy_with
 
-    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch, policy_with(pixels={"shared_bytes": 0}):
+    with pytest.MonkeyPatch.context() as patch, policy_with(pixels={"shared_bytes": 0}), ExitStack() as stack:
         if path == "NumPy":
             stack.enter_context(using(policy()._replace(native=False)))
         else:
