@@ -162,7 +162,7 @@ def float_colours(made: Surface, matrix: str, *, full_range: bool, blue: Any = N
 
 @contextmanager
 def converting_by(path: str) -> Iterator[None]:
-    """Frames are converted this way: "NumPy", or compiled on one thread or two."""
+    """Frames are converted this way: "NumPy", or natively on one thread or two."""
     from harness.native_loops import policy_with
 
     with pytest.MonkeyPatch.context() as patch, policy_with(pixels={"shared_bytes": 0}), ExitStack() as stack:
