@@ -27,6 +27,7 @@ from stridedgpu.problems.device_plan import Width
 from .elements import Elements
 from .kernel_call import ONCE, KernelCall, KernelFacts, LoopAxis, LoopMatch
 from .pool import LoopCall
+from .registers import LANE_BYTES
 from .short_runs import (
     MOST_LOOPS,
     MOST_UNIT_BYTES,
@@ -116,7 +117,13 @@ def match_blocks(match: LoopMatch) -> KernelCall | None:
     level = policy().native_level
     if level is None or not match.problem.conversion.is_bitwise_copy or match.problem.filler:
         return None
-    vector_bytes = WIDTHS[level]
+    # Where no network of cache lines has room, loads of 16 bytes are merged.
+    calls = (_fitting(match, vector_bytes) for vector_bytes in dict.fromkeys((WIDTHS[level], LANE_BYTES)))
+    return next((call for call in calls if call is not None), None)
+
+
+def _fitting(match: LoopMatch, vector_bytes: int) -> KernelCall | None:
+    """The kernel of blocks in vectors of so many bytes that takes least; None without one."""
     match = _read_forward(_in_words(match), vector_bytes)
     loops, word = match.loops, match.source_bytes
     runs = [

@@ -23,6 +23,9 @@ from .pool import LoopCall
 from .registers import LANE_BYTES, LINE_BYTES
 from .transpose import transposes
 
+_WIDEST_TRANSPOSED: Final = 8
+"""Bytes of an element from which on pixels are not transposed."""
+
 LONGEST_PIXEL: Final = 16
 """Elements of the largest pixel interleaved in registers. With 4 or 8: 0.68 at worst."""
 
@@ -55,10 +58,14 @@ class Channels:
 
     @property
     def is_transposed(self) -> bool:
-        """Whether pixels of 8 to 16 elements are transposed: copies of pixels of 8 bytes take less time in blocks."""
+        """Whether pixels of 8 to 16 elements are transposed.
+
+        Copies of pixels of 8 bytes, and of elements of 8, take less time in blocks.
+        """
         elements = self.target_pixel if self.planar else 0 if self.target_pixel else self.source_pixel
-        nbytes = elements * self.elements.source_bytes
-        return elements in TRANSPOSED and (nbytes > TRANSPOSED[0] or not self.elements.itemsize)
+        itemsize = self.elements.itemsize
+        in_blocks = itemsize and (elements * itemsize <= TRANSPOSED[0] or itemsize >= _WIDEST_TRANSPOSED)
+        return elements in TRANSPOSED and not in_blocks
 
     def facts(self, row: LoopAxis) -> KernelFacts:
         """What `explain` says of the kernel."""
