@@ -48,7 +48,8 @@ def kernel_of(source, conversion, channel_axis, target=None, seed=1):
 @pytest.mark.parametrize("arithmetic", ["multiply", "divide", "transformers", "transformers-pil", "torchvision-v2"])
 def test_patches_are_packed(processor, arithmetic):
     source, axis = patches(3, 5, 14)
-    kernel = kernel_of(source, made(arithmetic=arithmetic, **CLIP), axis)
+    with using(Policy.of(processor)):
+        kernel = kernel_of(source, made(arithmetic=arithmetic, **CLIP), axis)
     assert isinstance(kernel, Packed)
     assert (kernel.row, kernel.lines) == (14, 147)
     assert kernel.elements.by_products == (arithmetic != "multiply")

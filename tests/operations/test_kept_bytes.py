@@ -9,6 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from harness.native_loops import needs_library
 
 import stridedgpu as sg
 from stridedgpu.values.bounded_cache import GENERATION, count_bytes
@@ -91,6 +92,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, int, int]
     tracemalloc.stop()
 
 
+@needs_library
 @pytest.mark.parametrize("name", SERVICES)
 def test_bytes_are_counted_within_a_factor_of_two(name, served):
     kept, counted = served(name, 8, 1 << 30)
