@@ -153,7 +153,7 @@ def test_a_level_is_taken_only_where_it_can_run():
 
 @pytest.fixture
 def no_library(monkeypatch, tmp_path):
-    caches = (library.library, library.levels, library.function, targets._native_level, targets._machine)
+    caches = (library._loaded, library.levels, library.function, targets._native_level, targets._machine)
     monkeypatch.setattr(library, "PATH", str(tmp_path / "kernels.bin"))
     for cache in caches:
         cache.cache_clear()
@@ -182,8 +182,24 @@ def test_without_the_library_numpy_works_and_one_warning_says_so(no_library):
 
 def test_a_file_that_is_no_library_is_none(no_library):
     Path(library.PATH).write_bytes(b"no machine code")
-    with pytest.warns(RuntimeWarning, match="no native library"):
+    with pytest.warns(RuntimeWarning, match="native library cannot be loaded .*file too short"):
         assert library.library() is None
+    assert "cannot be loaded" in library.why_unavailable()
+
+
+def test_a_library_that_memory_lacks_for_is_loaded_by_a_later_call(no_library, monkeypatch):
+    Path(library.PATH).write_bytes(b"no machine code")
+
+    def refuse(_count):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "bytearray", refuse, raising=False)
+        for _ in range(2):
+            with pytest.raises(sg.DeviceError, match="no memory left to load the native library"):
+                sg.relayout(np.arange(6, dtype=np.int32), dtype="float32")
+    with pytest.warns(RuntimeWarning, match="cannot be loaded"):
+        sg.relayout(np.arange(6, dtype=np.int32), dtype="float32")
 
 
 MEMORY_REFUSED = """

@@ -51,7 +51,7 @@ def why_unavailable() -> str | None:
     """
     if _disabled() == "0":
         return f"{DISABLING}=0 leaves all work to NumPy"
-    return None if library() else _MISSING
+    return _loaded()[1]
 
 
 _MISSING: Final = (
@@ -60,22 +60,37 @@ _MISSING: Final = (
 )
 
 
-@lru_cache(maxsize=1)
 def library() -> Any:
-    """The loaded library, or None with one warning where there is none."""
+    """The loaded library, or None with one warning where there is none.
+
+    Raises `DeviceError` where no memory is left to load it: a later call may have some.
+    """
+    return _loaded()[0]
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> tuple[Any, str | None]:
+    """The library, or None and the reason."""
     try:
         loaded = ctypes.CDLL(PATH)
         python = ctypes.pythonapi
         addresses = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in _PYTHON_FUNCTIONS]
-    except (AttributeError, OSError):
-        warnings.warn(f"stridedgpu: {_MISSING}.", RuntimeWarning, stacklevel=2)
-        return None
+    except (AttributeError, OSError) as error:
+        reason = _MISSING
+        if os.path.exists(PATH):  # noqa: PTH110 - importing `Path` takes 4 ms
+            try:
+                bytearray(2 * os.path.getsize(PATH))  # noqa: PTH202
+            except MemoryError:
+                raise DeviceError("The CPU has no memory left to load the native library.") from error
+            reason = f"the native library cannot be loaded ({error}), so NumPy does the work at a fraction of the speed"
+        warnings.warn(f"stridedgpu: {reason}.", RuntimeWarning, stacklevel=2)
+        return None, reason
     loaded.stridedgpu_connect((ctypes.c_void_p * (len(addresses) + 1))(*addresses, id(None)))
     loaded.stridedgpu_level.restype = ctypes.c_char_p
     loaded.stridedgpu_level.argtypes = (ctypes.c_int64,)
     loaded.stridedgpu_function.restype = ctypes.c_void_p
     loaded.stridedgpu_function.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
-    return loaded
+    return loaded, None
 
 
 @lru_cache(maxsize=1)
