@@ -117,6 +117,16 @@ def test_results_of_many_source_runs(size, name):
                 assert type(moved_kernel(Layout(sizes, source), Layout(sizes, target), made, None, seed=1)) is Blocks
 
 
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512 VBMI"])
+@pytest.mark.parametrize("target", ["bfloat16", "float16", "float32", "float64", "int64"])
+def test_items_of_less_than_a_step_write_nothing_before_the_target(target, name):
+    made = conversion(element_type("uint8"), element_type(target))
+    for seed, (rows, columns) in enumerate(((40, 70), (64, 64), (33, 200), (200, 33))):
+        layouts = Layout((rows, columns), (1, rows)), Layout((rows, columns))
+        with using(Policy.of(CLASSES[name])), policy_with(relayout={"item_bytes": range(1024, 1025)}):
+            assert type(moved_kernel(*layouts, made, None, seed=seed)) is Transpose
+
+
 def test_blocks_are_named_and_described():
     source = sg.empty((2, 3, 32, 2, 32, 2), "float32").permute((0, 2, 4, 3, 5, 1))
     plan = relayout_kernel(sg.plan_relayout(source, sg.empty(source.sizes, "float32")).plan.problem)
