@@ -1,4 +1,4 @@
-"""`RowBuffer`: an image whose rows lie apart in memory. Compiled resizes read them there, all else joins them first."""
+"""`RowBuffer`: an image whose rows lie apart in memory. Native resizes read them there, all else joins them first."""
 
 from __future__ import annotations
 

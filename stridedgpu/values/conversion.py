@@ -14,20 +14,20 @@ The rules, the same to the bit on every device:
 - With a matrix, `x` is the sum of a pixel's channels times one row of the matrix: each product is rounded, and the
   products are added from the first channel to the last, each sum rounded. Zeros of the matrix are multiplied too.
 
-NumPy, the native loops and CUDA each implement the same primitives; the first two take their order from `casts`. A
-new type or rounding adds one entry to each. A missing entry raises an error, or falls back to NumPy. Each also lists
-the `parts` of a conversion that it computes (`_PARTS`), and `check_parts` refuses a part that is not listed:
+NumPy, the native library and CUDA each implement the same primitives; NumPy takes their order from `casts`. A new type
+or rounding adds one entry to each. A missing entry raises an error, or falls back to NumPy. Each also lists the `parts`
+of a conversion that it computes (`_PARTS`), and `check_parts` refuses a part that is not listed:
 
-    primitive                             NumPy, compiled    CUDA (kernels/include)
-                                          `conversion.py`    `conversion.cuh`
-    bits of a narrow type -> float32      `_DECODED`         `decode`
-    float32 -> bits of a narrow type,     `_ENCODED`         `encode`, which ends in `to_bfloat16`
-      rounded to nearest even                                  and the like
-    wide numbers -> float32 rounded to    `_float32_to_`…   `round_to_odd`
-      odd, so that a second rounding
-      is the only one that counts
-    float -> whole number, by rounding    `_ROUNDINGS`       `Rounding`, `ToInteger`
-    integer -> a narrower one, clamped    `_saturated`…     `saturate`
+    primitive                           NumPy               kernels/cpu          CUDA (kernels/include)
+                                        `conversion.py`     `conversion.hpp`     `conversion.cuh`
+    bits of a narrow type -> float32    `_DECODED`          `decoded_bfloat16`   `decode`
+    float32 -> bits of a narrow type    `_ENCODED`          `encoded_bfloat16`   `encode`, which ends in `to_bfloat16`
+                                                                                   and the like
+    wide numbers -> float32 by          `_float32_to_round` `to_odd`             `round_to_odd`
+      round-to-odd, so that a second
+      rounding is the only one
+    float -> whole number               `_ROUNDINGS`        `integer_of`         `Rounding`, `ToInteger`
+    integer -> a narrower one, clamped  `_saturated_...`    `clamped`            `saturate`
 """
 
 from __future__ import annotations

@@ -40,11 +40,12 @@ Passes: TypeAlias = Literal["horizontal", "vertical", "pillow-13"]
 PASSES: Final[tuple[Passes, ...]] = get_args(Passes)
 
 
-# Filters: a weight by the distance x, in float64, each operation rounded. NumPy and native loops run the same lines.
+# Filters: a weight by the distance x, in float64, each operation rounded. `kernels/cpu/resize_tables.hpp` has the same
+# operations.
 
 
 Number: TypeAlias = Any
-"""An array of NumPy's, or a number of compiled code: both have + - * / & and comparisons."""
+"""An array of NumPy's: filters take its + - * / & and comparisons."""
 
 
 class Maths(Protocol):

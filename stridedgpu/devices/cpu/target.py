@@ -98,16 +98,6 @@ class Target(NamedTuple):
         return _native_level(self) if why_unavailable() is None else None
 
     @property
-    def vector_bytes(self) -> int:
-        """Bytes of the widest vector register."""
-        return 64 if "avx512f" in self.features else 32 if "avx2" in self.features else 16
-
-    @property
-    def vector_registers(self) -> int:
-        """Vector registers that code can name."""
-        return 32 if "avx512f" in self.features or self.architecture == "aarch64" else 16
-
-    @property
     def fuses(self) -> bool:
         """Whether one instruction multiplies and adds."""
         return self.architecture != "x86_64" or "fma" in self.features

@@ -277,7 +277,7 @@ def _plan_rectangle(
     written = TensorSpec(target.shifted(-target.first_offset), conversion.target, 1)
     relayout = relayout_problem(read, written, conversion, 0)
     call = plan_relayout(relayout)
-    assert call is not None, "the conversion can be compiled, and no rectangle is empty"
+    assert call is not None, "the library has the conversion, and no rectangle is empty"
     return relayout, call, source, target
 
 

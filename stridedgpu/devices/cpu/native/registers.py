@@ -13,11 +13,10 @@ LANE_BYTES: Final = 16
 """Bytes within which every vector instruction set shuffles."""
 
 
-def permuting(itemsize: int) -> str:
-    """The instruction set of AVX-512 that permutes a line's elements of so many bytes by positions in a vector."""
-    return {1: "avx512vbmi", 2: "avx512bw"}.get(itemsize, "avx512f")
+_PERMUTING: Final = {1: "avx512vbmi", 2: "avx512bw"}
+"""The instruction set of AVX-512 that permutes a line's elements of so many bytes; of wider ones it is AVX-512F."""
 
 
 def shuffled_bytes(itemsize: int) -> int:
     """Bytes of the widest vector that one instruction permutes at this element size."""
-    return LINE_BYTES if permuting(itemsize) in policy().target.features else LANE_BYTES
+    return LINE_BYTES if _PERMUTING.get(itemsize, "avx512f") in policy().target.features else LANE_BYTES

@@ -1,1 +1,1 @@
-"""Every operation in NumPy: the reference, and what runs where nothing can be compiled."""
+"""Every operation in NumPy: the reference, and what runs where the native library has no loop."""
