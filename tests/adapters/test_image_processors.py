@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.processor_options import OPTIONS
 from harness.transformers_processors import differences, drawn_image, original, transformers_library
 
 import stridedgpu as sg
@@ -16,107 +17,6 @@ pytestmark = pytest.mark.interop
 BACKENDS = ("torchvision", "pil")
 NAMES = [name for name, kind in KINDS.items() if kind.form != "clips"]
 
-OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "CLIPImageProcessor": [
-        {"size": {"shortest_edge": 97}, "crop_size": {"height": 90, "width": 131}},
-        {"do_resize": False, "crop_size": 150},
-        {"do_center_crop": False, "size": {"shortest_edge": 60, "longest_edge": 100}},
-        {"do_normalize": False, "size": {"max_height": 70, "max_width": 80}},
-        {"do_rescale": False},
-        {"do_rescale": False, "do_normalize": False},
-        {"rescale_factor": 1 / 127.5, "image_mean": [1.0, 0.5, 0.25]},
-        {"do_pad": True, "do_center_crop": False, "size": {"shortest_edge": 50}},
-        {"do_pad": True, "pad_size": {"height": 240, "width": 250}},
-        {"resample": 2},
-    ],
-    "SiglipImageProcessor": [{"size": {"height": 31, "width": 77}}, {"size": 64}, {"do_pad": True}],
-    "ViTImageProcessor": [{"size": 33}, {"do_resize": False, "do_normalize": False}],
-    "DINOv3ViTImageProcessor": [
-        {"resample": 3, "size": {"height": 97, "width": 131}},
-        {"do_resize": False},
-        {"do_normalize": False, "size": {"shortest_edge": 60}},
-        {"do_center_crop": True, "crop_size": {"height": 90, "width": 131}, "size": {"height": 100, "width": 120}},
-        {"do_rescale": False, "do_normalize": False},
-        {"rescale_factor": 1 / 127.5, "image_mean": [1.0, 0.5, 0.25]},
-    ],
-    "DeiTImageProcessor": [{"crop_size": {"height": 255, "width": 90}}],
-    "ConvNextImageProcessor": [{"size": 224}, {"size": {"shortest_edge": 100}, "crop_pct": 0.8}],
-    "PoolFormerImageProcessor": [{"crop_pct": 0.5}, {"size": {"height": 60, "width": 80}, "crop_size": 70}],
-    "LevitImageProcessor": [{"size": {"height": 60, "width": 80}, "crop_size": 70}],
-    "MobileViTImageProcessor": [{"do_flip_channel_order": False}, {"do_rescale": False}],
-    "EfficientNetImageProcessor": [
-        {"include_top": False},
-        {"rescale_offset": True, "rescale_factor": 1 / 127.5},
-        {"do_center_crop": True, "image_std": [0.47853944, 0.4732864, 0.47434163]},
-    ],
-    "BeitImageProcessor": [{"do_center_crop": True, "size": 256}],
-    "SegformerImageProcessor": [{"size": {"height": 40, "width": 50}, "do_normalize": False}],
-    "DPTImageProcessor": [
-        {"ensure_multiple_of": 32, "keep_aspect_ratio": True},
-        {"ensure_multiple_of": 14, "size": {"height": 70, "width": 140}, "do_pad": True, "size_divisor": 14},
-    ],
-    "DetrImageProcessor": [
-        {"size": {"shortest_edge": 80, "longest_edge": 133}},
-        {"pad_size": {"height": 1400, "width": 1350}},
-        {"size": {"height": 60, "width": 70}, "do_pad": False},
-        {"size": {"max_height": 60, "max_width": 50}, "do_rescale": False, "do_normalize": False},
-    ],
-    "RTDetrImageProcessor": [
-        {"do_pad": True, "size": {"shortest_edge": 60, "longest_edge": 90}},
-        {"do_normalize": True},
-    ],
-    "Mask2FormerImageProcessor": [
-        {"size": {"shortest_edge": 70, "longest_edge": 130}, "size_divisor": 0},
-        {"size": {"height": 64, "width": 100}, "pad_size": {"height": 160, "width": 128}},
-    ],
-    "SamImageProcessor": [{"size": {"longest_edge": 77}, "pad_size": {"height": 80, "width": 90}}, {"do_pad": False}],
-    "PixtralImageProcessor": [
-        {"size": {"longest_edge": 100}, "patch_size": {"height": 14, "width": 20}},
-        {"size": {"height": 90, "width": 300}, "do_pad": False},
-    ],
-    "Qwen2VLImageProcessor": [
-        {"size": {"shortest_edge": 28 * 28 * 4, "longest_edge": 28 * 28 * 30}},
-        {"patch_size": 16, "merge_size": 1, "temporal_patch_size": 1},
-        {"min_pixels": 400_000, "max_pixels": 500_000},
-        {"do_normalize": False},
-        {"do_normalize": False, "do_rescale": False},
-        {"rescale_factor": 0.0078, "image_mean": [0.1, 0.2, 0.3]},
-    ],
-    "Siglip2ImageProcessor": [
-        {"rescale_factor": 0.0078, "max_num_patches": 300},
-        {"max_num_patches": 64},
-        {"patch_size": 14, "max_num_patches": 729, "do_normalize": False},
-    ],
-    "Glm4vImageProcessor": [
-        {"size": {"shortest_edge": 28 * 28 * 400, "longest_edge": 28 * 28 * 500}},
-        {"size": {"shortest_edge": 28 * 28 * 4, "longest_edge": 28 * 28 * 60}, "temporal_patch_size": 3},
-        {"patch_size": 32},
-    ],
-    "GotOcr2ImageProcessor": [
-        {"crop_to_patches": True, "size": {"height": 60, "width": 80}},
-        {"crop_to_patches": True, "size": 90, "min_patches": 3, "max_patches": 6},
-        {"do_resize": False},
-    ],
-    "LlavaNextImageProcessor": [
-        {"size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}},
-        {"size": {"height": 60, "width": 60}, "crop_size": 60, "image_grid_pinpoints": [[60, 120], [150, 60]]},
-        {"do_pad": False},
-        {"do_resize": False, "do_center_crop": True, "crop_size": 100, "size": 100},
-    ],
-    "Idefics2ImageProcessor": [
-        {"do_image_splitting": True, "size": {"shortest_edge": 50, "longest_edge": 90}},
-        {"size": {"height": 40, "width": 44}, "do_pad": False},
-    ],
-    "Gemma3ImageProcessor": [
-        {
-            "do_pan_and_scan": True,
-            "pan_and_scan_min_crop_size": 30,
-            "pan_and_scan_max_num_crops": 4,
-            "pan_and_scan_min_ratio_to_activate": 1.2,
-        }
-    ],
-    "ChameleonImageProcessor": [{"resample": 3, "size": {"shortest_edge": 100}, "crop_size": 128}],
-}
 """Options beside the defaults of each class; each is set when the processor is made, and once more in a call."""
 
 CASES = [(name, {}) for name in NAMES] + [(name, one) for name, many in OPTIONS.items() for one in many]

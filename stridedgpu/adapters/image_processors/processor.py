@@ -27,10 +27,12 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 
-from .declaration import BACKENDS, Declared, declared_by
+from .declaration import Declared, declared_by
+from .forms.job import Job, Listed, Moved
 from .inputs import image_operand, nested_images
+from .kinds.kind import BACKENDS
 from .normalising import Backend, Normalising
-from .outputs import Job, Listed, Moved, results
+from .outputs import results
 from .rendering import Renderer, resize_rule
 from .sizes import is_count
 

@@ -3,7 +3,7 @@
 Each result is a `Placement`: a box of the image is resized to a place of a window. Elsewhere the window has bytes of
 zero, which are normalised like the image's. Zeros of the result, around windows, are written by `rendering.py`.
 
-A `SizeRule` computes the new size for one class of processors, or for several: `KINDS` in `declaration.py` names it.
+A `SizeRule` computes the new size for one class of processors, or for several: the rows of `kinds/` name it.
 """
 
 from __future__ import annotations

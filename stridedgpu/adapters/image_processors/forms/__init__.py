@@ -1,0 +1,1 @@
+"""What processors return, one module for each kind of shape."""

@@ -1,0 +1,148 @@
+"""`Job`: one call of a processor, and what the forms of results share: batches, lists, extents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.adapters.image_processors.declaration import Declared
+from stridedgpu.adapters.image_processors.normalising import Backend
+from stridedgpu.adapters.image_processors.rendering import Renderer
+from stridedgpu.adapters.image_processors.sizes import Size
+from stridedgpu.adapters.image_processors.windows import (
+    convnext,
+    convnext_window,
+    dpt,
+    height_and_width,
+    middle_window,
+    new_size,
+    placed,
+)
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.operand import Operand
+from stridedgpu.preprocess.geometry import Placement
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
+
+
+class Listed(NamedTuple):
+    """A batch that is a list of its images where no tensors are asked for."""
+
+    batch: StridedTensor | NDArray[np.int32]
+
+
+class Moved(NamedTuple):
+    """Numbers that belong on the device of the pixels."""
+
+    array: NDArray[np.int64]
+    is_listed: bool = False
+
+
+Images = list[list[Operand]]
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call: what is declared, what renders it, and the processor's `own` options, without those of the call."""
+
+    declared: Declared
+    backend: Backend
+    renderer: Renderer
+    own: Mapping[str, Any]
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The options."""
+        return self.declared.values
+
+    def resized(self, size: Size) -> Size:
+        """The new size of an image."""
+        if not self.values["do_resize"]:
+            return size
+        return new_size(self.declared.kind.resizes, self.values, size, is_cut=self.window is not None)
+
+    @cached_property
+    def window(self) -> Size | None:
+        """The middle window of the resized image that is kept; None keeps all of it."""
+        kind, values = self.declared.kind, self.values
+        crops = kind.crops and not (kind.resizes is dpt and self.backend == "pil")
+        middle = middle_window(values) if crops else None
+        if kind.resizes is not convnext or not values["do_resize"] or convnext_window(values) is None:
+            return middle
+        if middle is not None:
+            raise LayoutError("do_center_crop=True cuts what ConvNext's resize has cut already: leave it out.")
+        return convnext_window(values)
+
+    @cached_property
+    def placed(self) -> Callable[[Size], Placement]:
+        """Where a whole image of a size goes; the sizes of a data set recur."""
+        return lru_cache(maxsize=256)(lambda size: placed(size, self.resized(size), self.window, self.backend))
+
+
+def sizes_of(images: Sequence[Operand]) -> list[Size]:
+    """Height and width of each image."""
+    return [(image.layout.sizes[1], image.layout.sizes[2]) for image in images]
+
+
+def flattened(images: Images) -> list[Operand]:
+    """All images of a call one behind the other."""
+    return [image for group in images for image in group]
+
+
+def all_placed(job: Job, images: Images) -> tuple[list[Operand], list[Placement], list[Size]]:
+    """All images of a call one behind the other, where each goes as a whole, and the sizes of their windows."""
+    flat = flattened(images)
+    placements = [job.placed(size) for size in sizes_of(flat)]
+    return flat, placements, [placement.size for placement in placements]
+
+
+def largest(windows: Sequence[Size]) -> Size:
+    """The largest of each side."""
+    return max(height for height, _ in windows), max(width for _, width in windows)
+
+
+def batched(
+    job: Job, images: Sequence[Operand], placements: Sequence[Placement]
+) -> StridedTensor | list[StridedTensor]:
+    """A batch of windows of one size, else a list of the windows, of which those of one size are one batch."""
+    windows = [placement.size for placement in placements]
+    if len(set(windows)) == 1:
+        return job.renderer.batch(images, placements, windows[0])
+    by_row: dict[int, StridedTensor] = {}
+    for window in dict.fromkeys(windows):
+        rows = [row for row, size in enumerate(windows) if size == window]
+        batch = job.renderer.batch([images[row] for row in rows], [placements[row] for row in rows], window)
+        by_row.update((row, batch[place]) for place, row in enumerate(rows))
+    return [by_row[row] for row in range(len(images))]
+
+
+def listed(batch: StridedTensor | list[StridedTensor]) -> Listed | list[StridedTensor]:
+    """What `batched` returned, as the list of its images where no tensors are asked for."""
+    return Listed(batch) if isinstance(batch, StridedTensor) else batch
+
+
+def padded_size(job: Job, windows: Sequence[Size]) -> Size:
+    """The size that smaller windows are filled up to: `pad_size`, or the largest of each side."""
+    stated = job.values["pad_size"]
+    if stated is None:
+        return largest(windows)
+    wanted = height_and_width("pad_size", stated)
+    for height, width in windows:
+        if height > wanted[0] or width > wanted[1]:
+            raise LayoutError(
+                f"pad_size={stated!r} is smaller than an image of {height} x {width} pixels, as it is resized."
+            )
+    return wanted
+
+
+def in_groups(layout: Layout, inner: int) -> Layout:
+    """A batch's layout with its first axis as groups of `inner`."""
+    count, *rest = layout.sizes
+    step, *steps = layout.strides
+    return Layout((count // inner, inner, *rest), (step * inner, step, *steps), layout.offset)

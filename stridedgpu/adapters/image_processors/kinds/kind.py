@@ -1,0 +1,101 @@
+"""`Kind`: a class of image or video processors, as a value; the rows of the other modules are made with `kind`.
+
+Source: transformers 5.24, models/*/image_processing_*.py and video_processing_*.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stridedgpu.adapters.image_processors import windows
+from stridedgpu.adapters.image_processors.normalising import Backend
+from stridedgpu.adapters.image_processors.sampling import Sampling
+
+BACKENDS: Final[tuple[Backend, ...]] = ("torchvision", "pil")
+
+IMAGENET: Final = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}
+HALF: Final = {"image_mean": (0.5, 0.5, 0.5), "image_std": (0.5, 0.5, 0.5)}
+CLIP: Final = {"image_mean": (0.48145466, 0.4578275, 0.40821073), "image_std": (0.26862954, 0.26130258, 0.27577711)}
+LANCZOS, BILINEAR, BICUBIC = 1, 2, 3
+
+_EVERY: Final[dict[str, Any]] = {
+    "do_resize": True,
+    "size": None,
+    "default_to_square": True,
+    "resample": BICUBIC,
+    "do_center_crop": None,
+    "crop_size": None,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": None,
+    "image_std": None,
+    "do_convert_rgb": None,
+    "do_pad": None,
+    "pad_size": None,
+    "input_data_format": None,
+}
+"""The options that every processor has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A class of image processors: its defaults, its rules, what it returns, and the steps that it takes.
+
+    `resizes` computes the size that an image is resized to, and `sampling` the frames that are taken of a video.
+    `forms/` has a function for each `form` of what is returned.
+    `crops`, `pads` and `normalises` are whether `do_center_crop`, `do_pad` and `do_normalize` have an effect.
+    `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
+    """
+
+    defaults: Mapping[str, Any]
+    resizes: windows.SizeRule = windows.by_size
+    form: str = "images"
+    sampling: Sampling | None = None
+    crops: bool = True
+    pads: bool = True
+    normalises: bool = True
+    rescales_first: bool = False
+    backends: tuple[Backend, ...] = BACKENDS
+
+
+def kind(figures: Mapping[str, Any], size: dict[str, int] | None, **options: Any) -> Kind:
+    """A kind from its mean and std, its size, its own options, and fields of `Kind`.
+
+    One number as a size is a square, or the shorter side where the default has one.
+    """
+    options.setdefault("default_to_square", size is None or "shortest_edge" not in size)
+    fields = {name: options.pop(name) for name in list(options) if name in Kind.__slots__}
+    return Kind({**_EVERY, **figures, "size": size, **options}, **fields)
+
+
+def square(side: int) -> dict[str, int]:
+    """The size of a square."""
+    return {"height": side, "width": side}
+
+
+def shortest(side: int) -> dict[str, int]:
+    """The size whose shorter side is stated."""
+    return {"shortest_edge": side}
+
+
+def of_patches(
+    figures: Mapping[str, Any], least: int, most: int, resizes: windows.SizeRule, form: str = "patches", **options: Any
+) -> Kind:
+    """A kind whose frames become patches, from its mean and std and the least and the most pixels."""
+    return kind(
+        figures,
+        {"shortest_edge": least, "longest_edge": most},
+        default_to_square=form == "clips",
+        do_convert_rgb=True,
+        temporal_patch_size=2,
+        merge_size=2,
+        resizes=resizes,
+        form=form,
+        crops=False,
+        pads=False,
+        backends=("torchvision",) if form == "clips" else BACKENDS,
+        **options,
+    )
