@@ -13,6 +13,12 @@ from stridedgpu.adapters.image_processors import sizes
 
 PINPOINTS = [(336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)]
 
+
+def broad(size):
+    """A size whose longer side is at most four times the shorter one."""
+    return tuple(max(side, -(-max(size) // 4)) for side in size)
+
+
 RULES = {
     "shortest_edge": (lambda size: sizes.shortest_edge(size, 224), "ee38de4d4a77"),
     "aspect_limited": (lambda size: sizes.aspect_limited(size, 800, 1333), "826dc9abda27"),
@@ -24,6 +30,13 @@ RULES = {
     "volume_limited": (lambda size: sizes.volume_limited(size, 28, 2, 2, 112 * 112 * 5, 28 * 28 * 900), "ddc2c086f77f"),
     "patches_limited": (lambda size: sizes.patches_limited(size, 16, 256), "8b5272da7089"),
     "tokens_limited": (lambda size: sizes.tokens_limited(size, (500, 640), (16, 14)), "1dc3e7778c67"),
+    "at_least": (lambda size: sizes.at_least(size, 500), "588217bb1cd1"),
+    "halved": (lambda size: sizes.halved(broad(size), 28, 300 * 300, 900 * 900), "b7dd743e98a8"),
+    "tokens_near": (lambda size: sizes.tokens_near(size, 28, 400), "e9c1f00a285c"),
+    "shrunk_to_patches": (lambda size: sizes.shrunk_to_patches(size, 14, 3000, 80), "094c7db8dcb4"),
+    "budgeted": (lambda size: sizes.budgeted(size, 400_000, 900_000, 1100), "11923b967acc"),
+    "tokens_between": (lambda size: sizes.tokens_between(size, 28, 2, 500, 900), "71fee377a248"),
+    "fitted": (lambda size: sizes.fitted(size, (504, 700), grows=size[0] < 300), "a80944fbec95"),
     "best_resolution": (lambda size: sizes.best_resolution(size, PINPOINTS), "a3ecedb5277d"),
     "splittable": (lambda size: sizes.splittable(size, (672, 336)), "a4efc21f34bc"),
     "tile_grid": (lambda size: sizes.tile_grid(size, (150, 200), 2, 12), "4f456a903f4e"),
@@ -71,6 +84,13 @@ def of_transformers(name: str):
         "inside": lambda size: utilities.get_image_size_for_max_height_width(size, 300, 401),
         "pixels_limited": lambda size: models("qwen2_vl").smart_resize(*size, 28, 56 * 56 * 9, 28 * 28 * 640),
         "volume_limited": lambda size: models("glm4v").smart_resize(2, *size, 2, 28, 112 * 112 * 5, 28 * 28 * 900),
+        "halved": lambda size: models("glm_image").smart_resize(*broad(size), 28, 300 * 300, 900 * 900),
+        "tokens_near": lambda size: models("muse_glimmer").smart_resize(*size, 28, 400),
+        "shrunk_to_patches": lambda size: models("kimi_k25").navit_resize(*size, 14, 2, 3000, 80)[0],
+        "budgeted": lambda size: models("neomme").get_resize_output_size(
+            *size, 1100, utilities.SizeDict(min_pixels=400_000, max_pixels=900_000)
+        ),
+        "tokens_between": lambda size: models("glm5_next").smart_resize(2, *size, 2, 28, 500, 900),
         "patches_limited": lambda size: models("siglip2").get_image_size_for_max_num_patches(*size, 16, 256),
         "tokens_limited": tokens,
         "best_resolution": lambda size: general.select_best_resolution(size, PINPOINTS),
@@ -90,6 +110,11 @@ def of_transformers(name: str):
         "volume_limited",
         "patches_limited",
         "tokens_limited",
+        "halved",
+        "tokens_near",
+        "shrunk_to_patches",
+        "budgeted",
+        "tokens_between",
         "best_resolution",
         "splittable",
         "tile_grid",

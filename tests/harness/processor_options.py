@@ -88,6 +88,35 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
         {"size": {"shortest_edge": 28 * 28 * 4, "longest_edge": 28 * 28 * 60}, "temporal_patch_size": 3},
         {"patch_size": 32},
     ],
+    "PI0ImageProcessor": [{"size": {"max_height": 90, "max_width": 60}, "pad_size": {"height": 100, "width": 70}}],
+    "MiniMaxM3VLImageProcessor": [{"max_pixels": 90_000}, {"do_normalize": False}],
+    "Ernie4_5_VLMoeImageProcessor": [{"size": {"shortest_edge": 40_000, "longest_edge": 50_000}, "merge_size": 1}],
+    "HunYuanVLImageProcessor": [
+        {"resample": 2, "size": {"shortest_edge": 60_000, "longest_edge": 90_000}, "merge_size": 3},
+        {"min_pixels": 1, "max_pixels": 9_000, "temporal_patch_size": 2},
+    ],
+    "PaddleOCRVLImageProcessor": [
+        {"size": {"shortest_edge": 100, "longest_edge": 60_000}, "temporal_patch_size": 2},
+        {"do_rescale": False, "do_normalize": False},
+    ],
+    "VideoLlama3ImageProcessor": [{"merge_size": 2}, {"do_normalize": False}],
+    "GlmImageImageProcessor": [{"size": {"shortest_edge": 90_000, "longest_edge": 200_000}}, {"patch_size": 5}],
+    "GlmgaImageProcessor": [{"patch_expand_factor": 2}],
+    "Glm5NextImageProcessor": [
+        {"min_image_tokens": 100, "max_image_tokens": 120, "patch_expand_factor": 2},
+        {"min_image_tokens": 3, "max_image_tokens": 30, "do_normalize": False},
+    ],
+    "Cosmos3EdgeImageProcessor": [{"temporal_patch_size": 2, "size": {"shortest_edge": 100, "longest_edge": 90_000}}],
+    "MuseGlimmerImageProcessor": [{"max_image_tokens": 12}, {"resample": 3, "merge_size": 1, "temporal_patch_size": 1}],
+    "Kimi_K25ImageProcessor": [
+        {"max_patches": 60},
+        {"size": {"max_height": 9, "max_width": 9}, "merge_size": 3, "do_normalize": False},
+    ],
+    "NeoMMEImageProcessor": [
+        {"size": {"min_pixels": 40_000, "max_pixels": 60_000}},
+        {"max_side": 100, "patch_size": 14},
+        {"size": {"min_pixels": 60_000, "max_pixels": 60_001}, "max_side": 300, "do_normalize": False},
+    ],
     "ChameleonImageProcessor": [{"resample": 3, "size": {"shortest_edge": 100}, "crop_size": 128}],
 }
 

@@ -46,6 +46,7 @@ _COMBINED: Final = "processor_config.json"
 
 _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("patch_size", "merge_size", "temporal_patch_size", "max_num_patches"), (1, 1 << 20)),
+    **dict.fromkeys(("patch_expand_factor", "min_image_tokens", "max_image_tokens", "max_side"), (1, 1 << 20)),
     "max_video_tokens": (1, 1 << 40),
     **dict.fromkeys(("num_frames", "min_frames", "max_frames"), (1, 1 << 20)),
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
@@ -57,7 +58,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
 
 _NEEDED: Final = (
     *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
-    *("min_patches", "max_patches"),
+    *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -96,7 +97,7 @@ class Declared:
         Numbers of NumPy become Python's: products of narrow ones would wrap.
         """
         numbers: dict[str, Any] = {}
-        for name, (least, most) in _COUNTS.items():
+        for name, (least, most) in {**_COUNTS, **self.kind.counts}.items():
             value: Any = self.values.get(name)
             default = self.kind.defaults.get(name)
             is_left_out = value is None and (default is None or name not in _NEEDED)
@@ -128,6 +129,10 @@ class Declared:
     def kind(self) -> Kind:
         """The processor's class."""
         return KINDS[self.name]
+
+    def values_of(self, backend: Backend) -> Mapping[str, Any]:
+        """The options as a backend takes them."""
+        return {**self.values, **self.kind.overrides.get(backend, {})}
 
 
 def declared_by(source: object) -> Declared:
@@ -213,6 +218,8 @@ def _adapted(name: str, taken: dict[str, Any], values: Mapping[str, Any]) -> dic
         taken["do_pad"] = values["pad_and_return_pixel_mask"]
     if name == "OwlViTImageProcessor" and "rescale" in values:
         taken["do_rescale"] = values["rescale"]
+    if name == "MiniMaxM3VLImageProcessor" and taken["size"] == [672, 672]:
+        taken["size"] = kind.defaults["size"]
     if name == "CLIPImageProcessor" and values.get("use_square_size"):
         taken["size"] = square(kind.defaults["size"]["shortest_edge"])
     return taken

@@ -18,6 +18,8 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "sizes": batches.with_sizes,
     "original_sizes": batches.with_sizes,
     "patches": patches.patches,
+    "patches_and_merges": patches.patches_and_merges,
+    "grid_patches": patches.grid_patches,
     "clips": clips.clips,
     "packed_patches": patches.packed_patches,
     "tiles": tiles.tiles,

@@ -230,7 +230,7 @@ class ImageProcessor:
 
 def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, Normalising]:
     """The resize and the arithmetic of a declaration. Raises `LayoutError` for options that are not reproduced."""
-    values, kind = declared.values, declared.kind
+    values, kind = declared.values_of(backend), declared.kind
     if backend not in kind.backends:
         raise LayoutError(f"backend='pil' is none of {declared.name}, whose only one is 'torchvision': leave it out.")
     normalises, rescales_first = bool(values["do_normalize"]) and kind.normalises, kind.rescales_first
@@ -259,7 +259,7 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         std if values.get("include_top") else None,
         bool(values.get("rescale_offset") and values["do_rescale"]),
         bool(values.get("do_flip_channel_order")),
-        kind.form == "patches" and backend == "pil",
+        backend in kind.floats,
         factor if rescales_first else None,
     )
     return rule, how

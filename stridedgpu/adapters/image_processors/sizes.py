@@ -6,7 +6,8 @@ down elsewhere has another pixel. Source: transformers, image_transforms.py and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import product
 from math import ceil, floor, isfinite, sqrt
 from numbers import Integral, Real
 from typing import Any
@@ -140,6 +141,34 @@ def _limited(size: Size, factor: int, frames: tuple[int, int], least: int, most:
     return rows, columns
 
 
+def at_least(size: Size, factor: int) -> Size:
+    """The size with the shape kept, rounded, whose sides are a factor at least, as in PaddleOCR-VL."""
+    height, width = size
+    if height < factor:
+        height, width = factor, round(width * factor / height)
+    if width < factor:
+        height, width = round(height * factor / width), factor
+    return height, width
+
+
+def halved(size: Size, factor: int, least: int, most: int) -> Size:
+    """Half of each side in whole factors, between the sides of squares of `least` and `most` pixels: GLM-Image."""
+    low, high = round(sqrt(least)), round(sqrt(most))
+    if min(size) < factor or max(size) / min(size) > 4:
+        raise LayoutError(
+            f"An image has {size[0]} x {size[1]} pixels; each side needs {factor} pixels, and the longer one may be at "
+            "most 4 times the shorter one."
+        )
+    scale = low / min(size) if min(size) < low else 1.0
+    if max(size) * scale > high:
+        scale = high / max(size)
+    sides = [max(factor, round(side // 2 * scale / factor) * factor) for side in size]
+    if max(sides) > high:
+        over = max(sides) / high
+        sides = [max(factor, floor(side / over / factor) * factor) for side in sides]
+    return sides[0], sides[1]
+
+
 def patches_limited(size: Size, patch: int, most: int) -> Size:
     """Sides of whole patches with at most `most` of them, by the bisection of SigLIP 2."""
 
@@ -156,6 +185,97 @@ def patches_limited(size: Size, patch: int, most: int) -> Size:
         else:
             high = scale
     return scaled(low)
+
+
+def tokens_near(size: Size, patch: int, most: int) -> Size:
+    """Whole patches, at most `most`, whose shape is nearest to the image's, as in Muse Glimmer."""
+    down, across = size[0] / patch, size[1] / patch
+    ratio = across / down
+    if down * across > most:
+        down = (most / ratio) ** 0.5
+        across = down * ratio
+    # Of two grids that are equally near, the library takes the first of a set of tuples: so does the same set here.
+    grids = set(product([floor(down), ceil(down)], [floor(across), ceil(across)]))
+    fitting = [(rows, columns) for rows, columns in grids if rows >= 1 and columns >= 1 and rows * columns <= most]
+    fitting = fitting or [(max(1, round(down)), max(1, round(across)))]
+    rows, columns = min(fitting, key=lambda grid: abs(grid[0] / grid[1] - size[0] / size[1]))
+    return rows * patch, columns * patch
+
+
+def shrunk_to_patches(size: Size, patch: int, most: int, most_a_side: int) -> Size:
+    """A size with at most `most` patches, and `most_a_side` along a side, as in Kimi K2.5."""
+    height, width = size
+    counted = max(1.0, height // patch) * max(1.0, width // patch)
+    side = most_a_side * patch
+    scale = min(1.0, sqrt(most / counted), side / height, side / width)
+    return min(max(1, int(height * scale)), side), min(max(1, int(width * scale)), side)
+
+
+def budgeted(size: Size, least: int | None, most: int | None, longest: int | None) -> Size:
+    """A size of `least` to `most` pixels with sides of at most `longest`, where these are stated, as in NeoMME."""
+    height, width = size
+    area = height * width
+    grows = least is not None and area < least
+    scale = (least / area) ** 0.5 if least is not None and area < least else 1.0
+    if longest is not None:
+        scale = min(scale, longest / max(size))
+    if most is not None:
+        scale = min(scale, (most / area) ** 0.5)
+    if scale == 1.0:
+        return size
+
+    def scaled(rounding: Callable[[float], int]) -> Size:
+        return max(1, rounding(height * scale)), max(1, rounding(width * scale))
+
+    def exceeds(sides: Size) -> bool:
+        return (longest is not None and max(sides) > longest) or (most is not None and sides[0] * sides[1] > most)
+
+    rows, columns = near = scaled(round)
+    if exceeds(near):
+        rows, columns = scaled(floor)
+        if most is None or rows * columns <= most:
+            return rows, columns
+        return (max(1, most // columns), columns) if rows >= columns else (rows, max(1, most // rows))
+    if grows and least is not None and rows * columns < least:
+        above = scaled(ceil)
+        return near if exceeds(above) else above
+    return near
+
+
+def tokens_between(size: Size, factor: int, frames: int, least: int, most: int) -> Size:
+    """Whole factors around an image, `least` to `most` of them, as in GLM 5: a frame counts `frames` times."""
+    height, width = size
+
+    def whole(side: int) -> int:
+        return ceil(side / factor) * factor
+
+    def pixels(sides: Size) -> int:
+        return frames * sides[0] * sides[1]
+
+    token = frames * factor * factor
+    around = whole(height), whole(width)
+    if pixels(around) < least * token:
+        scale = sqrt(least * token / (frames * height * width))
+        around = whole(max(1, ceil(height * scale))), whole(max(1, ceil(width * scale)))
+    if pixels(around) <= most * token:
+        return around
+    low, high, around = 1, height, (factor, factor)
+    while low <= high:
+        middle = (low + high) // 2
+        sides = whole(middle), whole(max(1, floor(width * middle / height)))
+        if pixels(sides) <= most * token:
+            around, low = sides, middle + 1
+        else:
+            high = middle - 1
+    return around
+
+
+def fitted(size: Size, window: Size, *, grows: bool) -> Size:
+    """The largest size of this shape, rounded down, inside a window; one that has to grow stays unless it `grows`."""
+    height, width = size
+    scale = min(window[0] / height, window[1] / width)
+    scale = scale if grows else min(1.0, scale)
+    return max(1, min(window[0], floor(height * scale))), max(1, min(window[1], floor(width * scale)))
 
 
 def tokens_limited(size: Size, most: Size, patch: Size) -> Size:

@@ -36,6 +36,9 @@ Values = Mapping[str, Any]
 SizeRule: TypeAlias = Callable[[Values, Size], Size]
 """The height and width that an image of a size is resized to, by the options of a processor."""
 
+Canvas: TypeAlias = Callable[[Values, Placement], Placement]
+"""Where a placed image lies in a larger window, by the options of a processor."""
+
 
 def size_named(name: str, size: Any, *, is_square: bool = True) -> dict[str, int]:
     """A size as the library's dict of sides; one number is a square, or the shorter side unless `is_square`.
@@ -243,19 +246,35 @@ def tokens(values: Values, size: Size) -> Size:
 
 def pixels(values: Values, size: Size) -> Size:
     """Qwen2-VL: the pixels of a frame."""
-    wanted = {} if values["size"] is None else size_named("size", values["size"], is_square=False)
-    for name, key in (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge")):
-        if values[name] is not None:
-            wanted.pop(name, None)
-            wanted[key] = values[name]
-    if set(wanted) != {"shortest_edge", "longest_edge"}:
-        raise other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
+    least, most = _pixels(values)
     factor = values["patch_size"] * values["merge_size"]
-    least, most = wanted["shortest_edge"], wanted["longest_edge"]
     if values.get("cap_pixels_per_frame"):
         whole = int(values["max_video_tokens"] * factor * factor * 0.9)
         most = max(min(most, whole * values["temporal_patch_size"] // values["frames"]), int(least * 1.05))
     return sizes.pixels_limited(size, factor, least, most)
+
+
+def _pixels(values: Values) -> tuple[int, int]:
+    """The least and the most pixels: `min_pixels` and `max_pixels`, or what `size` has."""
+    wanted = {} if values["size"] is None else size_named("size", values["size"], is_square=False)
+    for name, key in (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge")):
+        if values.get(name) is not None:
+            wanted.pop(name, None)
+            wanted[key] = values[name]
+    if set(wanted) != {"shortest_edge", "longest_edge"}:
+        raise other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
+    return wanted["shortest_edge"], wanted["longest_edge"]
+
+
+def pixels_of_a_factor(values: Values, size: Size) -> Size:
+    """PaddleOCR-VL: as Qwen2-VL, for an image whose sides are a merged patch at least."""
+    return pixels(values, sizes.at_least(size, values["patch_size"] * values["merge_size"]))
+
+
+def half_pixels(values: Values, size: Size) -> Size:
+    """GLM-Image: half of each side, between two sides."""
+    least, most = _pixels(values)
+    return sizes.halved(size, values["patch_size"] * values["merge_size"], least, most)
 
 
 def volume(values: Values, size: Size) -> Size:
@@ -263,7 +282,7 @@ def volume(values: Values, size: Size) -> Size:
     wanted = _wanted(values)
     if set(wanted) != {"shortest_edge", "longest_edge"}:
         raise other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
-    factor = values["patch_size"] * values["merge_size"]
+    factor = values["patch_size"] * values["merge_size"] * values.get("patch_expand_factor", 1)
     least, most, times = wanted["shortest_edge"], wanted["longest_edge"], values["temporal_patch_size"]
     frames = values.get("frames", times)
     if frames < times:
@@ -286,3 +305,68 @@ def within(values: Values, size: Size) -> Size:
 def patches(values: Values, size: Size) -> Size:
     """SigLIP 2: at most `max_num_patches` patches of `patch_size`."""
     return sizes.patches_limited(size, values["patch_size"], values["max_num_patches"])
+
+
+def tokens_near(values: Values, size: Size) -> Size:
+    """Muse Glimmer: whole merged patches, at most `max_image_tokens`, whose shape is nearest."""
+    return sizes.tokens_near(size, values["patch_size"] * values["merge_size"], values["max_image_tokens"])
+
+
+def _larger(placement: Placement, window: Size) -> Placement:
+    """An image at the top left of a larger window."""
+    return placement._replace(size=window)
+
+
+def _in_multiples(size: Size, factor: int) -> Size:
+    """Both sides rounded up to whole factors."""
+    return ceil(size[0] / factor) * factor, ceil(size[1] / factor) * factor
+
+
+def patches_of_a_side(values: Values, size: Size) -> Size:
+    """Kimi K2.5: at most `max_patches` patches, and at most `max_height` of them along a side."""
+    match _wanted(values):
+        case {"max_height": most, "max_width": other} if most == other:
+            return sizes.shrunk_to_patches(size, values["patch_size"], values["max_patches"], most)
+    raise other_size(values, "max_height and max_width, which are the same")
+
+
+def merged_canvas(values: Values, placement: Placement) -> Placement:
+    """Kimi K2.5: zeros to whole merged patches, where the image is resized."""
+    factor = values["patch_size"] * values["merge_size"]
+    return _larger(placement, _in_multiples(placement.size, factor)) if values["do_resize"] else placement
+
+
+def budget(values: Values, size: Size) -> Size:
+    """NeoMME: between two numbers of pixels, where `size` has them, with sides of at most `max_side`."""
+    wanted = {} if values["size"] is None else _wanted(values)
+    if wanted and set(wanted) != {"min_pixels", "max_pixels"}:
+        raise other_size(values, "min_pixels and max_pixels")
+    return sizes.budgeted(size, wanted.get("min_pixels"), wanted.get("max_pixels"), values["max_side"])
+
+
+def patch_canvas(values: Values, placement: Placement) -> Placement:
+    """NeoMME: zeros to whole patches."""
+    return _larger(placement, _in_multiples(placement.size, values["patch_size"]))
+
+
+def shown_tokens(values: Values, size: Size) -> Size:
+    """GLM 5: as large as fits into whole patches, of which there are `min_image_tokens` to `max_image_tokens`."""
+    return sizes.fitted(size, _token_window(values, size), grows=_is_below_tokens(values, size))
+
+
+def token_canvas(values: Values, placement: Placement) -> Placement:
+    """GLM 5: zeros to these whole patches, where the image is resized."""
+    return _larger(placement, _token_window(values, placement.source)) if values["do_resize"] else placement
+
+
+def _token_factor(values: Values) -> int:
+    return int(values["patch_size"] * values["merge_size"] * values["patch_expand_factor"])
+
+
+def _is_below_tokens(values: Values, size: Size) -> bool:
+    return bool(size[0] * size[1] < _token_factor(values) ** 2 * values["min_image_tokens"])
+
+
+def _token_window(values: Values, size: Size) -> Size:
+    bounds = values["min_image_tokens"], values["max_image_tokens"]
+    return sizes.tokens_between(size, _token_factor(values), values["temporal_patch_size"], *bounds)

@@ -56,10 +56,10 @@ class Job:
     renderer: Renderer
     own: Mapping[str, Any]
 
-    @property
+    @cached_property
     def values(self) -> Mapping[str, Any]:
         """The options."""
-        return self.declared.values
+        return self.declared.values_of(self.backend)
 
     def resized(self, size: Size) -> Size:
         """The new size of an image."""
@@ -82,7 +82,11 @@ class Job:
     @cached_property
     def placed(self) -> Callable[[Size], Placement]:
         """Where a whole image of a size goes; the sizes of a data set recur."""
-        return lru_cache(maxsize=256)(lambda size: placed(size, self.resized(size), self.window, self.backend))
+        return lru_cache(maxsize=256)(self._placed)
+
+    def _placed(self, size: Size) -> Placement:
+        placement, canvas = placed(size, self.resized(size), self.window, self.backend), self.declared.kind.canvas
+        return placement if canvas is None else canvas(self.values, placement)
 
 
 def sizes_of(images: Sequence[Operand]) -> list[Size]:

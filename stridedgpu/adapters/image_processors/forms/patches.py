@@ -6,6 +6,7 @@ Source: transformers, models/*/image_processing_*.py (`_preprocess`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -26,6 +27,20 @@ def patches(job: Job, images: Images) -> Results:
     return {"pixel_values": patches, "image_grid_thw": np.array([(1, *grid) for grid in grids], np.int64)}
 
 
+def patches_and_merges(job: Job, images: Images) -> Results:
+    """VideoLLaMA 3: the same with the `merge_size` of each image."""
+    found = patches(job, images)
+    merges = np.full(len(found["image_grid_thw"]), job.values["merge_size"], np.int64)
+    return {**found, "image_merge_sizes": merges}
+
+
+def grid_patches(job: Job, images: Images) -> Results:
+    """NeoMME: all patches of all images in one array, of images that are no stacks."""
+    flat, placements, _ = all_placed(job, images)
+    patches, grids = stacks(job, flat, placements, range(len(flat)), are_stills=True)
+    return {"pixel_values": patches, "image_grid_hw": np.array(grids, np.int64)}
+
+
 def stacks(
     job: Job, frames: Sequence[Operand], placements: Sequence[Placement], firsts: Sequence[int], *, are_stills: bool
 ) -> tuple[StridedTensor, list[Size]]:
@@ -34,8 +49,9 @@ def stacks(
     `firsts` numbers the first frame of each stack. The others follow it; with `are_stills` they are the same frame.
     Patches lie in the order of the windows that the model merges.
     """
-    values = job.values
-    patch, merge, times = values["patch_size"], values["merge_size"], values["temporal_patch_size"]
+    channels = frames[0].layout.sizes[0]
+    counted = _counted(job, channels)
+    patch, merge = counted["y"], counted["h"]
     windows = [placements[first].size for first in firsts]
     for height, width in windows:
         if height % (patch * merge) or width % (patch * merge):
@@ -44,23 +60,47 @@ def stacks(
                 "do_resize=True gives it one."
             )
     pixels = job.renderer.plain.batch(frames, placements, largest(windows)).operand
-    channels = frames[0].layout.sizes[0]
     grids = [(height // patch, width // patch) for height, width in windows]
     counts = [down * across for down, across in grids]
-    rows = job.renderer.rows((sum(counts), channels * times * patch * patch), channels)
+    rows = job.renderer.rows((sum(counts), *patch_sizes(job, channels)), channels)
     frame = 0 if are_stills else pixels.layout.strides[0]
     written = 0
-    for first, (down, across), count in zip(firsts, grids, counts, strict=True):
-        image = pixels.layout.sliced(first)
-        # Axes: rows and columns of merged windows, those inside a window, channels, time, rows and columns of a patch.
-        counted = (down // merge, across // merge, merge, merge, channels, times, patch, patch)
-        plane, line, column = image.strides
-        step = patch * merge
-        strides = (line * step, column * step, line * patch, column * patch, plane, frame, line, column)
-        target = Layout(counted, offset=rows.operand.layout.offset + written * rows.sizes[1])
-        job.renderer.rearranged(pixels, Layout(counted, strides, image.offset), rows, target, 4)
+    for first, grid, count in zip(firsts, grids, counts, strict=True):
+        write_patches(job, pixels.with_layout(pixels.layout.sliced(first)), grid, rows, written, frame)
         written += count
     return job.renderer.finished(rows, channels), grids
+
+
+def patch_sizes(job: Job, channels: int) -> tuple[int, ...]:
+    """The sizes of one patch: the axes of each word of `axes` behind the first are one axis of it."""
+    counted = _counted(job, channels)
+    return tuple(prod(counted[axis] for axis in word) for word in job.declared.kind.axes.split()[1:])
+
+
+def _counted(job: Job, channels: int) -> dict[str, int]:
+    """How long each axis is that is the same in all images."""
+    values = job.values
+    patch, times = values["patch_size"], values.get("temporal_patch_size", 1)
+    merge = values["merge_size"] if "h" in job.declared.kind.axes else 1
+    return {"h": merge, "w": merge, "c": channels, "t": times, "y": patch, "x": patch}
+
+
+def write_patches(job: Job, image: Operand, grid: Size, rows: StridedTensor, first: int, frame: int = 0) -> None:
+    """Write the patches of an image of bytes, by the arithmetic, from row `first` on.
+
+    `grid` is how many patches lie along its height and width. The next frame of its stack lies `frame` elements on.
+    """
+    plane, line, column = image.layout.strides
+    counted = _counted(job, image.layout.sizes[0])
+    patch, merge = counted["y"], counted["h"]
+    counted |= {"H": grid[0] // merge, "W": grid[1] // merge}
+    steps = {"H": line * patch * merge, "W": column * patch * merge, "h": line * patch, "w": column * patch}
+    steps |= {"c": plane, "t": frame, "y": line, "x": column}
+    order = job.declared.kind.axes.replace(" ", "")
+    sizes = tuple(counted[axis] for axis in order)
+    opened = Layout(sizes, tuple(steps[axis] for axis in order), image.layout.offset)
+    target = Layout(sizes, offset=rows.operand.layout.offset + first * prod(patch_sizes(job, counted["c"])))
+    job.renderer.rearranged(image, opened, rows, target, order.index("c"))
 
 
 def packed_patches(job: Job, images: Images) -> Results:
@@ -76,14 +116,9 @@ def packed_patches(job: Job, images: Images) -> Results:
             )
     pixels = job.renderer.plain.batch(flat, placements, largest(windows)).operand
     channels = flat[0].layout.sizes[0]
-    rows = job.renderer.rows((len(flat), most, patch * patch * channels), channels)
-    for row, (down, across) in enumerate(shapes):
-        image = pixels.layout.sliced(row)
-        counted = (down, across, patch, patch, channels)
-        plane, line, column = image.strides
-        opened = Layout(counted, (line * patch, column * patch, line, column, plane), image.offset)
-        target = Layout(counted, offset=rows.operand.layout.offset + row * most * rows.sizes[2])
-        job.renderer.rearranged(pixels, opened, rows, target, 4)
+    rows = job.renderer.rows((len(flat), most, *patch_sizes(job, channels)), channels)
+    for row, shape in enumerate(shapes):
+        write_patches(job, pixels.with_layout(pixels.layout.sliced(row)), shape, rows, row * most)
     patches = job.renderer.finished(rows, channels)
     masks = np.zeros((len(flat), most), np.int32)
     for row, (down, across) in enumerate(shapes):
