@@ -28,7 +28,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 
 from .declaration import Declared, declared_by
-from .forms.job import Job, Listed, Moved
+from .forms.job import Job, Listed, Moved, Stated
 from .inputs import image_operand, nested_images
 from .kinds.kind import BACKENDS
 from .normalising import Backend, Normalising, figures_of
@@ -156,7 +156,7 @@ class ImageProcessor:
         if tensors is not None and not is_one_of(tensors, ("np", "pt")):
             raise LayoutError(f"return_tensors={return_tensors!r} is unknown; it is 'np', 'pt' or None.")
         declared, device = self._overridden(overrides)
-        groups = nested_images(images, as_files=self.as_files)
+        groups = nested_images(images, as_files=self.as_files, alone=declared.kind.alone)
         if not any(groups):
             raise LayoutError("images is empty: a call needs one image.")
         converts, channels_of = bool(declared.values["do_convert_rgb"]), declared.values["input_data_format"]
@@ -304,13 +304,15 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
     if isinstance(value, Listed):
         whole = _array(value.batch, tensors)
         return whole if tensors is not None else [whole[row] for row in range(len(whole))]
+    if isinstance(value, Stated):
+        return value.value
     if isinstance(value, Moved):
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)
         return list(whole) if value.is_listed and tensors is None else whole
     if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
-    if value and isinstance(value[0], (StridedTensor, list)):
+    if isinstance(value, list) and value and isinstance(value[0], (StridedTensor, list)):
         if tensors is None:
             return [_returned(key, one, None, device) for one in value]
         return _array(_stacked(key, value), tensors)
