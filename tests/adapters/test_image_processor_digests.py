@@ -24,6 +24,21 @@ OPTIONS = {
         "pan_and_scan_min_ratio_to_activate": 1.2,
     },
     "GotOcr2ImageProcessor": {"crop_to_patches": True, "size": {"height": 60, "width": 64}},
+    "Cohere2VisionImageProcessor": {"size": {"height": 60, "width": 64}},
+    "Ovis2ImageProcessor": {"crop_to_patches": True, "size": {"height": 60, "width": 64}},
+    "GraniteDoclingImageProcessor": {"size": {"height": 40, "width": 40}, "max_patches": 9},
+    "PerceptionLMImageProcessor": {"tile_size": 60, "max_num_tiles": 6},
+    "MllamaImageProcessor": {"size": {"height": 60, "width": 60}},
+    "LlavaOnevisionImageProcessor": {
+        "size": {"height": 60, "width": 60},
+        "image_grid_pinpoints": [[60, 120], [120, 60]],
+    },
+    "AriaImageProcessor": {"max_image_size": 490},
+    "DeepseekOcr2ImageProcessor": {"size": {"height": 90, "width": 90}, "tile_size": 60},
+    "UnlimitedOcrImageProcessor": {"size": {"height": 90, "width": 90}, "tile_size": 60},
+    "Step3p7ImageProcessor": {"size": {"height": 90, "width": 90}, "patch_size": 50, "max_image_size": 140},
+    "Idefics3ImageProcessor": {"size": {"longest_edge": 150}, "max_image_size": {"longest_edge": 50}},
+    "SmolVLMImageProcessor": {"size": {"longest_edge": 150}, "max_image_size": {"longest_edge": 60}},
     "Idefics2ImageProcessor": {"do_image_splitting": True, "size": {"shortest_edge": 60, "longest_edge": 90}},
     "SamImageProcessor": {"size": {"longest_edge": 200}, "pad_size": {"height": 210, "width": 200}},
     "DetrImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
@@ -48,6 +63,9 @@ def digest(name: str, backend: str) -> str:
     found = hashlib.sha256()
     images = IMAGES + [TRANSPARENT] * bool(KINDS[name].defaults["do_convert_rgb"])
     for key, value in processor(VIDEOS if KINDS[name].form == "clips" else images, return_tensors="np").items():
+        if isinstance(value, list):
+            found.update(f"{key} {value}".encode())
+            continue
         found.update(f"{key} {value.dtype.str} {value.shape}".encode())
         found.update(np.ascontiguousarray(value).tobytes())
     return found.hexdigest()[:24]

@@ -88,6 +88,69 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
         {"size": {"shortest_edge": 28 * 28 * 4, "longest_edge": 28 * 28 * 60}, "temporal_patch_size": 3},
         {"patch_size": 32},
     ],
+    "PI0ImageProcessor": [{"size": {"max_height": 90, "max_width": 60}, "pad_size": {"height": 100, "width": 70}}],
+    "LlavaImageProcessor": [
+        {"do_pad": True},
+        {"do_pad": True, "image_mean": [0.1, 0.5, 0.9], "size": {"height": 60, "width": 90}, "crop_size": 80},
+        {"do_pad": True, "do_resize": False, "do_normalize": False},
+        {"do_center_crop": False, "do_rescale": False},
+    ],
+    "JanusImageProcessor": [
+        {"size": {"height": 97, "width": 97}, "image_mean": [0.2, 0.5, 1.0], "min_size": 40},
+        {"do_pad": False, "do_normalize": False},
+        {"do_resize": False, "do_rescale": False, "do_normalize": False, "resample": 2},
+    ],
+    "DeepseekVLHybridImageProcessor": [
+        {
+            "high_res_size": {"height": 150, "width": 150},
+            "high_res_image_mean": [0.1, 0.5, 0.9],
+            "high_res_image_std": [0.5, 0.25, 0.75],
+            "high_res_resample": 2,
+            "size": {"height": 64, "width": 64},
+        },
+        {"do_normalize": False, "size": {"height": 50, "width": 50}, "high_res_size": {"height": 90, "width": 90}},
+    ],
+    "Apertus1p5ImageProcessor": [
+        {"size": {"min_pixels": 9_000, "max_pixels": 30_000}, "spatial_factor": 14},
+        {"do_pad": False, "do_normalize": False},
+    ],
+    "Gemma4ImageProcessor": [
+        {"max_soft_tokens": 70, "do_normalize": True},
+        {"patch_size": 14, "pooling_kernel_size": 2, "max_soft_tokens": 140, "resample": 2},
+        {"do_rescale": False},
+    ],
+    "Gemma4UnifiedImageProcessor": [
+        {"max_soft_tokens": 70, "image_mean": [0.1, 0.2, 0.3], "do_normalize": True},
+        {"patch_size": 14, "pooling_kernel_size": 2, "max_soft_tokens": 140},
+    ],
+    "MiniMaxM3VLImageProcessor": [{"max_pixels": 90_000}, {"do_normalize": False}],
+    "Ernie4_5_VLMoeImageProcessor": [{"size": {"shortest_edge": 40_000, "longest_edge": 50_000}, "merge_size": 1}],
+    "HunYuanVLImageProcessor": [
+        {"resample": 2, "size": {"shortest_edge": 60_000, "longest_edge": 90_000}, "merge_size": 3},
+        {"min_pixels": 1, "max_pixels": 9_000, "temporal_patch_size": 2},
+    ],
+    "PaddleOCRVLImageProcessor": [
+        {"size": {"shortest_edge": 100, "longest_edge": 60_000}, "temporal_patch_size": 2},
+        {"do_rescale": False, "do_normalize": False},
+    ],
+    "VideoLlama3ImageProcessor": [{"merge_size": 2}, {"do_normalize": False}],
+    "GlmImageImageProcessor": [{"size": {"shortest_edge": 90_000, "longest_edge": 200_000}}, {"patch_size": 5}],
+    "GlmgaImageProcessor": [{"patch_expand_factor": 2}],
+    "Glm5NextImageProcessor": [
+        {"min_image_tokens": 100, "max_image_tokens": 120, "patch_expand_factor": 2},
+        {"min_image_tokens": 3, "max_image_tokens": 30, "do_normalize": False},
+    ],
+    "Cosmos3EdgeImageProcessor": [{"temporal_patch_size": 2, "size": {"shortest_edge": 100, "longest_edge": 90_000}}],
+    "MuseGlimmerImageProcessor": [{"max_image_tokens": 12}, {"resample": 3, "merge_size": 1, "temporal_patch_size": 1}],
+    "Kimi_K25ImageProcessor": [
+        {"max_patches": 60},
+        {"size": {"max_height": 9, "max_width": 9}, "merge_size": 3, "do_normalize": False},
+    ],
+    "NeoMMEImageProcessor": [
+        {"size": {"min_pixels": 40_000, "max_pixels": 60_000}},
+        {"max_side": 100, "patch_size": 14},
+        {"size": {"min_pixels": 60_000, "max_pixels": 60_001}, "max_side": 300, "do_normalize": False},
+    ],
     "ChameleonImageProcessor": [{"resample": 3, "size": {"shortest_edge": 100}, "crop_size": 128}],
 }
 
@@ -103,6 +166,65 @@ TILES: dict[str, list[dict[str, Any]]] = {
         {"do_pad": False},
         {"do_resize": False, "do_center_crop": True, "crop_size": 100, "size": 100},
     ],
+    "LlavaOnevisionImageProcessor": [
+        {"size": {"height": 60, "width": 60}, "image_grid_pinpoints": [[60, 120], [150, 60]]},
+        {
+            "size": {"height": 64, "width": 64},
+            "image_grid_pinpoints": [[64, 128], [128, 64]],
+            "do_pad": False,
+            "resample": 2,
+        },
+        {"size": {"shortest_edge": 70}, "do_center_crop": True, "crop_size": {"height": 70, "width": 70}},
+    ],
+    "Cohere2VisionImageProcessor": [
+        {"size": {"height": 60, "width": 80}},
+        {"size": 90, "max_patches": 5, "do_normalize": False},
+        {"crop_to_patches": False},
+    ],
+    "Ovis2ImageProcessor": [
+        {"crop_to_patches": True, "size": {"height": 60, "width": 80}},
+        {"crop_to_patches": True, "size": 90, "min_patches": 3, "max_patches": 6, "use_covering_area_grid": False},
+        {"do_center_crop": True, "crop_size": {"height": 400, "width": 90}},
+    ],
+    "GraniteDoclingImageProcessor": [
+        {"size": {"height": 60, "width": 50}, "max_patches": 6, "fine_route": True},
+        {"size": 40, "max_patches": 2, "dense_max_patches": 20, "dense_min_aspect": 1.1, "dense_max_scale": 0.4},
+        {"size": 40, "dense_max_patches": 5, "dense_min_aspect": 0.5, "dense_max_aspect": 2.0},
+        {"size": 100, "crop_to_patches": False, "do_rescale": False, "do_normalize": False},
+    ],
+    "PerceptionLMImageProcessor": [
+        {"tile_size": 64, "max_num_tiles": 9},
+        {"tile_size": 90, "vision_input_type": "vanilla"},
+        {"do_resize": False},
+    ],
+    "MllamaImageProcessor": [
+        {"size": 60, "max_image_tiles": 7},
+        {"size": {"height": 90, "width": 90}, "do_normalize": False, "do_rescale": False},
+    ],
+    "AriaImageProcessor": [
+        {"max_image_size": 490, "min_image_size": 100},
+        {"split_image": True, "max_image_size": 490, "split_resolutions": [[490, 980], [980, 490], [600, 600]]},
+    ],
+    "DeepseekOcr2ImageProcessor": [
+        {"tile_size": 100, "size": {"height": 128, "width": 128}},
+        {"tile_size": 60, "crop_to_patches": False, "background_color": [3, 200, 90]},
+    ],
+    "UnlimitedOcrImageProcessor": [
+        {"tile_size": 100, "size": {"height": 96, "width": 128}},
+        {"crop_to_patches": False, "size": 128},
+        {"crop_to_patches": False, "size": 128, "maximum_pad_value": 100, "background_color": [3, 200, 90]},
+    ],
+    "Step3p7ImageProcessor": [
+        {"size": {"height": 128, "width": 128}, "patch_size": 60, "max_image_size": 300},
+        {"size": {"height": 600, "width": 600}, "patch_size": 90, "resample": 1},
+    ],
+    "Idefics3ImageProcessor": [
+        {"size": {"longest_edge": 200}, "max_image_size": {"longest_edge": 60}, "return_row_col_info": True},
+        {"do_image_splitting": False, "max_image_size": {"longest_edge": 90}, "resample": 2},
+        {"do_resize": False, "max_image_size": {"longest_edge": 100}},
+        {"size": {"height": 90, "width": 130}, "max_image_size": {"longest_edge": 64}, "do_pad": False},
+    ],
+    "SmolVLMImageProcessor": [{"size": {"longest_edge": 300}, "max_image_size": {"longest_edge": 512}}],
     "Idefics2ImageProcessor": [
         {"do_image_splitting": True, "size": {"shortest_edge": 50, "longest_edge": 90}},
         {"size": {"height": 40, "width": 44}, "do_pad": False},

@@ -41,23 +41,33 @@ _REFUSED: Final[Mapping[str, str]] = {
 _NAMED: Final = ("image_processor_type", "video_processor_type", "feature_extractor_type")
 """Where a dict has the name of the class."""
 
+_UNLISTED: Final = ("return_row_col_info",)
+"""Options of an object that its dict leaves out."""
+
 _CONFIG: Final = "preprocessor_config.json"
 _COMBINED: Final = "processor_config.json"
 
 _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("patch_size", "merge_size", "temporal_patch_size", "max_num_patches"), (1, 1 << 20)),
+    **dict.fromkeys(("patch_expand_factor", "min_image_tokens", "max_image_tokens", "max_side"), (1, 1 << 20)),
+    **dict.fromkeys(("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"), (1, 1 << 16)),
     "max_video_tokens": (1, 1 << 40),
     **dict.fromkeys(("num_frames", "min_frames", "max_frames"), (1, 1 << 20)),
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
+    **dict.fromkeys(("max_image_tiles", "max_num_tiles"), (1, 1 << 12)),
+    **dict.fromkeys(("tile_size", "min_image_size", "maximum_pad_value"), (1, 1 << 16)),
+    "dense_max_patches": (0, 1 << 12),
     "size_divisor": (0, 1 << 16),
 }
 """The least and the most of options that count."""
 
 _NEEDED: Final = (
     *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
-    *("min_patches", "max_patches"),
+    *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
+    *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
+    *("max_image_tiles", "max_num_tiles", "tile_size", "min_image_size", "maximum_pad_value", "dense_max_patches"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -66,13 +76,15 @@ _LARGEST: Final = 2.0**128
 
 _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     **dict.fromkeys(("image_mean", "image_std", "rescale_factor"), (-_LARGEST, _LARGEST)),
+    **dict.fromkeys(("high_res_image_mean", "high_res_image_std"), (-_LARGEST, _LARGEST)),
     "crop_pct": (2.0**-32, _LARGEST),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
+    **dict.fromkeys(("dense_max_scale", "dense_min_aspect", "dense_max_aspect"), (-1.0, _LARGEST)),
 }
 """What numbers have to be above, and below."""
 
-_OF_CHANNELS: Final = ("image_mean", "image_std")
+_OF_CHANNELS: Final = ("image_mean", "image_std", "high_res_image_mean", "high_res_image_std")
 """The options with a number for each channel, or with one."""
 
 
@@ -96,7 +108,7 @@ class Declared:
         Numbers of NumPy become Python's: products of narrow ones would wrap.
         """
         numbers: dict[str, Any] = {}
-        for name, (least, most) in _COUNTS.items():
+        for name, (least, most) in {**_COUNTS, **self.kind.counts}.items():
             value: Any = self.values.get(name)
             default = self.kind.defaults.get(name)
             is_left_out = value is None and (default is None or name not in _NEEDED)
@@ -129,6 +141,10 @@ class Declared:
         """The processor's class."""
         return KINDS[self.name]
 
+    def values_of(self, backend: Backend) -> Mapping[str, Any]:
+        """The options as a backend takes them."""
+        return {**self.values, **self.kind.overrides.get(backend, {})}
+
 
 def declared_by(source: object) -> Declared:
     """The declaration of an image processor of transformers, of its dict, or of a file or its folder.
@@ -145,7 +161,8 @@ def declared_by(source: object) -> Declared:
             f"source={source!r} is no image processor of transformers, no dict of one, and no path of a {_CONFIG}."
         )
     backend = getattr(source, "backend", None)
-    return _of_mapping(to_dict(), backend if backend in BACKENDS else None, nulls=True)
+    unlisted = {name: getattr(source, name) for name in _UNLISTED if hasattr(source, name)}
+    return _of_mapping({**unlisted, **to_dict()}, backend if backend in BACKENDS else None, nulls=True)
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -213,6 +230,8 @@ def _adapted(name: str, taken: dict[str, Any], values: Mapping[str, Any]) -> dic
         taken["do_pad"] = values["pad_and_return_pixel_mask"]
     if name == "OwlViTImageProcessor" and "rescale" in values:
         taken["do_rescale"] = values["rescale"]
+    if name == "MiniMaxM3VLImageProcessor" and taken["size"] == [672, 672]:
+        taken["size"] = kind.defaults["size"]
     if name == "CLIPImageProcessor" and values.get("use_square_size"):
         taken["size"] = square(kind.defaults["size"]["shortest_edge"])
     return taken

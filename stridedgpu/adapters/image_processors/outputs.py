@@ -8,20 +8,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from .forms import batches, clips, patches, tiles
+from .forms import batches, clips, patches, squares, tiles
 from .forms.job import Images, Job, Results
 
 _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "images": batches.windowed,
     "detection": batches.detection,
     "segmentation": batches.segmentation,
+    "squared": squares.squared,
+    "resized_in_squares": squares.resized_in_squares,
+    "two_squares": squares.two_squares,
     "sizes": batches.with_sizes,
     "original_sizes": batches.with_sizes,
     "patches": patches.patches,
+    "patches_and_merges": patches.patches_and_merges,
+    "grid_patches": patches.grid_patches,
     "clips": clips.clips,
     "packed_patches": patches.packed_patches,
+    "positioned_patches": patches.positioned_patches,
     "tiles": tiles.tiles,
+    "tiles_or_squares": tiles.tiles_or_squares,
     "grid": tiles.grid,
+    "whole_and_grid": tiles.whole_and_grid,
+    "splits": tiles.splits,
+    "mosaics": tiles.mosaics,
+    "pages": tiles.pages,
+    "corners": tiles.corners,
+    "thumbs": tiles.thumbs,
+    "views": tiles.views,
+    "views_and_grids": tiles.views_and_grids,
+    "slides": tiles.slides,
     "crops": tiles.crops,
     "nested": tiles.nested,
 }

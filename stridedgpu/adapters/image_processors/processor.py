@@ -28,10 +28,10 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 
 from .declaration import Declared, declared_by
-from .forms.job import Job, Listed, Moved
+from .forms.job import Job, Listed, Moved, Stated
 from .inputs import image_operand, nested_images
 from .kinds.kind import BACKENDS
-from .normalising import Backend, Normalising
+from .normalising import Backend, Normalising, figures_of
 from .outputs import results
 from .rendering import Renderer, resize_rule
 from .sizes import is_count
@@ -156,7 +156,7 @@ class ImageProcessor:
         if tensors is not None and not is_one_of(tensors, ("np", "pt")):
             raise LayoutError(f"return_tensors={return_tensors!r} is unknown; it is 'np', 'pt' or None.")
         declared, device = self._overridden(overrides)
-        groups = nested_images(images, as_files=self.as_files)
+        groups = nested_images(images, as_files=self.as_files, alone=declared.kind.alone)
         if not any(groups):
             raise LayoutError("images is empty: a call needs one image.")
         converts, channels_of = bool(declared.values["do_convert_rgb"]), declared.values["input_data_format"]
@@ -230,7 +230,7 @@ class ImageProcessor:
 
 def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, Normalising]:
     """The resize and the arithmetic of a declaration. Raises `LayoutError` for options that are not reproduced."""
-    values, kind = declared.values, declared.kind
+    values, kind = declared.values_of(backend), declared.kind
     if backend not in kind.backends:
         raise LayoutError(f"backend='pil' is none of {declared.name}, whose only one is 'torchvision': leave it out.")
     normalises, rescales_first = bool(values["do_normalize"]) and kind.normalises, kind.rescales_first
@@ -249,27 +249,20 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         )
     if rescales_first and normalises and not rescales:
         raise LayoutError(f"do_normalize=True of {declared.name} needs do_rescale=True: it does not normalise bytes.")
-    std = _figures(values["image_std"])
+    std = figures_of(values["image_std"])
     factor = float(values["rescale_factor"]) if rescales else None
     how = Normalising(
         backend,
         None if rescales_first else factor,
-        _figures(values["image_mean"]) if normalises else None,
+        figures_of(values["image_mean"]) if normalises else None,
         std if normalises else None,
         std if values.get("include_top") else None,
         bool(values.get("rescale_offset") and values["do_rescale"]),
         bool(values.get("do_flip_channel_order")),
-        kind.form == "patches" and backend == "pil",
+        backend in kind.floats,
         factor if rescales_first else None,
     )
     return rule, how
-
-
-def _figures(figures: Any) -> tuple[float, ...] | float | None:
-    """A mean or a std as a value that can be hashed."""
-    if isinstance(figures, (list, tuple)):
-        return tuple(float(figure) for figure in figures)
-    return None if figures is None else float(figures)
 
 
 def _step(declared: Declared, backend: Backend) -> Preprocess[Any] | None:
@@ -311,13 +304,15 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
     if isinstance(value, Listed):
         whole = _array(value.batch, tensors)
         return whole if tensors is not None else [whole[row] for row in range(len(whole))]
+    if isinstance(value, Stated):
+        return value.value
     if isinstance(value, Moved):
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)
         return list(whole) if value.is_listed and tensors is None else whole
     if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
-    if value and isinstance(value[0], (StridedTensor, list)):
+    if isinstance(value, list) and value and isinstance(value[0], (StridedTensor, list)):
         if tensors is None:
             return [_returned(key, one, None, device) for one in value]
         return _array(_stacked(key, value), tensors)

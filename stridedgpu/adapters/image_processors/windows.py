@@ -18,7 +18,7 @@ from stridedgpu.values.errors import LayoutError
 
 from . import sizes
 from .normalising import Backend
-from .sizes import Size, is_count
+from .sizes import Grid, Size, is_count
 
 _SIZES: Final = (
     {"height", "width"},
@@ -35,6 +35,12 @@ _MOST_STATED: Final = 1 << 40
 Values = Mapping[str, Any]
 SizeRule: TypeAlias = Callable[[Values, Size], Size]
 """The height and width that an image of a size is resized to, by the options of a processor."""
+
+Canvas: TypeAlias = Callable[[Values, Placement], Placement]
+"""Where a placed image lies in a larger window, by the options of a processor."""
+
+GridRule: TypeAlias = Callable[[Values, Size], Grid]
+"""The rows and columns of tiles that an image of a size is cut into, by the options of a processor."""
 
 
 def size_named(name: str, size: Any, *, is_square: bool = True) -> dict[str, int]:
@@ -99,6 +105,16 @@ def placed(size: Size, resized: Size, window: Size | None, backend: Backend) -> 
     return Placement(size, (0.0, 0.0, float(size[0]), float(size[1])), (-top, -left, *resized), window or resized)
 
 
+def whole_place(size: Size, resized: Size) -> Placement:
+    """A whole image at another size, of at most 65,536 pixels a side."""
+    if min(resized) < 1 or max(resized) > _MOST_PIXELS:
+        raise LayoutError(
+            f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]}; each side needs one pixel, "
+            f"and has {_MOST_PIXELS} at most."
+        )
+    return Placement(size, (0.0, 0.0, float(size[0]), float(size[1])), (0, 0, *resized), resized)
+
+
 def crop_places(size: Size, crops: list[tuple[int, int, int, int]], resized: Callable[[Size], Size]) -> list[Placement]:
     """Boxes of an image, (top, left, height, width), each cut out and then resized as an image of its size."""
     placements = []
@@ -109,12 +125,13 @@ def crop_places(size: Size, crops: list[tuple[int, int, int, int]], resized: Cal
     return placements
 
 
-def grid_places(size: Size, grid: tuple[int, int], tile: Size) -> list[Placement]:
-    """An image that fills a grid of tiles, tile by tile, row by row."""
+def grid_places(size: Size, grid: Grid, tile: Size, resized: Size | None = None) -> list[Placement]:
+    """An image in a grid of tiles, tile by tile, row by row: it fills them, or is `resized` at their top left."""
     (rows, columns), (height, width) = grid, tile
     whole = (0.0, 0.0, float(size[0]), float(size[1]))
+    place = (rows * height, columns * width) if resized is None else resized
     return [
-        Placement(size, whole, (-row * height, -column * width, rows * height, columns * width), tile)
+        Placement(size, whole, (-row * height, -column * width, *place), tile)
         for row in range(rows)
         for column in range(columns)
     ]
@@ -229,6 +246,25 @@ def longest_edge(values: Values, size: Size) -> Size:
     return sizes.longest_edge(size, wanted["longest_edge"])
 
 
+def longest_of_a_square(values: Values, size: Size) -> Size:
+    """Janus and DeepSeek-VL: the longer side, and at least `min_size` of the other."""
+    match _wanted(values):
+        case {"height": height, "width": width} if height == width:
+            return sizes.longest_rounded(size, height, values["min_size"])
+    raise other_size(values, "height and width, which are the same")
+
+
+def square_canvas(values: Values, placement: Placement) -> Placement:
+    """Janus and DeepSeek-VL: with `do_pad` the middle of the smallest square."""
+    return in_square(placement) if values["do_pad"] else placement
+
+
+def in_square(placement: Placement) -> Placement:
+    """The middle of the smallest square that holds an image."""
+    (height, width), side = placement.size, max(placement.size)
+    return placement._replace(place=((side - height) // 2, (side - width) // 2, height, width), size=(side, side))
+
+
 def tokens(values: Values, size: Size) -> Size:
     """Pixtral: whole patches inside a square or a rectangle."""
     wanted, patch = _wanted(values), height_and_width("patch_size", values["patch_size"])
@@ -243,19 +279,35 @@ def tokens(values: Values, size: Size) -> Size:
 
 def pixels(values: Values, size: Size) -> Size:
     """Qwen2-VL: the pixels of a frame."""
-    wanted = {} if values["size"] is None else size_named("size", values["size"], is_square=False)
-    for name, key in (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge")):
-        if values[name] is not None:
-            wanted.pop(name, None)
-            wanted[key] = values[name]
-    if set(wanted) != {"shortest_edge", "longest_edge"}:
-        raise other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
+    least, most = _pixels(values)
     factor = values["patch_size"] * values["merge_size"]
-    least, most = wanted["shortest_edge"], wanted["longest_edge"]
     if values.get("cap_pixels_per_frame"):
         whole = int(values["max_video_tokens"] * factor * factor * 0.9)
         most = max(min(most, whole * values["temporal_patch_size"] // values["frames"]), int(least * 1.05))
     return sizes.pixels_limited(size, factor, least, most)
+
+
+def _pixels(values: Values) -> tuple[int, int]:
+    """The least and the most pixels: `min_pixels` and `max_pixels`, or what `size` has."""
+    wanted = {} if values["size"] is None else size_named("size", values["size"], is_square=False)
+    for name, key in (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge")):
+        if values.get(name) is not None:
+            wanted.pop(name, None)
+            wanted[key] = values[name]
+    if set(wanted) != {"shortest_edge", "longest_edge"}:
+        raise other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
+    return wanted["shortest_edge"], wanted["longest_edge"]
+
+
+def pixels_of_a_factor(values: Values, size: Size) -> Size:
+    """PaddleOCR-VL: as Qwen2-VL, for an image whose sides are a merged patch at least."""
+    return pixels(values, sizes.at_least(size, values["patch_size"] * values["merge_size"]))
+
+
+def half_pixels(values: Values, size: Size) -> Size:
+    """GLM-Image: half of each side, between two sides."""
+    least, most = _pixels(values)
+    return sizes.halved(size, values["patch_size"] * values["merge_size"], least, most)
 
 
 def volume(values: Values, size: Size) -> Size:
@@ -263,7 +315,7 @@ def volume(values: Values, size: Size) -> Size:
     wanted = _wanted(values)
     if set(wanted) != {"shortest_edge", "longest_edge"}:
         raise other_size(values, "shortest_edge and longest_edge, the least and the most pixels in all")
-    factor = values["patch_size"] * values["merge_size"]
+    factor = values["patch_size"] * values["merge_size"] * values.get("patch_expand_factor", 1)
     least, most, times = wanted["shortest_edge"], wanted["longest_edge"], values["temporal_patch_size"]
     frames = values.get("frames", times)
     if frames < times:
@@ -286,3 +338,158 @@ def within(values: Values, size: Size) -> Size:
 def patches(values: Values, size: Size) -> Size:
     """SigLIP 2: at most `max_num_patches` patches of `patch_size`."""
     return sizes.patches_limited(size, values["patch_size"], values["max_num_patches"])
+
+
+def soft_tokens(values: Values, size: Size) -> Size:
+    """Gemma 4: whole pools of patches, at most `max_soft_tokens` of them."""
+    return sizes.pooled(size, values["patch_size"] * values["pooling_kernel_size"], values["max_soft_tokens"])
+
+
+def factors(values: Values, size: Size) -> Size:
+    """Apertus 1.5: whole factors with `min_pixels` to `max_pixels` in all."""
+    match _wanted(values):
+        case {"min_pixels": least, "max_pixels": most}:
+            return sizes.pixels_limited(size, values["spatial_factor"], least, most)
+    raise other_size(values, "min_pixels and max_pixels")
+
+
+def tokens_near(values: Values, size: Size) -> Size:
+    """Muse Glimmer: whole merged patches, at most `max_image_tokens`, whose shape is nearest."""
+    return sizes.tokens_near(size, values["patch_size"] * values["merge_size"], values["max_image_tokens"])
+
+
+def _larger(placement: Placement, window: Size) -> Placement:
+    """An image at the top left of a larger window."""
+    return placement._replace(size=window)
+
+
+def _in_multiples(size: Size, factor: int) -> Size:
+    """Both sides rounded up to whole factors."""
+    return ceil(size[0] / factor) * factor, ceil(size[1] / factor) * factor
+
+
+def patches_of_a_side(values: Values, size: Size) -> Size:
+    """Kimi K2.5: at most `max_patches` patches, and at most `max_height` of them along a side."""
+    match _wanted(values):
+        case {"max_height": most, "max_width": other} if most == other:
+            return sizes.shrunk_to_patches(size, values["patch_size"], values["max_patches"], most)
+    raise other_size(values, "max_height and max_width, which are the same")
+
+
+def merged_canvas(values: Values, placement: Placement) -> Placement:
+    """Kimi K2.5: zeros to whole merged patches, where the image is resized."""
+    factor = values["patch_size"] * values["merge_size"]
+    return _larger(placement, _in_multiples(placement.size, factor)) if values["do_resize"] else placement
+
+
+def budget(values: Values, size: Size) -> Size:
+    """NeoMME: between two numbers of pixels, where `size` has them, with sides of at most `max_side`."""
+    wanted = {} if values["size"] is None else _wanted(values)
+    if wanted and set(wanted) != {"min_pixels", "max_pixels"}:
+        raise other_size(values, "min_pixels and max_pixels")
+    return sizes.budgeted(size, wanted.get("min_pixels"), wanted.get("max_pixels"), values["max_side"])
+
+
+def patch_canvas(values: Values, placement: Placement) -> Placement:
+    """NeoMME: zeros to whole patches."""
+    return _larger(placement, _in_multiples(placement.size, values["patch_size"]))
+
+
+def shown_tokens(values: Values, size: Size) -> Size:
+    """GLM 5: as large as fits into whole patches, of which there are `min_image_tokens` to `max_image_tokens`."""
+    return sizes.fitted(size, _token_window(values, size), grows=_is_below_tokens(values, size))
+
+
+def token_canvas(values: Values, placement: Placement) -> Placement:
+    """GLM 5: zeros to these whole patches, where the image is resized."""
+    return _larger(placement, _token_window(values, placement.source)) if values["do_resize"] else placement
+
+
+def _token_factor(values: Values) -> int:
+    return int(values["patch_size"] * values["merge_size"] * values["patch_expand_factor"])
+
+
+def _is_below_tokens(values: Values, size: Size) -> bool:
+    return bool(size[0] * size[1] < _token_factor(values) ** 2 * values["min_image_tokens"])
+
+
+def _token_window(values: Values, size: Size) -> Size:
+    bounds = values["min_image_tokens"], values["max_image_tokens"]
+    return sizes.tokens_between(size, _token_factor(values), values["temporal_patch_size"], *bounds)
+
+
+def longest_even(values: Values, size: Size) -> Size:
+    """Idefics3: the longer side."""
+    match _wanted(values):
+        case {"longest_edge": edge}:
+            return sizes.longest_even(size, edge)
+        case {"height": height, "width": width}:
+            return height, width
+    raise other_size(values, "longest_edge, or height and width")
+
+
+def nearest_grid(values: Values, size: Size) -> Grid:
+    """InternVL: the grid whose shape is nearest."""
+    return sizes.tile_grid(size, height_and_width("size", values["size"]), values["min_patches"], values["max_patches"])
+
+
+def fitting_grid(values: Values, size: Size) -> Grid:
+    """Cohere 2: the grid in which the image grows least."""
+    most = values["max_patches"]
+    return sizes.fitting_grid(size, sizes.grids_of(1, most, most), height_and_width("size", values["size"])[0])
+
+
+def covering_grid(values: Values, size: Size) -> Grid:
+    """Ovis 2: the smallest grid that keeps the image's pixels, unless `use_covering_area_grid` is off."""
+    if not values["use_covering_area_grid"]:
+        return nearest_grid(values, size)
+    return sizes.covering_grid(size, height_and_width("size", values["size"])[0], values["max_patches"])
+
+
+def canvas_grid(values: Values, size: Size) -> Grid:
+    """Mllama: the grid in which the image grows least; of equal ones that of fewest rows."""
+    most = values["max_image_tiles"]
+    grids = [grid[::-1] for grid in sizes.grids_of(1, most, most)]
+    return sizes.fitting_grid(size, grids, square_side(values))
+
+
+def square_side(values: Values) -> int:
+    """The side of the square that `size` is. Raises `LayoutError` for other sizes."""
+    height, width = height_and_width("size", values["size"])
+    if height != width:
+        raise other_size(values, "a height and a width that are the same")
+    return height
+
+
+def page_grid(values: Values, size: Size) -> Grid:
+    """Granite Docling: as InternVL, with at most 16 tiles a side, and more for wide pages that would shrink far."""
+    if not values["crop_to_patches"]:
+        return 1, 1
+    tile, (least, most) = height_and_width("size", values["size"]), (values["min_patches"], values["max_patches"])
+    if most <= 1:
+        return 1, 1
+    dense, scale = values["dense_max_patches"], values["dense_max_scale"]
+    if least > min(most, dense or most):
+        raise LayoutError(f"min_patches={least} must be at most max_patches={most} and dense_max_patches={dense}.")
+    low, high = values["dense_min_aspect"], values["dense_max_aspect"]
+    shape = size[1] / size[0]
+    is_dense = dense and (scale > 0 or low > 0) and not (low > 0 and shape <= low) and not 0 < high < shape
+    if is_dense and scale > 0:
+        columns = sizes.tile_grid(size, tile, least, most, _MOST_MARKED)[1]
+        is_dense = columns * tile[1] / size[1] < scale
+    most = dense if is_dense else most
+    return sizes.tile_grid(size, tile, least, most, _MOST_MARKED)
+
+
+_MOST_MARKED: Final = 16
+"""Rows and columns for which Granite Docling's tokenizer has markers."""
+
+
+def roomy_grid(values: Values, size: Size) -> Grid:
+    """PerceptionLM: the grid that holds the image with the largest shorter side."""
+    return sizes.roomy_grid(size, values["tile_size"], values["max_num_tiles"])
+
+
+def square_grid(values: Values, size: Size) -> Grid:
+    """DeepSeek-OCR 2: the grid of squares of `tile_size` whose shape is nearest."""
+    return sizes.tile_grid(size, (values["tile_size"],) * 2, values["min_patches"], values["max_patches"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.adapters.image_processors.declaration import Declared
 from stridedgpu.adapters.image_processors.normalising import Backend
-from stridedgpu.adapters.image_processors.rendering import Renderer
+from stridedgpu.adapters.image_processors.rendering import Renderer, resize_rule
 from stridedgpu.adapters.image_processors.sizes import Size
 from stridedgpu.adapters.image_processors.windows import (
     convnext,
@@ -39,8 +39,14 @@ class Listed(NamedTuple):
 class Moved(NamedTuple):
     """Numbers that belong on the device of the pixels."""
 
-    array: NDArray[np.int64]
+    array: NDArray[np.int64] | NDArray[np.bool_]
     is_listed: bool = False
+
+
+class Stated(NamedTuple):
+    """What is returned as it is."""
+
+    value: Any
 
 
 Images = list[list[Operand]]
@@ -56,10 +62,16 @@ class Job:
     renderer: Renderer
     own: Mapping[str, Any]
 
-    @property
+    @cached_property
     def values(self) -> Mapping[str, Any]:
         """The options."""
-        return self.declared.values
+        return self.declared.values_of(self.backend)
+
+    @cached_property
+    def resizing(self) -> Job:
+        """The same call with the declared resize, also where `do_resize` leaves out another one."""
+        rule = resize_rule(self.values["resample"], self.backend)
+        return replace(self, renderer=replace(self.renderer, rule=rule))
 
     def resized(self, size: Size) -> Size:
         """The new size of an image."""
@@ -82,7 +94,11 @@ class Job:
     @cached_property
     def placed(self) -> Callable[[Size], Placement]:
         """Where a whole image of a size goes; the sizes of a data set recur."""
-        return lru_cache(maxsize=256)(lambda size: placed(size, self.resized(size), self.window, self.backend))
+        return lru_cache(maxsize=256)(self._placed)
+
+    def _placed(self, size: Size) -> Placement:
+        placement, canvas = placed(size, self.resized(size), self.window, self.backend), self.declared.kind.canvas
+        return placement if canvas is None else canvas(self.values, placement)
 
 
 def sizes_of(images: Sequence[Operand]) -> list[Size]:

@@ -6,6 +6,8 @@ Source: transformers, models/*/image_processing_*.py (`_preprocess`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
+from typing import Final
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .job import Images, Job, Listed, Results, all_placed, largest
+from .job import Images, Job, Listed, Moved, Results, all_placed, largest
 
 
 def patches(job: Job, images: Images) -> Results:
@@ -24,6 +26,20 @@ def patches(job: Job, images: Images) -> Results:
     flat, placements, _ = all_placed(job, images)
     patches, grids = stacks(job, flat, placements, range(len(flat)), are_stills=True)
     return {"pixel_values": patches, "image_grid_thw": np.array([(1, *grid) for grid in grids], np.int64)}
+
+
+def patches_and_merges(job: Job, images: Images) -> Results:
+    """VideoLLaMA 3: the same with the `merge_size` of each image."""
+    found = patches(job, images)
+    merges = np.full(len(found["image_grid_thw"]), job.values["merge_size"], np.int64)
+    return {**found, "image_merge_sizes": merges}
+
+
+def grid_patches(job: Job, images: Images) -> Results:
+    """NeoMME: all patches of all images in one array, of images that are no stacks."""
+    flat, placements, _ = all_placed(job, images)
+    patches, grids = stacks(job, flat, placements, range(len(flat)), are_stills=True)
+    return {"pixel_values": patches, "image_grid_hw": np.array(grids, np.int64)}
 
 
 def stacks(
@@ -34,8 +50,9 @@ def stacks(
     `firsts` numbers the first frame of each stack. The others follow it; with `are_stills` they are the same frame.
     Patches lie in the order of the windows that the model merges.
     """
-    values = job.values
-    patch, merge, times = values["patch_size"], values["merge_size"], values["temporal_patch_size"]
+    channels = frames[0].layout.sizes[0]
+    counted = _counted(job, channels)
+    patch, merge = counted["y"], counted["h"]
     windows = [placements[first].size for first in firsts]
     for height, width in windows:
         if height % (patch * merge) or width % (patch * merge):
@@ -44,50 +61,97 @@ def stacks(
                 "do_resize=True gives it one."
             )
     pixels = job.renderer.plain.batch(frames, placements, largest(windows)).operand
-    channels = frames[0].layout.sizes[0]
     grids = [(height // patch, width // patch) for height, width in windows]
     counts = [down * across for down, across in grids]
-    rows = job.renderer.rows((sum(counts), channels * times * patch * patch), channels)
+    rows = job.renderer.rows((sum(counts), *patch_sizes(job, channels)), channels)
     frame = 0 if are_stills else pixels.layout.strides[0]
     written = 0
-    for first, (down, across), count in zip(firsts, grids, counts, strict=True):
-        image = pixels.layout.sliced(first)
-        # Axes: rows and columns of merged windows, those inside a window, channels, time, rows and columns of a patch.
-        counted = (down // merge, across // merge, merge, merge, channels, times, patch, patch)
-        plane, line, column = image.strides
-        step = patch * merge
-        strides = (line * step, column * step, line * patch, column * patch, plane, frame, line, column)
-        target = Layout(counted, offset=rows.operand.layout.offset + written * rows.sizes[1])
-        job.renderer.rearranged(pixels, Layout(counted, strides, image.offset), rows, target, 4)
+    for first, grid, count in zip(firsts, grids, counts, strict=True):
+        write_patches(job, pixels.with_layout(pixels.layout.sliced(first)), grid, rows, written, frame)
         written += count
     return job.renderer.finished(rows, channels), grids
 
 
+def patch_sizes(job: Job, channels: int) -> tuple[int, ...]:
+    """The sizes of one patch: the axes of each word of `axes` behind the first are one axis of it."""
+    counted = _counted(job, channels)
+    return tuple(prod(counted[axis] for axis in word) for word in job.declared.kind.axes.split()[1:])
+
+
+def _counted(job: Job, channels: int) -> dict[str, int]:
+    """How long each axis is that is the same in all images."""
+    values = job.values
+    patch, times = values["patch_size"], values.get("temporal_patch_size", 1)
+    merge = values.get("merge_size", values.get("pooling_kernel_size")) if "h" in job.declared.kind.axes else 1
+    return {"h": merge, "w": merge, "c": channels, "t": times, "y": patch, "x": patch}
+
+
+def write_patches(job: Job, image: Operand, grid: Size, rows: StridedTensor, first: int, frame: int = 0) -> None:
+    """Write the patches of an image of bytes, by the arithmetic, from row `first` on.
+
+    `grid` is how many patches lie along its height and width. The next frame of its stack lies `frame` elements on.
+    """
+    plane, line, column = image.layout.strides
+    counted = _counted(job, image.layout.sizes[0])
+    patch, merge = counted["y"], counted["h"]
+    counted |= {"H": grid[0] // merge, "W": grid[1] // merge}
+    steps = {"H": line * patch * merge, "W": column * patch * merge, "h": line * patch, "w": column * patch}
+    steps |= {"c": plane, "t": frame, "y": line, "x": column}
+    order = job.declared.kind.axes.replace(" ", "")
+    sizes = tuple(counted[axis] for axis in order)
+    opened = Layout(sizes, tuple(steps[axis] for axis in order), image.layout.offset)
+    target = Layout(sizes, offset=rows.operand.layout.offset + first * prod(patch_sizes(job, counted["c"])))
+    job.renderer.rearranged(image, opened, rows, target, order.index("c"))
+
+
 def packed_patches(job: Job, images: Images) -> Results:
     """SigLIP 2: the patches of each image, filled up to `max_num_patches`, with masks and the numbers of patches."""
-    flat, placements, windows = all_placed(job, images)
-    patch, most = job.values["patch_size"], job.values["max_num_patches"]
-    shapes = [(height // patch, width // patch) for height, width in windows]
-    for (height, width), (down, across) in zip(windows, shapes, strict=True):
-        if (down * patch, across * patch) != (height, width) or down * across > most:
-            raise LayoutError(
-                f"An image of {height} x {width} pixels is no whole number of patches of {patch} pixels, or more than "
-                f"{most}: do_resize=True gives it one."
-            )
-    pixels = job.renderer.plain.batch(flat, placements, largest(windows)).operand
-    channels = flat[0].layout.sizes[0]
-    rows = job.renderer.rows((len(flat), most, patch * patch * channels), channels)
-    for row, (down, across) in enumerate(shapes):
-        image = pixels.layout.sliced(row)
-        counted = (down, across, patch, patch, channels)
-        plane, line, column = image.strides
-        opened = Layout(counted, (line * patch, column * patch, line, column, plane), image.offset)
-        target = Layout(counted, offset=rows.operand.layout.offset + row * most * rows.sizes[2])
-        job.renderer.rearranged(pixels, opened, rows, target, 4)
-    patches = job.renderer.finished(rows, channels)
-    masks = np.zeros((len(flat), most), np.int32)
+    most = job.values["max_num_patches"]
+    patches, shapes = _filled_up(job, images, most)
+    masks = np.zeros((len(shapes), most), np.int32)
     for row, (down, across) in enumerate(shapes):
         masks[row, : down * across] = 1
+    return {"pixel_values": Listed(patches), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
+
+
+_SOFT_TOKENS: Final = (70, 140, 280, 560, 1120)
+
+
+def positioned_patches(job: Job, images: Images) -> Results:
+    """Gemma 4: the patches of each image, filled up, with the column and the row of each: -1 where there is none."""
+    most, pool = job.values["max_soft_tokens"], job.values["pooling_kernel_size"] ** 2
+    if most not in _SOFT_TOKENS:
+        raise LayoutError(f"max_soft_tokens={most} is not taken; it is one of {', '.join(map(str, _SOFT_TOKENS))}.")
+    patches_of = 1 if "h" in job.declared.kind.axes else pool
+    patches, shapes = _filled_up(job, images, most * patches_of)
+    positions = np.full((len(shapes), most * patches_of, 2), -1, np.int64)
+    for row, (down, across) in enumerate(shapes):
+        lines, columns = np.indices((down, across))
+        positions[row, : down * across] = np.stack([columns, lines], -1).reshape(-1, 2)
+    counts = [down * across // patches_of for down, across in shapes]
+    return {"pixel_values": patches, "image_position_ids": Moved(positions), "num_soft_tokens_per_image": counts}
+
+
+def _filled_up(job: Job, images: Images, most: int) -> tuple[StridedTensor, list[Size]]:
+    """The patches of each image with zeros behind them, up to `most`, and how many lie along its height and width."""
+    flat, placements, windows = all_placed(job, images)
+    channels = flat[0].layout.sizes[0]
+    counted = _counted(job, channels)
+    patch, merge = counted["y"], counted["h"]
+    shapes = [(height // (patch * merge), width // (patch * merge)) for height, width in windows]
+    for (height, width), (down, across) in zip(windows, shapes, strict=True):
+        if (down * patch * merge, across * patch * merge) != (height, width) or down * across > most:
+            raise LayoutError(
+                f"An image of {height} x {width} pixels is no whole number of patches of {patch * merge} pixels, or "
+                f"more than {most}: do_resize=True gives it one."
+            )
+    pixels = job.renderer.plain.batch(flat, placements, largest(windows)).operand
+    rows = job.renderer.rows((len(flat), most, *patch_sizes(job, channels)), channels)
+    for row, (down, across) in enumerate(shapes):
+        image = pixels.with_layout(pixels.layout.sliced(row))
+        write_patches(job, image, (down * merge, across * merge), rows, row * most)
+    patches = job.renderer.finished(rows, channels)
+    for row, (down, across) in enumerate(shapes):
         if down * across < most:
             patches[row, down * across :][...] = 0
-    return {"pixel_values": Listed(patches), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
+    return patches, shapes

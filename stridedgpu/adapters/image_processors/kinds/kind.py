@@ -6,7 +6,7 @@ Source: transformers 5.24, models/*/image_processing_*.py and video_processing_*
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stridedgpu.adapters.image_processors import windows
@@ -45,18 +45,31 @@ class Kind:
     """A class of image processors: its defaults, its rules, what it returns, and the steps that it takes.
 
     `resizes` computes the size that an image is resized to, and `sampling` the frames that are taken of a video.
-    `forms/` has a function for each `form` of what is returned.
+    `forms/` has a function for each `form` of what is returned. `grids` computes the tiles that an image is cut into.
+    `canvas` puts a resized image into a larger window, whose other pixels are zeros before the arithmetic.
+    `axes` is the order of the axes of patches: rows and columns of merged windows (H, W), those inside a window (h, w),
+    channels, time, rows and columns of a patch (c, t, y, x). Axes that are written as one word are one of the result.
     `crops`, `pads` and `normalises` are whether `do_center_crop`, `do_pad` and `do_normalize` have an effect.
+    `overrides` are the options that have one value with a backend, whatever is declared. `counts` are the least and the
+    most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
+    is computed. `alone`: the images of a call without lists are lists of one image each.
     `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
     """
 
     defaults: Mapping[str, Any]
     resizes: windows.SizeRule = windows.by_size
+    canvas: windows.Canvas | None = None
     form: str = "images"
+    axes: str = "HWhw ctyx"
+    grids: windows.GridRule = windows.nearest_grid
     sampling: Sampling | None = None
     crops: bool = True
     pads: bool = True
     normalises: bool = True
+    overrides: Mapping[Backend, Mapping[str, Any]] = field(default_factory=dict)
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    floats: tuple[Backend, ...] = ()
+    alone: bool = False
     rescales_first: bool = False
     backends: tuple[Backend, ...] = BACKENDS
 
@@ -90,12 +103,15 @@ def of_patches(
         {"shortest_edge": least, "longest_edge": most},
         default_to_square=form == "clips",
         do_convert_rgb=True,
-        temporal_patch_size=2,
-        merge_size=2,
         resizes=resizes,
         form=form,
         crops=False,
         pads=False,
-        backends=("torchvision",) if form == "clips" else BACKENDS,
-        **options,
+        **{
+            "temporal_patch_size": 2,
+            "merge_size": 2,
+            "floats": ("pil",),
+            "backends": ("torchvision",) if form == "clips" else BACKENDS,
+            **options,
+        },
     )
