@@ -1,17 +1,18 @@
 """What processors return, by their keys: a function of `forms/` for each form.
 
-Source: transformers, models/*/image_processing_*.py (`_preprocess`).
+Source: transformers, models/*/image_processing_*.py and video_processing_*.py (`_preprocess`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from .forms import batches, clips, patches, tiles
 from .forms.job import Images, Job, Results
+from .videos import Clip
 
-_FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
+_FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "images": batches.windowed,
     "detection": batches.detection,
     "segmentation": batches.segmentation,
@@ -20,15 +21,17 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "patches": patches.patches,
     "patches_and_merges": patches.patches_and_merges,
     "grid_patches": patches.grid_patches,
-    "clips": clips.clips,
     "packed_patches": patches.packed_patches,
     "tiles": tiles.tiles,
     "grid": tiles.grid,
     "crops": tiles.crops,
     "nested": tiles.nested,
+    "clips": clips.clips,
+    "videos": clips.windowed,
+    "videos_with_sizes": clips.with_sizes,
 }
 
 
-def results(job: Job, images: Images) -> Results:
-    """The results of a call by their keys."""
+def results(job: Job, images: Images | list[Clip]) -> Results:
+    """The results of a call by their keys, for its images or its videos."""
     return _FORMS[job.declared.kind.form](job, images)
