@@ -27,7 +27,11 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "crops": tiles.crops,
     "nested": tiles.nested,
     "clips": clips.clips,
+    "chunked_clips": clips.chunked,
+    "segmented_clips": clips.segmented,
+    "compressed_clips": clips.compressed,
     "videos": clips.windowed,
+    "padded_videos": clips.padded,
     "videos_with_sizes": clips.with_sizes,
 }
 

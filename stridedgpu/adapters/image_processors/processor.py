@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.api.arguments import operands_of_list
-from stridedgpu.api.creation import asarray, empty
+from stridedgpu.api.creation import asarray, empty, zeros
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
@@ -28,7 +28,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 
 from .declaration import Declared, declared_by
-from .forms.job import Images, Job, Listed, Moved
+from .forms.job import Filled, Images, Job, Listed, Moved, OfTensors
 from .inputs import image_operand, nested_images, opened
 from .kinds.kind import BACKENDS
 from .normalising import Backend, Normalising
@@ -39,7 +39,17 @@ from .sizes import is_count
 from .videos import Clip, frame_reader, listed_videos
 
 _WITHOUT_EFFECT: Final = frozenset(
-    ("data_format", "disable_grouping", "do_reduce_labels", "default_to_square", "image_seq_length")
+    (
+        "data_format",
+        "max_image_size",
+        "frame_timestamp_format",
+        "total_pixels",
+        "font",
+        "disable_grouping",
+        "do_reduce_labels",
+        "default_to_square",
+        "image_seq_length",
+    )
 )
 """Options that have no effect on images."""
 
@@ -233,7 +243,11 @@ class ImageProcessor:
         self, declared: Declared, device: str, images: Images | list[Clip], tensors: Tensors | None
     ) -> ImageFeatures:
         outputs = results(self._job(declared, device), images)
-        return ImageFeatures((key, _returned(key, value, tensors, device)) for key, value in outputs.items())
+        return ImageFeatures(
+            (key, _returned(key, value, tensors, device))
+            for key, value in outputs.items()
+            if tensors is not None or not isinstance(value, OfTensors)
+        )
 
     def _overridden(self, overrides: Mapping[str, Any]) -> tuple[Declared, str | None]:
         if not overrides:
@@ -426,6 +440,11 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)
         return list(whole) if value.is_listed and tensors is None else whole
+    if isinstance(value, Filled):
+        videos = value.videos
+        return [_array(video, None) for video in videos] if tensors is None else _array(_filled(key, videos), tensors)
+    if isinstance(value, OfTensors):
+        return _array(value.array, tensors)
     if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
     if value and isinstance(value[0], (StridedTensor, list)):
@@ -453,6 +472,18 @@ def _stacked(key: str, value: list[Any]) -> StridedTensor:
     if not counts:
         return whole
     return whole.as_strided((len(value), *counts, *sizes), Layout((len(value), *counts, *sizes)).strides)
+
+
+def _filled(key: str, videos: list[StridedTensor]) -> StridedTensor:
+    """Videos as one tensor, with frames of zeros behind the shorter ones. Raises `LayoutError` for several sizes."""
+    frames = {video.sizes[1:] for video in videos}
+    if len(frames) > 1:
+        raise LayoutError(f"{key} has frames of the sizes {sorted(frames)}, which are no tensor: return_tensors=None.")
+    first, longest = videos[0], max(video.sizes[0] for video in videos)
+    whole = zeros((len(videos), longest, *first.sizes[1:]), first.dtype, device=first.device)
+    for row, video in enumerate(videos):
+        whole[row, : video.sizes[0]][...] = video
+    return whole
 
 
 def _leaves(value: list[Any]) -> list[StridedTensor]:

@@ -140,12 +140,16 @@ def _floors(start: Fraction, video: Recorded, taken: int) -> list[int]:
         place = start + Fraction(number * whole, taken)
         numbers.append(floor(place))
         if (numbers[-1] + 1 - place) * _EXACT_STEPS <= whole:
-            raise LayoutError(
-                f"do_sample_frames=True takes {taken} frames of a video of {whole}, whose places transformers rounds "
-                "to float32 as the processor at hand does: give the frames that are sampled, and "
-                "do_sample_frames=False."
-            )
+            raise _rounded_places(taken, whole)
     return numbers
+
+
+def _rounded_places(taken: int, whole: int) -> LayoutError:
+    """What is wrong with places that are so near a whole number that their rounding decides."""
+    return LayoutError(
+        f"do_sample_frames=True takes {taken} frames of a video of {whole}, whose places transformers rounds to "
+        "float32 as the processor at hand does: give the frames that are sampled, and do_sample_frames=False."
+    )
 
 
 def _distinct_and_even(numbers: Sequence[int]) -> list[int]:
@@ -337,6 +341,27 @@ def within_budget(_own: Values, values: Values, video: Recorded) -> list[int]:
     return (
         numbers[:most] if strategy == "truncate" else [numbers[place] for place in _linear(0, len(numbers) - 1, most)]
     )
+
+
+def by_single_steps(own: Values, values: Values, video: Recorded) -> list[int]:
+    """Muse Glimmer: whole stacks of frames by `fps`, `num_frames` at most, at even steps of torch's float32."""
+    times = values["temporal_patch_size"]
+    fps, most = _stated(own, values, "fps", "num_frames")
+    video.rate = 24 if video.rate is None else video.rate
+    if fps is None or most is None:
+        raise LayoutError(f"do_sample_frames=True needs fps={fps} and num_frames={most}.")
+    taken = min(int(video.whole * fps / video.rate), most, video.whole)
+    taken = _check_count(min(max(times, taken // times * times), video.whole), video)
+    # torch's `linspace` counts from both ends; whether a product and its sum are rounded once is the processor's.
+    last, places = np.float32(video.whole - 1), np.arange(taken)
+    step, behind = last / np.float32(max(1, taken - 1)), taken - 1 - places
+    is_first = places < taken // 2 if taken > 1 else places == 0
+    twice = np.where(is_first, step * places.astype(np.float32), last - step * behind.astype(np.float32))
+    once = np.where(is_first, float(step) * places, float(last) - float(step) * behind).astype(np.float32)
+    numbers: list[int] = once.astype(np.int64).tolist()
+    if numbers != twice.astype(np.int64).tolist():
+        raise _rounded_places(taken, video.whole)
+    return numbers
 
 
 def up_to_a_rate(own: Values, values: Values, video: Recorded) -> list[int]:

@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.adapters.image_processors.sizes import Size
 from stridedgpu.adapters.image_processors.videos import Clip
 from stridedgpu.adapters.image_processors.windows import new_size, placed
 from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
-from .job import Job, Listed, Results
+from .job import Filled, Job, Listed, OfTensors, Results
 from .patches import patch_sizes, write_patches
 
 _AT_ONCE: Final = 4
@@ -42,6 +44,18 @@ def _placement(job: Job, clip: Clip) -> Placement:
 def windowed(job: Job, clips: Sequence[Clip]) -> Results:
     """A window of each frame; videos of one length and size are one batch."""
     return {job.declared.kind.key: _listed(_windows(job, clips))}
+
+
+def padded(job: Job, clips: Sequence[Clip]) -> Results:
+    """PE Video: shorter videos are filled up with frames of zeros where tensors are asked for, with masks."""
+    lengths = [len(clip.taken) for clip in clips]
+    videos = _windows(job, clips)
+    if isinstance(videos, StridedTensor):
+        return {job.declared.kind.key: Listed(videos)}
+    if len(set(lengths)) == 1:
+        return {job.declared.kind.key: Filled(videos)}
+    masks = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    return {job.declared.kind.key: Filled(videos), "padding_mask_videos": OfTensors(masks)}
 
 
 def with_sizes(job: Job, clips: Sequence[Clip]) -> Results:
@@ -77,6 +91,76 @@ def clips(job: Job, clips: Sequence[Clip]) -> Results:
     """Qwen2-VL's videos: their patches in one array. The last frame of a video is repeated to a whole stack."""
     patches, grids = _patches(job, clips)
     return {job.declared.kind.key: patches, "video_grid_thw": np.array(grids, np.int64)}
+
+
+def chunked(job: Job, clips: Sequence[Clip]) -> Results:
+    """Kimi K2.5: the same, with a grid for each chunk of `temporal_patch_size` frames, and how many there are."""
+    return _divided(job, clips, job.values["temporal_patch_size"])
+
+
+def segmented(job: Job, clips: Sequence[Clip]) -> Results:
+    """MiniMax M3 VL: the same, with a grid for each segment of `vision_segment_max_frames` stacks, and their number."""
+    return _divided(job, clips, job.values["vision_segment_max_frames"])
+
+
+def _divided(job: Job, clips: Sequence[Clip], most: int | None) -> Results:
+    patches, grids = _patches(job, clips)
+    parts = [
+        [(min(most or stacks, stacks - first), down, across) for first in range(0, stacks, most or stacks)]
+        for stacks, down, across in grids
+    ]
+    return {
+        job.declared.kind.key: patches,
+        "video_grid_thw": np.array([part for video in parts for part in video], np.int64),
+        "num_chunks_per_video": [len(video) for video in parts],
+    }
+
+
+def compressed(job: Job, clips: Sequence[Clip]) -> Results:
+    """VideoLLaMA 3: the same, with the `merge_size` of each video, and which merged patches are kept."""
+    patches, grids = _patches(job, clips)
+    merge = job.values["merge_size"]
+    kept, first = [], 0
+    for stacks, down, across in grids:
+        count = down * across
+        tokens = count // merge**2
+        masks = np.ones((stacks, tokens), np.bool_)
+        if job.values["use_token_compression"]:
+            before = patches[first : first + count]
+            for stack in range(1, stacks):
+                now = patches[first + stack * count : first + (stack + 1) * count]
+                masks[stack] = _changed(before, now, tokens)
+                before = now
+        kept.append(masks.reshape(-1))
+        first += stacks * count
+    return {
+        job.declared.kind.key: patches,
+        "video_grid_thw": np.array(grids, np.int64),
+        "video_merge_sizes": np.full(len(grids), merge, np.int64),
+        "video_compression_mask": np.concatenate(kept),
+    }
+
+
+_CHANGE: Final = 0.1
+"""Of a merged patch's values, in the mean, in units of bytes: more than that is kept."""
+
+
+def _changed(before: StridedTensor, now: StridedTensor, tokens: int) -> NDArray[np.bool_]:
+    """Which merged patches of a frame differ from the frame before; the first one is kept where none does.
+
+    Raises `LayoutError` where a mean is so near the limit that torch's sum, whose order is the processor's, decides.
+    """
+    first, second = (array_of_operand(one.to_device("cpu").operand).reshape(tokens, -1) for one in (before, now))
+    differences = np.abs((second - first).astype(np.float32)).mean(1, dtype=np.float64) * 255
+    if np.any(np.abs(differences - _CHANGE) < 1e-6):
+        raise LayoutError(
+            f"A patch changes by {_CHANGE} in the mean, the limit of use_token_compression=True, and torch rounds this "
+            "mean as the processor at hand does: use_token_compression=False keeps all patches."
+        )
+    mask: NDArray[np.bool_] = differences > _CHANGE
+    if not mask.any():
+        mask[0] = True
+    return mask
 
 
 def _patches(job: Job, clips: Sequence[Clip]) -> tuple[StridedTensor, list[tuple[int, int, int]]]:
