@@ -111,6 +111,17 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         ("Idefics2ImageProcessor", {"do_rescale": False, "do_normalize": False}, "do_pad=True of bytes"),
         ("LlavaNextImageProcessor", {"image_grid_pinpoints": []}, "for which no resolution keeps any"),
         ("LlavaNextImageProcessor", {"do_resize": False, "do_center_crop": False}, "tiles of several sizes"),
+        ("LlavaImageProcessor", {"do_pad": True, "image_mean": [0.5, 0.5, 1.5]}, "is no colour"),
+        ("JanusImageProcessor", {"image_mean": 0.5}, "image_mean=0.5 is no colour"),
+        ("JanusImageProcessor", {"size": {"height": 9, "width": 8}}, "takes height and width, which are the same"),
+        ("DeepseekVLHybridImageProcessor", {"do_pad": False}, "needs do_resize=True and do_pad=True"),
+        ("Apertus1p5ImageProcessor", {"size": 100}, "this processor takes min_pixels and max_pixels"),
+        ("Gemma4ImageProcessor", {"max_soft_tokens": 100}, "max_soft_tokens=100 is not taken; it is one of 70, 140"),
+        ("Gemma4ImageProcessor", {"do_resize": False}, "no whole number of patches"),
+        ("Kimi_K25ImageProcessor", {"size": {"max_height": 9, "max_width": 8}}, "which are the same"),
+        ("NeoMMEImageProcessor", {"size": 100}, "this processor takes min_pixels and max_pixels"),
+        ("GlmImageImageProcessor", {"patch_size": 40}, "each side needs 80 pixels"),
+        ("MuseGlimmerImageProcessor", {"do_resize": False}, "no whole number of patches"),
         ("MobileViTImageProcessor", {"rescale_factor": 0}, "do_rescale=True needs rescale_factor"),
         ("DINOv3ViTImageProcessor", {"resample": 1}, "resample=1 is not reproduced .* it is 2 or 3"),
         ("DINOv3ViTImageProcessor", {"rescale_factor": 2}, "rescale_factor=2 keeps bytes"),
@@ -121,6 +132,17 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
 def test_options_that_are_not_reproduced_are_refused_by_name(name, options, words):
     with pytest.raises(sg.LayoutError, match=words):
         processor(name, **options)(images((50, 60), (70, 40)), return_tensors="np")
+
+
+def test_the_colour_of_a_mean_has_the_channels_of_the_images():
+    janus = processor("JanusImageProcessor", do_normalize=False)
+    with pytest.raises(sg.LayoutError, match="An image has 1 channels, and the colour around it 3"):
+        janus(images((30, 40), channels=1))
+
+
+def test_a_size_that_was_no_size_is_the_default():
+    made = processor("MiniMaxM3VLImageProcessor", size=[672, 672])
+    assert made.to_dict()["size"] == {"shortest_edge": 4 * 28 * 28, "longest_edge": 451584}
 
 
 def test_what_a_call_takes_is_checked():

@@ -89,6 +89,40 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
         {"patch_size": 32},
     ],
     "PI0ImageProcessor": [{"size": {"max_height": 90, "max_width": 60}, "pad_size": {"height": 100, "width": 70}}],
+    "LlavaImageProcessor": [
+        {"do_pad": True},
+        {"do_pad": True, "image_mean": [0.1, 0.5, 0.9], "size": {"height": 60, "width": 90}, "crop_size": 80},
+        {"do_pad": True, "do_resize": False, "do_normalize": False},
+        {"do_center_crop": False, "do_rescale": False},
+    ],
+    "JanusImageProcessor": [
+        {"size": {"height": 97, "width": 97}, "image_mean": [0.2, 0.5, 1.0], "min_size": 40},
+        {"do_pad": False, "do_normalize": False},
+        {"do_resize": False, "do_rescale": False, "do_normalize": False, "resample": 2},
+    ],
+    "DeepseekVLHybridImageProcessor": [
+        {
+            "high_res_size": {"height": 150, "width": 150},
+            "high_res_image_mean": [0.1, 0.5, 0.9],
+            "high_res_image_std": [0.5, 0.25, 0.75],
+            "high_res_resample": 2,
+            "size": {"height": 64, "width": 64},
+        },
+        {"do_normalize": False, "size": {"height": 50, "width": 50}, "high_res_size": {"height": 90, "width": 90}},
+    ],
+    "Apertus1p5ImageProcessor": [
+        {"size": {"min_pixels": 9_000, "max_pixels": 30_000}, "spatial_factor": 14},
+        {"do_pad": False, "do_normalize": False},
+    ],
+    "Gemma4ImageProcessor": [
+        {"max_soft_tokens": 70, "do_normalize": True},
+        {"patch_size": 14, "pooling_kernel_size": 2, "max_soft_tokens": 140, "resample": 2},
+        {"do_rescale": False},
+    ],
+    "Gemma4UnifiedImageProcessor": [
+        {"max_soft_tokens": 70, "image_mean": [0.1, 0.2, 0.3], "do_normalize": True},
+        {"patch_size": 14, "pooling_kernel_size": 2, "max_soft_tokens": 140},
+    ],
     "MiniMaxM3VLImageProcessor": [{"max_pixels": 90_000}, {"do_normalize": False}],
     "Ernie4_5_VLMoeImageProcessor": [{"size": {"shortest_edge": 40_000, "longest_edge": 50_000}, "merge_size": 1}],
     "HunYuanVLImageProcessor": [

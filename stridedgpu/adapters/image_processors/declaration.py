@@ -48,6 +48,7 @@ _COMBINED: Final = "processor_config.json"
 _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("patch_size", "merge_size", "temporal_patch_size", "max_num_patches"), (1, 1 << 20)),
     **dict.fromkeys(("patch_expand_factor", "min_image_tokens", "max_image_tokens", "max_side"), (1, 1 << 20)),
+    **dict.fromkeys(("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"), (1, 1 << 16)),
     "max_video_tokens": (1, 1 << 40),
     **dict.fromkeys(("num_frames", "min_frames", "max_frames"), (1, 1 << 20)),
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
@@ -60,6 +61,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
 _NEEDED: Final = (
     *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
+    *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -68,13 +70,14 @@ _LARGEST: Final = 2.0**128
 
 _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     **dict.fromkeys(("image_mean", "image_std", "rescale_factor"), (-_LARGEST, _LARGEST)),
+    **dict.fromkeys(("high_res_image_mean", "high_res_image_std"), (-_LARGEST, _LARGEST)),
     "crop_pct": (2.0**-32, _LARGEST),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
 }
 """What numbers have to be above, and below."""
 
-_OF_CHANNELS: Final = ("image_mean", "image_std")
+_OF_CHANNELS: Final = ("image_mean", "image_std", "high_res_image_mean", "high_res_image_std")
 """The options with a number for each channel, or with one."""
 
 

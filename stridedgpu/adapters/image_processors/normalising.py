@@ -96,6 +96,13 @@ class Normalising:
         return conversion(_UINT8, _INT32, scale=1.0, bias=offsets, channels=order, source_channels=channels)
 
 
+def figures_of(figures: Any) -> Figures | None:
+    """A mean or a std as a value that can be hashed."""
+    if isinstance(figures, (list, tuple)):
+        return tuple(float(figure) for figure in figures)
+    return None if figures is None else float(figures)
+
+
 def _table(how: Normalising, channels: int) -> NDArray[np.float32]:
     figures = {name: _of_channels(name, getattr(how, name), channels) for name in ("mean", "std", "again")}
     values = np.broadcast_to(_BYTES, (channels, 256)).astype(np.float32)

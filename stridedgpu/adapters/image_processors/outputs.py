@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .forms import batches, clips, patches, tiles
+from .forms import batches, clips, patches, squares, tiles
 from .forms.job import Images, Job, Results
 from .videos import Clip
 
@@ -16,12 +16,16 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "images": batches.windowed,
     "detection": batches.detection,
     "segmentation": batches.segmentation,
+    "squared": squares.squared,
+    "resized_in_squares": squares.resized_in_squares,
+    "two_squares": squares.two_squares,
     "sizes": batches.with_sizes,
     "original_sizes": batches.with_sizes,
     "patches": patches.patches,
     "patches_and_merges": patches.patches_and_merges,
     "grid_patches": patches.grid_patches,
     "packed_patches": patches.packed_patches,
+    "positioned_patches": patches.positioned_patches,
     "tiles": tiles.tiles,
     "grid": tiles.grid,
     "crops": tiles.crops,

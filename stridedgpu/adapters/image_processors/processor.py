@@ -31,7 +31,7 @@ from .declaration import Declared, declared_by
 from .forms.job import Filled, Images, Job, Listed, Moved, OfTensors
 from .inputs import image_operand, nested_images, opened
 from .kinds.kind import BACKENDS
-from .normalising import Backend, Normalising
+from .normalising import Backend, Normalising, figures_of
 from .outputs import results
 from .rendering import Renderer, resize_rule
 from .sampling import Recorded, descriptions, recorded, sampled_frames
@@ -374,12 +374,12 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         )
     if rescales_first and normalises and not rescales:
         raise LayoutError(f"do_normalize=True of {declared.name} needs do_rescale=True: it does not normalise bytes.")
-    std = _figures(values["image_std"])
+    std = figures_of(values["image_std"])
     factor = float(values["rescale_factor"]) if rescales else None
     how = Normalising(
         backend,
         None if rescales_first else factor,
-        _figures(values["image_mean"]) if normalises else None,
+        figures_of(values["image_mean"]) if normalises else None,
         std if normalises else None,
         std if values.get("include_top") else None,
         bool((values.get("rescale_offset") or kind.offsets) and rescales),
@@ -388,13 +388,6 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         factor if rescales_first else None,
     )
     return rule, how
-
-
-def _figures(figures: Any) -> tuple[float, ...] | float | None:
-    """A mean or a std as a value that can be hashed."""
-    if isinstance(figures, (list, tuple)):
-        return tuple(float(figure) for figure in figures)
-    return None if figures is None else float(figures)
 
 
 def _step(declared: Declared, backend: Backend) -> Preprocess[Any] | None:

@@ -82,18 +82,20 @@ def resize_rule(resample: Any, backend: Backend, *, floats: bool = False) -> Res
 class Renderer:
     """What turns images into windows: the resize (None: pixels keep their size), the arithmetic, and the device.
 
-    Results on the CPU lie in `memory`, which uses that of released results again.
+    Results on the CPU lie in `memory`, which uses that of released results again. `colour` has the bytes around an
+    image inside its window; None is zeros.
     """
 
     rule: ResizeRule | None
     how: Normalising
     device: str
     memory: RecycledMemory
+    colour: tuple[int, ...] | None = None
 
     @cached_property
     def plain(self) -> Renderer:
-        """The same without arithmetic: bytes."""
-        return replace(self, how=Normalising(self.how.backend))
+        """The same without arithmetic: bytes, with zeros around images."""
+        return replace(self, how=Normalising(self.how.backend), colour=None)
 
     def batch(
         self, images: Sequence[Operand] | CropSources, placements: Sequence[Placement], extent: Size
@@ -114,7 +116,9 @@ class Renderer:
         if rule is not None and channels == _RGBA and rule.interpolation.name in _WEIGHED:
             rule = replace(rule, premultiplies=True)
         # Around windows that images cover, zeros of the result come behind the arithmetic.
-        fill = b"" if all(placed.covers for placed in placements) else bytes(channels)
+        fill = b"" if all(placed.covers for placed in placements) else bytes(self.colour or channels)
+        if len(fill) not in (0, channels):
+            raise LayoutError(f"An image has {channels} channels, and the colour around it {len(fill)}.")
         is_final = how.conversion(channels) is not None
         windows = batch if is_final else self._empty(batch.layout.sizes, written.target)
         write_placed(sources, placements, rule, written, fill, windows)

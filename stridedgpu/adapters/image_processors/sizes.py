@@ -77,6 +77,12 @@ def longest_edge(size: Size, edge: int) -> Size:
     return int(height * scale + 0.5), int(width * scale + 0.5)
 
 
+def longest_rounded(size: Size, edge: int, least: int) -> Size:
+    """The longer side becomes `edge`; the other is rounded half to even, and `least` at least, as in Janus."""
+    scale = edge / max(size)
+    return max(round(size[0] * scale), least), max(round(size[1] * scale), least)
+
+
 def within(size: Size, least: int, most: int) -> Size:
     """The longer side is at most `most`, and then both sides are at least `least`, as in Idefics2."""
     height, width = size
@@ -185,6 +191,20 @@ def patches_limited(size: Size, patch: int, most: int) -> Size:
         else:
             high = scale
     return scaled(low)
+
+
+def pooled(size: Size, factor: int, most: int) -> Size:
+    """Whole factors, rounded down, of which there are `most` at most, as in Gemma 4."""
+    height, width = size
+    scale = sqrt(most * factor**2 / (height * width))
+    rows, columns = floor(scale * height / factor), floor(scale * width / factor)
+    if rows == 0 and columns == 0:
+        raise LayoutError(f"An image of {height} x {width} pixels has no whole {factor} x {factor} when it is resized.")
+    if rows == 0:
+        rows, columns = 1, min(width // height, most)
+    elif columns == 0:
+        rows, columns = min(height // width, most), 1
+    return rows * factor, columns * factor
 
 
 def tokens_near(size: Size, patch: int, most: int) -> Size:

@@ -232,6 +232,22 @@ def longest_edge(values: Values, size: Size) -> Size:
     return sizes.longest_edge(size, wanted["longest_edge"])
 
 
+def longest_of_a_square(values: Values, size: Size) -> Size:
+    """Janus and DeepSeek-VL: the longer side, and at least `min_size` of the other."""
+    match _wanted(values):
+        case {"height": height, "width": width} if height == width:
+            return sizes.longest_rounded(size, height, values["min_size"])
+    raise other_size(values, "height and width, which are the same")
+
+
+def square_canvas(values: Values, placement: Placement) -> Placement:
+    """Janus, DeepSeek-VL and LLaVA: with `do_pad` the middle of the smallest square."""
+    (height, width), side = placement.size, max(placement.size)
+    if not values["do_pad"]:
+        return placement
+    return placement._replace(place=((side - height) // 2, (side - width) // 2, height, width), size=(side, side))
+
+
 def tokens(values: Values, size: Size) -> Size:
     """Pixtral: whole patches inside a square or a rectangle."""
     wanted, patch = _wanted(values), height_and_width("patch_size", values["patch_size"])
@@ -305,6 +321,19 @@ def within(values: Values, size: Size) -> Size:
 def patches(values: Values, size: Size) -> Size:
     """SigLIP 2: at most `max_num_patches` patches of `patch_size`."""
     return sizes.patches_limited(size, values["patch_size"], values["max_num_patches"])
+
+
+def soft_tokens(values: Values, size: Size) -> Size:
+    """Gemma 4: whole pools of patches, at most `max_soft_tokens` of them."""
+    return sizes.pooled(size, values["patch_size"] * values["pooling_kernel_size"], values["max_soft_tokens"])
+
+
+def factors(values: Values, size: Size) -> Size:
+    """Apertus 1.5: whole factors with `min_pixels` to `max_pixels` in all."""
+    match _wanted(values):
+        case {"min_pixels": least, "max_pixels": most}:
+            return sizes.pixels_limited(size, values["spatial_factor"], least, most)
+    raise other_size(values, "min_pixels and max_pixels")
 
 
 def tokens_near(values: Values, size: Size) -> Size:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .job import Images, Job, Listed, Results, all_placed, largest
+from .job import Images, Job, Listed, Moved, Results, all_placed, largest
 
 
 def patches(job: Job, images: Images) -> Results:
@@ -81,7 +82,7 @@ def _counted(job: Job, channels: int) -> dict[str, int]:
     """How long each axis is that is the same in all images."""
     values = job.values
     patch, times = values["patch_size"], values.get("temporal_patch_size", 1)
-    merge = values["merge_size"] if "h" in job.declared.kind.axes else 1
+    merge = values.get("merge_size", values.get("pooling_kernel_size")) if "h" in job.declared.kind.axes else 1
     return {"h": merge, "w": merge, "c": channels, "t": times, "y": patch, "x": patch}
 
 
@@ -105,24 +106,52 @@ def write_patches(job: Job, image: Operand, grid: Size, rows: StridedTensor, fir
 
 def packed_patches(job: Job, images: Images) -> Results:
     """SigLIP 2: the patches of each image, filled up to `max_num_patches`, with masks and the numbers of patches."""
-    flat, placements, windows = all_placed(job, images)
-    patch, most = job.values["patch_size"], job.values["max_num_patches"]
-    shapes = [(height // patch, width // patch) for height, width in windows]
-    for (height, width), (down, across) in zip(windows, shapes, strict=True):
-        if (down * patch, across * patch) != (height, width) or down * across > most:
-            raise LayoutError(
-                f"An image of {height} x {width} pixels is no whole number of patches of {patch} pixels, or more than "
-                f"{most}: do_resize=True gives it one."
-            )
-    pixels = job.renderer.plain.batch(flat, placements, largest(windows)).operand
-    channels = flat[0].layout.sizes[0]
-    rows = job.renderer.rows((len(flat), most, *patch_sizes(job, channels)), channels)
-    for row, shape in enumerate(shapes):
-        write_patches(job, pixels.with_layout(pixels.layout.sliced(row)), shape, rows, row * most)
-    patches = job.renderer.finished(rows, channels)
-    masks = np.zeros((len(flat), most), np.int32)
+    most = job.values["max_num_patches"]
+    patches, shapes = _filled_up(job, images, most)
+    masks = np.zeros((len(shapes), most), np.int32)
     for row, (down, across) in enumerate(shapes):
         masks[row, : down * across] = 1
+    return {"pixel_values": Listed(patches), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
+
+
+_SOFT_TOKENS: Final = (70, 140, 280, 560, 1120)
+
+
+def positioned_patches(job: Job, images: Images) -> Results:
+    """Gemma 4: the patches of each image, filled up, with the column and the row of each: -1 where there is none."""
+    most, pool = job.values["max_soft_tokens"], job.values["pooling_kernel_size"] ** 2
+    if most not in _SOFT_TOKENS:
+        raise LayoutError(f"max_soft_tokens={most} is not taken; it is one of {', '.join(map(str, _SOFT_TOKENS))}.")
+    patches_of = 1 if "h" in job.declared.kind.axes else pool
+    patches, shapes = _filled_up(job, images, most * patches_of)
+    positions = np.full((len(shapes), most * patches_of, 2), -1, np.int64)
+    for row, (down, across) in enumerate(shapes):
+        lines, columns = np.indices((down, across))
+        positions[row, : down * across] = np.stack([columns, lines], -1).reshape(-1, 2)
+    counts = [down * across // patches_of for down, across in shapes]
+    return {"pixel_values": patches, "image_position_ids": Moved(positions), "num_soft_tokens_per_image": counts}
+
+
+def _filled_up(job: Job, images: Images, most: int) -> tuple[StridedTensor, list[Size]]:
+    """The patches of each image with zeros behind them, up to `most`, and how many lie along its height and width."""
+    flat, placements, windows = all_placed(job, images)
+    channels = flat[0].layout.sizes[0]
+    counted = _counted(job, channels)
+    patch, merge = counted["y"], counted["h"]
+    shapes = [(height // (patch * merge), width // (patch * merge)) for height, width in windows]
+    for (height, width), (down, across) in zip(windows, shapes, strict=True):
+        if (down * patch * merge, across * patch * merge) != (height, width) or down * across > most:
+            raise LayoutError(
+                f"An image of {height} x {width} pixels is no whole number of patches of {patch * merge} pixels, or "
+                f"more than {most}: do_resize=True gives it one."
+            )
+    pixels = job.renderer.plain.batch(flat, placements, largest(windows)).operand
+    rows = job.renderer.rows((len(flat), most, *patch_sizes(job, channels)), channels)
+    for row, (down, across) in enumerate(shapes):
+        image = pixels.with_layout(pixels.layout.sliced(row))
+        write_patches(job, image, (down * merge, across * merge), rows, row * most)
+    patches = job.renderer.finished(rows, channels)
+    for row, (down, across) in enumerate(shapes):
         if down * across < most:
             patches[row, down * across :][...] = 0
-    return {"pixel_values": Listed(patches), "pixel_attention_mask": Listed(masks), "spatial_shapes": shapes}
+    return patches, shapes

@@ -28,6 +28,37 @@ _QWEN2_VL: Final = of_patches(
     CLIP, 56 * 56, 28 * 28 * 1280, windows.pixels, patch_size=14, min_pixels=None, max_pixels=None
 )
 
+_JANUS: Final = kind(
+    CLIP,
+    square(384),
+    do_pad=True,
+    min_size=14,
+    resizes=windows.longest_of_a_square,
+    canvas=windows.square_canvas,
+    form="resized_in_squares",
+    crops=False,
+    pads=False,
+)
+
+
+def _gemma4(axes: str, **options: Any) -> Kind:
+    return kind(
+        {"image_mean": (0.0, 0.0, 0.0), "image_std": (1.0, 1.0, 1.0)},
+        None,
+        do_convert_rgb=True,
+        do_normalize=False,
+        patch_size=16,
+        max_soft_tokens=280,
+        pooling_kernel_size=3,
+        resizes=windows.soft_tokens,
+        form="positioned_patches",
+        axes=axes,
+        crops=False,
+        pads=False,
+        **options,
+    )
+
+
 _UNEXPANDED: Final[Mapping[Backend, Mapping[str, Any]]] = {"pil": {"patch_expand_factor": 1}}
 """transformers' PIL backend has the option and leaves it out."""
 
@@ -50,6 +81,44 @@ KINDS: Final[Mapping[str, Kind]] = {
         do_convert_rgb=True,
         resample=LANCZOS,
         rescale_factor=0.0078,
+    ),
+    "LlavaImageProcessor": kind(
+        CLIP,
+        shortest(224),
+        crop_size=square(224),
+        do_center_crop=True,
+        do_convert_rgb=True,
+        do_pad=False,
+        form="squared",
+        pads=False,
+    ),
+    "JanusImageProcessor": _JANUS,
+    "DeepseekVLImageProcessor": _JANUS,
+    "DeepseekVLHybridImageProcessor": kind(
+        CLIP,
+        square(384),
+        do_pad=True,
+        min_size=14,
+        high_res_size=square(1024),
+        high_res_resample=BICUBIC,
+        high_res_image_mean=CLIP["image_mean"],
+        high_res_image_std=CLIP["image_std"],
+        resizes=windows.longest_of_a_square,
+        canvas=windows.square_canvas,
+        form="two_squares",
+        crops=False,
+        pads=False,
+    ),
+    "Apertus1p5ImageProcessor": kind(
+        HALF,
+        {"min_pixels": 128 * 128, "max_pixels": 1400 * 1400},
+        do_convert_rgb=True,
+        do_pad=True,
+        spatial_factor=16,
+        resizes=windows.factors,
+        form="sizes",
+        crops=False,
+        backends=("torchvision",),
     ),
     "PixtralImageProcessor": kind(
         CLIP,
@@ -183,6 +252,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         pads=False,
         backends=("torchvision",),
     ),
+    "Gemma4ImageProcessor": _gemma4("HW yxc"),
+    "Gemma4UnifiedImageProcessor": _gemma4("HW hywxc", backends=("torchvision",)),
     "Siglip2ImageProcessor": kind(
         HALF,
         None,

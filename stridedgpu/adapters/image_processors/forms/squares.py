@@ -1,0 +1,78 @@
+"""Images in the middle of squares, whose other pixels have the colour of the mean.
+
+Source: transformers, models/*/image_processing_*.py (`pad_to_square`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stridedgpu.adapters.image_processors.normalising import figures_of
+from stridedgpu.adapters.image_processors.rendering import resize_rule
+from stridedgpu.adapters.image_processors.windows import new_size, placed, square_canvas
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.errors import LayoutError
+
+from .batches import windowed
+from .job import Images, Job, Results, batched, flattened, listed, sizes_of
+
+
+def squared(job: Job, images: Images) -> Results:
+    """LLaVA: with `do_pad` images become squares before they are resized."""
+    if not job.values["do_pad"]:
+        return windowed(job, images)
+    plain = replace(job.renderer.plain, rule=None, colour=_colour(job.values, "image_mean"))
+    squares: list[Operand] = []
+    for image in flattened(images):
+        _, *size = image.layout.sizes
+        place = square_canvas(job.values, placed((size[0], size[1]), (size[0], size[1]), None, job.backend))
+        squares.append(image if place.covers else plain.batch([image], [place], place.size)[0].operand)
+    return windowed(job, [squares])
+
+
+def resized_in_squares(job: Job, images: Images) -> Results:
+    """Janus and DeepSeek-VL: with `do_pad` resized images become squares, of the colour of the processor's own mean."""
+    return windowed(_coloured(job, "image_mean"), images)
+
+
+def two_squares(job: Job, images: Images) -> Results:
+    """DeepSeek-VL hybrid: large squares, and small ones that are resized from the large ones."""
+    values, renderer = job.values, job.renderer
+    if not (values["do_resize"] and values["do_pad"]):
+        raise LayoutError(
+            f"{job.declared.name} needs do_resize=True and do_pad=True: small squares come of large ones."
+        )
+    flat = flattened(images)
+    large = {**values, "size": values["high_res_size"]}
+    places = [
+        square_canvas(large, placed(size, new_size(job.declared.kind.resizes, large, size), None, job.backend))
+        for size in sizes_of(flat)
+    ]
+    bytes_of = replace(renderer.plain, rule=resize_rule(values["high_res_resample"], job.backend))
+    squares = batched(_coloured(replace(job, renderer=bytes_of), "high_res_image_mean"), flat, places)
+    shown = [squares[row].operand for row in range(len(flat))]
+    how = renderer.how
+    if how.mean is not None:
+        how = replace(how, mean=figures_of(values["high_res_image_mean"]), std=figures_of(values["high_res_image_std"]))
+    as_they_are = [placed(place.size, place.size, None, job.backend) for place in places]
+    whole = batched(replace(job, renderer=replace(renderer, rule=None, how=how)), shown, as_they_are)
+    return {**resized_in_squares(job, [shown]), "high_res_pixel_values": listed(whole)}
+
+
+def _coloured(job: Job, name: str) -> Job:
+    """The job with the colour of a mean around images; without `do_pad` itself."""
+    if not job.values["do_pad"]:
+        return job
+    return replace(job, renderer=replace(job.renderer, colour=_colour(job.own, name)))
+
+
+def _colour(values: Any, name: str) -> tuple[int, ...]:
+    """The bytes of a mean. Raises `LayoutError` for one that is no colour."""
+    mean = values[name]
+    colour = tuple(int(figure * 255) for figure in mean) if isinstance(mean, (list, tuple)) else ()
+    if not colour or not all(0 <= byte <= 255 for byte in colour):
+        raise LayoutError(
+            f"{name}={mean!r} is no colour, and do_pad=True puts it around images: give 0 to 1 a channel."
+        )
+    return colour
