@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from . import emulated, iobinding, picture, typing
-    from .adapters.image_processors.processor import ImageProcessor, image_processor
+    from .adapters.image_processors.processor import ImageProcessor, VideoProcessor, image_processor, video_processor
     from .api.creation import asarray, empty, from_dlpack, from_pointer, frombuffer, full, zeros
     from .api.crops import gather_crops, plan_gather_crops
     from .api.frames import Frame, unpack_raw
@@ -80,6 +80,7 @@ __all__ = [
     "RelayoutPlan",
     "StridedGpuError",
     "StridedTensor",
+    "VideoProcessor",
     "__version__",
     "asarray",
     "calc_buffer_tensor_size",
@@ -124,6 +125,7 @@ __all__ = [
     "synchronize",
     "typing",
     "unpack_raw",
+    "video_processor",
     "view",
     "warmup",
     "which",
@@ -133,7 +135,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _NAMES: Final = {
-    "adapters.image_processors.processor": "ImageProcessor image_processor",
+    "adapters.image_processors.processor": "ImageProcessor VideoProcessor image_processor video_processor",
     "api.creation": "asarray empty from_dlpack from_pointer frombuffer full zeros",
     "api.crops": "gather_crops plan_gather_crops",
     "api.frames": "Frame unpack_raw",

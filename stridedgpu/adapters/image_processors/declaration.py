@@ -38,13 +38,14 @@ _REFUSED: Final[Mapping[str, str]] = {
 }
 """Processors whose bits cannot be given, and why."""
 
-_NAMED: Final = ("image_processor_type", "video_processor_type", "feature_extractor_type")
+_NAMED: Final = ("image_processor_type", "feature_extractor_type", "video_processor_type")
 """Where a dict has the name of the class."""
 
 _UNLISTED: Final = ("return_row_col_info",)
 """Options of an object that its dict leaves out."""
 
 _CONFIG: Final = "preprocessor_config.json"
+_VIDEO_CONFIG: Final = "video_preprocessor_config.json"
 _COMBINED: Final = "processor_config.json"
 
 _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
@@ -146,40 +147,47 @@ class Declared:
         return {**self.values, **self.kind.overrides.get(backend, {})}
 
 
-def declared_by(source: object) -> Declared:
+def declared_by(source: object, *, is_video: bool = False) -> Declared:
     """The declaration of an image processor of transformers, of its dict, or of a file or its folder.
 
-    Raises `LayoutError` for what is none, and for a class that is not reproduced.
+    With `is_video` it is that of a video processor. Raises `LayoutError` for what is none, and for a class that is not
+    reproduced.
     """
+    what, config = ("video", _VIDEO_CONFIG) if is_video else ("image", _CONFIG)
     if isinstance(source, Mapping):
-        return _of_mapping(source)
+        return _of_mapping(source, is_video=is_video)
     if isinstance(source, (str, os.PathLike)):
-        return _of_mapping(_read(Path(source)))
+        return _of_mapping(_read(Path(source), f"{what}_processor", config), is_video=is_video)
     to_dict = getattr(source, "to_dict", None)
     if isinstance(source, type) or not callable(to_dict):
         raise LayoutError(
-            f"source={source!r} is no image processor of transformers, no dict of one, and no path of a {_CONFIG}."
+            f"source={source!r} is no {what} processor of transformers, no dict of one, and no path of a {config}."
         )
     backend = getattr(source, "backend", None)
     unlisted = {name: getattr(source, name) for name in _UNLISTED if hasattr(source, name)}
-    return _of_mapping({**unlisted, **to_dict()}, backend if backend in BACKENDS else None, nulls=True)
+    return _of_mapping(
+        {**unlisted, **to_dict()}, backend if backend in BACKENDS else None, nulls=True, is_video=is_video
+    )
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    """The dict in a file, or in the file of a folder."""
+def _read(path: Path, key: str, config: str) -> Mapping[str, Any]:
+    """The dict in a file, or in the file of a folder; `key` is where a combined file has it."""
     if path.is_dir():
         combined = path / _COMBINED
         if combined.is_file():
-            nested = _loaded(combined).get("image_processor")
+            nested = _loaded(combined).get(key)
             if isinstance(nested, Mapping):
                 return nested
-        path /= _CONFIG
+        folder = path
+        path = folder / config
+        if not path.is_file() and (folder / _CONFIG).is_file():
+            path = folder / _CONFIG
     if not path.is_file():
         raise LayoutError(
-            f"source={str(path)!r} is no file: give a {_CONFIG}, or the folder of a model that has one on this machine."
+            f"source={str(path)!r} is no file: give a {config}, or the folder of a model that has one on this machine."
         )
     content = _loaded(path)
-    nested = content.get("image_processor")
+    nested = content.get(key)
     return nested if isinstance(nested, Mapping) else content
 
 
@@ -195,24 +203,31 @@ def _loaded(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _of_mapping(values: Mapping[str, Any], backend: Backend | None = None, *, nulls: bool = False) -> Declared:
+def _of_mapping(
+    values: Mapping[str, Any], backend: Backend | None = None, *, nulls: bool = False, is_video: bool = False
+) -> Declared:
     """The declaration of a dict; None stands for the default of the class, unless it may be an option (`nulls`)."""
-    stated = next((values[key] for key in _NAMED if values.get(key)), None)
+    stated = next((values[key] for key in (_NAMED[::-1] if is_video else _NAMED) if values.get(key)), None)
     if not isinstance(stated, str):
-        raise LayoutError(
-            "source has no 'image_processor_type', the name of the processor's class, such as 'CLIPImageProcessor'."
-        )
+        named, example = ("video_processor_type", "Qwen2VL") if is_video else ("image_processor_type", "CLIP")
+        what = "VideoProcessor" if is_video else "ImageProcessor"
+        raise LayoutError(f"source has no {named!r}, the name of the processor's class, such as '{example}{what}'.")
     name = stated.replace("FeatureExtractor", "ImageProcessor")
     for ending in ("Fast", "Pil"):
         name = name.removesuffix(ending)
+    if is_video:  # as in transformers, where older models have one file for both
+        name = name.replace("ImageProcessor", "VideoProcessor")
     if name in _REFUSED:
         raise LayoutError(f"{name} is not reproduced: {_REFUSED[name]}.")
-    if name not in KINDS:
+    known = [one for one in KINDS if KINDS[one].is_video or not is_video]
+    if name not in known:
+        if stated in KINDS:
+            raise LayoutError(f"{stated} is an image processor: sg.image_processor(source) takes it.")
         from difflib import get_close_matches
 
-        near = get_close_matches(name, KINDS, 1)
+        near = get_close_matches(name, known, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
-        raise LayoutError(f"{name} is not reproduced; there are {', '.join(sorted(KINDS))}.{meant}")
+        raise LayoutError(f"{name} is not reproduced; there are {', '.join(sorted(known))}.{meant}")
     kind = KINDS[name]
     taken = {**kind.defaults, **{key: value for key, value in values.items() if key in kind.defaults}}
     if not nulls:

@@ -47,11 +47,11 @@ def nested_images(images: Any, *, as_files: bool = False, alone: bool = False) -
             return [_taken_apart(list(entry), as_files=as_files) for entry in images]
         if any(isinstance(entry, _NEST) for entry in images):
             raise LayoutError("images holds both images and lists of images; give one kind.")
-        ranks = {_rank(entry) for entry in images}
+        ranks = {rank_of(entry) for entry in images}
         if ranks == {4}:
             return [list(batch) for batch in images]
         flat = _taken_apart(list(images), as_files=as_files)
-    elif _rank(images) == 4:
+    elif rank_of(images) == 4:
         flat = list(images)
     else:
         flat = _taken_apart([images], as_files=as_files)
@@ -62,9 +62,9 @@ def _taken_apart(images: list[Any], *, as_files: bool) -> list[Any]:
     """The images of a list, which may be changed, with encoded bytes opened."""
     for number, image in enumerate(images):
         if is_encoded(image):
-            images[number] = _opened(image, f"images[{number}]", as_files=as_files)
+            images[number] = opened(image, f"images[{number}]", as_files=as_files)
         elif isinstance(image, (str, dict)) or (
-            not is_pillow_image(image) and not is_frame(image) and _rank(image) is None
+            not is_pillow_image(image) and not is_frame(image) and rank_of(image) is None
         ):
             raise LayoutError(
                 f"images[{number}] is of type {type(image).__name__}; images are Pillow's, arrays, tensors or encoded "
@@ -73,7 +73,7 @@ def _taken_apart(images: list[Any], *, as_files: bool) -> list[Any]:
     return images
 
 
-def _opened(encoded: Encoded, name: str, *, as_files: bool) -> Any:
+def opened(encoded: Encoded, name: str, *, as_files: bool) -> Any:
     """The image of encoded bytes."""
     image = opened_image(encoded, name)
     if not as_files:
@@ -83,18 +83,25 @@ def _opened(encoded: Encoded, name: str, *, as_files: bool) -> Any:
     return decoded(name, lambda: ImageOps.exif_transpose(image).convert("RGB"))
 
 
-def _rank(image: Any) -> int | None:
+def rank_of(image: Any) -> int | None:
     """The number of an array's axes; None for what has none, and for encoded bytes."""
     shape: Any = None if is_encoded(image) else getattr(image, "shape", None)
     return len(shape) if hasattr(shape, "__len__") else None
 
 
 def image_operand(
-    name: str, image: Any, backend: Backend, *, converts: bool, channels_of: str | None = None
+    name: str,
+    image: Any,
+    backend: Backend,
+    *,
+    converts: bool,
+    channels_of: str | None = None,
+    known: tuple[int, ...] = _CHANNELS,
 ) -> Operand:
     """An image as bytes with axes C, H, W, over its own memory where its pixels are not converted.
 
-    `converts` is `do_convert_rgb`, and `channels_of` is `input_data_format`. Raises `ElementTypeError` unless it holds
+    `converts` is `do_convert_rgb`, and `channels_of` is `input_data_format`; without it a first or last axis of so
+    many as `known` is that of the channels. Raises `ElementTypeError` unless it holds
     bytes, and `LayoutError` for axes that no image has; messages call it `name`.
     """
     is_pillow = is_pillow_image(image)
@@ -106,7 +113,7 @@ def image_operand(
     else:
         pixels, labels = operand_of(image)
         place = _channel_axis(
-            name, pixels.layout.sizes, _LABELLED.get(labels or "") if channels_of is None else channels_of
+            name, pixels.layout.sizes, _LABELLED.get(labels or "") if channels_of is None else channels_of, known
         )
     if pixels.element.name != "uint8":
         raise ElementTypeError(
@@ -127,7 +134,7 @@ def image_operand(
 _LABELLED: Final = {"CHW": "channels_first", "HWC": "channels_last"}
 
 
-def _channel_axis(name: str, sizes: tuple[int, ...], channels_of: str | None) -> int:
+def _channel_axis(name: str, sizes: tuple[int, ...], channels_of: str | None, known: tuple[int, ...]) -> int:
     """The axis of an array's channels, 0 or 2. Raises `LayoutError` for arrays of other ranks or channels."""
     if len(sizes) == 2:
         return 0
@@ -138,13 +145,14 @@ def _channel_axis(name: str, sizes: tuple[int, ...], channels_of: str | None) ->
         if not is_one_of(value, _LABELLED.values()):
             raise LayoutError(f"input_data_format={value!r} is unknown; it is 'channels_first' or 'channels_last'.")
         return 0 if value == "channels_first" else 2
-    if sizes[0] in _CHANNELS:
+    if sizes[0] in known:
         return 0
-    if sizes[2] in _CHANNELS:
+    if sizes[2] in known:
         return 2
+    *few, most = known
     raise LayoutError(
-        f"{name} has sizes {sizes}, and neither the first nor the last axis has 1, 3 or 4 channels: say "
-        "which with input_data_format='channels_first' or 'channels_last'."
+        f"{name} has sizes {sizes}, and neither the first nor the last axis has {', '.join(map(str, few))} or {most} "
+        "channels: say which with input_data_format='channels_first' or 'channels_last'."
     )
 
 

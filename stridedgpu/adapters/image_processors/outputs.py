@@ -1,17 +1,18 @@
 """What processors return, by their keys: a function of `forms/` for each form.
 
-Source: transformers, models/*/image_processing_*.py (`_preprocess`).
+Source: transformers, models/*/image_processing_*.py and video_processing_*.py (`_preprocess`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from .forms import batches, clips, patches, squares, tiles
 from .forms.job import Images, Job, Results
+from .videos import Clip
 
-_FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
+_FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "images": batches.windowed,
     "detection": batches.detection,
     "segmentation": batches.segmentation,
@@ -23,7 +24,6 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "patches": patches.patches,
     "patches_and_merges": patches.patches_and_merges,
     "grid_patches": patches.grid_patches,
-    "clips": clips.clips,
     "packed_patches": patches.packed_patches,
     "positioned_patches": patches.positioned_patches,
     "tiles": tiles.tiles,
@@ -40,9 +40,16 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "slides": tiles.slides,
     "crops": tiles.crops,
     "nested": tiles.nested,
+    "clips": clips.clips,
+    "chunked_clips": clips.chunked,
+    "segmented_clips": clips.segmented,
+    "compressed_clips": clips.compressed,
+    "videos": clips.windowed,
+    "padded_videos": clips.padded,
+    "videos_with_sizes": clips.with_sizes,
 }
 
 
-def results(job: Job, images: Images) -> Results:
-    """The results of a call by their keys."""
+def results(job: Job, images: Images | list[Clip]) -> Results:
+    """The results of a call by their keys, for its images or its videos."""
     return _FORMS[job.declared.kind.form](job, images)

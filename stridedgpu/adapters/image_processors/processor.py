@@ -1,4 +1,4 @@
-"""`image_processor`: the image processors of transformers, to the bit, on the CPU and on GPUs."""
+"""`image_processor` and `video_processor`: those of transformers, to the bit, on the CPU and on GPUs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.api.arguments import operands_of_list
-from stridedgpu.api.creation import asarray, empty
+from stridedgpu.api.creation import asarray, empty, zeros
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.options import truth
-from stridedgpu.preprocess.images import encoded_images, pillow_images
+from stridedgpu.preprocess.images import encoded_images, is_encoded, pillow_images
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.torch_loader import imported_torch
 from stridedgpu.problems.resize_problem import ResizeRule
@@ -28,16 +28,28 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 
 from .declaration import Declared, declared_by
-from .forms.job import Job, Listed, Moved, Stated
-from .inputs import image_operand, nested_images
+from .forms.job import Filled, Images, Job, Listed, Moved, OfTensors, Stated
+from .inputs import image_operand, nested_images, opened
 from .kinds.kind import BACKENDS
 from .normalising import Backend, Normalising, figures_of
 from .outputs import results
 from .rendering import Renderer, resize_rule
+from .sampling import Recorded, descriptions, recorded, sampled_frames
 from .sizes import is_count
+from .videos import Clip, frame_reader, listed_videos
 
 _WITHOUT_EFFECT: Final = frozenset(
-    ("data_format", "disable_grouping", "do_reduce_labels", "default_to_square", "image_seq_length")
+    (
+        "data_format",
+        "max_image_size",
+        "frame_timestamp_format",
+        "total_pixels",
+        "font",
+        "disable_grouping",
+        "do_reduce_labels",
+        "default_to_square",
+        "image_seq_length",
+    )
 )
 """Options that have no effect on images."""
 
@@ -55,7 +67,7 @@ Tensors = Literal["np", "pt"]
 
 
 class ImageFeatures(dict[str, Any]):
-    """The results of an image processor by their keys, which are attributes, too."""
+    """The results of a processor by their keys, which are attributes, too."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -67,10 +79,11 @@ class ImageFeatures(dict[str, Any]):
 def image_processor(
     source: object, *, backend: Backend | None = None, device: DeviceLike | None = None, as_files: bool = False
 ) -> ImageProcessor:
-    """An image or video processor of transformers, with its keys, shapes, types and bits.
+    """An image processor of transformers, with its keys, shapes, types and bits.
 
-    `source` is a processor of transformers (5.x), its dict (`to_dict()`), or the path of a `preprocessor_config.json`,
-    of a `video_preprocessor_config.json`, or of a folder with the former. An object alone needs transformers.
+    `source` is a processor of transformers (5.x), its dict (`to_dict()`), or the path of a `preprocessor_config.json`
+    or of a folder with one. An object alone needs transformers. A source of a video processor gives what
+    `video_processor` does.
     `backend` says whose bits: "torchvision" or "pil"; None is that of the source, else transformers' default,
     "torchvision". `device` is where results are computed and lie; None is that of the images. With `as_files` encoded
     images (bytes) are what transformers makes of a path or an address: upright by their EXIF orientation, and RGB as
@@ -89,10 +102,44 @@ def image_processor(
     >>> batch["pixel_values"].shape, float(batch.pixel_values.max())
     ((2, 3, 2, 2), 1.0)
     """
+    return _processor(declared_by(source), backend, device, as_files=truth("as_files", as_files))
+
+
+def video_processor(
+    source: object, *, backend: Backend | None = None, device: DeviceLike | None = None
+) -> VideoProcessor:
+    """A video processor of transformers, with its keys, shapes, types and bits.
+
+    `source` is a video processor of transformers (5.x), its dict (`to_dict()`), or the path of a
+    `video_preprocessor_config.json` or of a model's folder. As in transformers, a folder without one, and a
+    `preprocessor_config.json`, have the video processor that is named as their image processor. An object alone needs
+    transformers. `backend` is None or "torchvision", which is the only one. `device` is where results are computed and
+    lie; None is that of the frames.
+
+    The bits are those of transformers 5.24 on the CPU, for frames of bytes, with torch 2.13's and torchvision 0.28's
+    resize. What would differ is refused.
+
+    Raises `LayoutError` for a source that is no video processor, for classes that are not reproduced, and for options
+    that are not.
+
+    >>> import numpy as np
+    >>> processor = video_processor({"video_processor_type": "VideoMAEVideoProcessor", "size": 2, "crop_size": 2})
+    >>> frames = [np.full((6, 8, 3), 255, np.uint8)] * 16
+    >>> processor(frames, return_tensors="np")["pixel_values"].shape
+    (1, 16, 3, 2, 2)
+    """
+    processor = _processor(declared_by(source, is_video=True), backend, device)
+    assert isinstance(processor, VideoProcessor), "a declaration of a video processor was asked for"
+    return processor
+
+
+def _processor(
+    declared: Declared, backend: Backend | None, device: DeviceLike | None, *, as_files: bool = False
+) -> ImageProcessor:
     if backend is not None and not is_one_of(backend, BACKENDS):
         raise LayoutError(f"backend={backend!r} is unknown; it is 'torchvision' or 'pil'.")
-    declared = declared_by(source)
-    return ImageProcessor(declared, backend or declared.backend or BACKENDS[0], device, truth("as_files", as_files))
+    made = VideoProcessor if declared.kind.is_video else ImageProcessor
+    return made(declared, backend or declared.backend or BACKENDS[0], device, as_files)
 
 
 class ImageProcessor:
@@ -113,19 +160,20 @@ class ImageProcessor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The declaration alone: another process has memory and plans of its own."""
-        return ImageProcessor, (self._declared, self.backend, self.device, self.as_files)
+        return type(self), (self._declared, self.backend, self.device, self.as_files)
 
     def __repr__(self) -> str:
         """The class and what differs from its defaults."""
         kind = self._declared.kind
         stated = {key: value for key, value in self._declared.values.items() if value != kind.defaults[key]}
         options = ", as_files=True" * self.as_files + "".join(f", {key}={value!r}" for key, value in stated.items())
-        return f"ImageProcessor({self._declared.name!r}, backend={self.backend!r}{options})"
+        return f"{type(self).__name__}({self._declared.name!r}, backend={self.backend!r}{options})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The options and the class's name, as `image_processor` takes them."""
+        """The options and the class's name, as `image_processor` and `video_processor` take them."""
         values = {key: value for key, value in self._declared.values.items() if value is not None}
-        return {**values, "image_processor_type": self._declared.name}
+        named = "video_processor_type" if self._declared.kind.is_video else "image_processor_type"
+        return {**values, named: self._declared.name}
 
     @property
     def step(self) -> Preprocess[Any] | None:
@@ -141,10 +189,8 @@ class ImageProcessor:
         """Process images: one, a list, lists of lists, or batches; of Pillow, arrays or tensors of bytes, or encoded.
 
         Encoded images are bytes, bytearrays or memoryviews of JPEG, PNG, WebP and others; Pillow opens them and leaves
-        them in the camera's orientation, unless the processor was made with `as_files=True`. A video is a list of
-        frames, or an array (T, C, H, W) or (T, H, W, C). With `do_sample_frames` some of its frames are taken;
-        `video_metadata=` has each video's `total_num_frames` and `fps`, as transformers' `VideoMetadata` or a dict.
-        A `Frame`, and a `VideoFrame` of PyAV, is an RGB image.
+        them in the camera's orientation, unless the processor was made with `as_files=True`. A `Frame`, and a
+        `VideoFrame` of PyAV, is an RGB image.
 
         `return_tensors` is "np" or "pt"; None gives lists of arrays where the original has lists, and on another device
         `StridedTensor`s. `overrides` are options of the processor, for this call.
@@ -152,9 +198,7 @@ class ImageProcessor:
         Raises `LayoutError` for images and options that do not fit and for encoded bytes that are no image,
         `ElementTypeError` for arrays that are not bytes, `TypeError` for an option that the processor lacks.
         """
-        tensors: Tensors | None = getattr(return_tensors, "value", return_tensors)
-        if tensors is not None and not is_one_of(tensors, ("np", "pt")):
-            raise LayoutError(f"return_tensors={return_tensors!r} is unknown; it is 'np', 'pt' or None.")
+        tensors = _checked_tensors(return_tensors)
         declared, device = self._overridden(overrides)
         groups = nested_images(images, as_files=self.as_files, alone=declared.kind.alone)
         if not any(groups):
@@ -168,10 +212,7 @@ class ImageProcessor:
         rest, first = iter(flat), flat[0]
         operands = [list(islice(rest, len(group))) for group in groups]
         CropSources.of_images(flat, "images").check(first.layout.sizes[0], first.element, first.buffer.device)
-        where = device or first.buffer.device
-        job = self._job(declared, where)
-        outputs = results(job, operands)
-        return ImageFeatures((key, _returned(key, value, tensors, where)) for key, value in outputs.items())
+        return self._features(declared, device or first.buffer.device, operands, tensors)
 
     def rehearse(self, **options: Any) -> None:
         """Call the processor with black images, as `sg.warmup(processor)` does, and drop the results.
@@ -180,7 +221,7 @@ class ImageProcessor:
         also its images and encoded ones. `options` are those of a call. A size that the processor refuses is left out.
         Raises what a call raises, if it takes none.
         """
-        is_video = self._declared.kind.form == "clips"
+        is_video = self._declared.kind.is_video
         if is_video:
             options = {"do_sample_frames": False, **options}
         images: list[Any] = [*encoded_images()]
@@ -197,6 +238,16 @@ class ImageProcessor:
                     refusal = problem
         if refusal is not None and not is_taken:
             raise refusal
+
+    def _features(
+        self, declared: Declared, device: str, images: Images | list[Clip], tensors: Tensors | None
+    ) -> ImageFeatures:
+        outputs = results(self._job(declared, device), images)
+        return ImageFeatures(
+            (key, _returned(key, value, tensors, device))
+            for key, value in outputs.items()
+            if tensors is not None or not isinstance(value, OfTensors)
+        )
 
     def _overridden(self, overrides: Mapping[str, Any]) -> tuple[Declared, str | None]:
         if not overrides:
@@ -228,6 +279,80 @@ class ImageProcessor:
         return job
 
 
+class VideoProcessor(ImageProcessor):
+    """A video processor of transformers, made by `video_processor`; called with videos, as the original is.
+
+    `backend` is whose bits it has, and `device` where it computes (None: where the frames are).
+    """
+
+    def __call__(  # type: ignore[override]  # videos= is the original's name
+        self, videos: Any, return_tensors: Tensors | None = None, **overrides: Any
+    ) -> ImageFeatures:
+        """Process videos: one, or a list; each a list or an iterator of frames, or an array of bytes.
+
+        Arrays, of NumPy or any library, have axes (T, H, W, C) or (T, C, H, W). Frames are arrays, tensors, images of
+        Pillow, encoded images, `Frame`s, or `VideoFrame`s of PyAV, of which no RGB image is made. An iterator, such as
+        a decoder's loop, is read frame by frame, and no frame is kept: `video_metadata=` says how many there are.
+
+        With `do_sample_frames` some of the frames are taken; `video_metadata=` has each video's `total_num_frames`,
+        `fps` and `duration`, as transformers' `VideoMetadata` or a dict. Beside the results there are a few resized
+        frames in memory.
+
+        `return_tensors` is "np" or "pt"; None gives lists of arrays where the original has lists, and on another device
+        `StridedTensor`s. `overrides` are options of the processor, for this call. With `return_metadata` what is known
+        of each video, by the names of `VideoMetadata`, is a result, too.
+
+        Raises `LayoutError` for videos and options that do not fit and for frames that do not come, `ElementTypeError`
+        for frames that are not bytes, `TypeError` for an option that the processor lacks.
+        """
+        tensors = _checked_tensors(return_tensors)
+        declared, device = self._overridden(overrides)
+        listed = listed_videos(videos)
+        if not listed:
+            raise LayoutError("videos is empty: a call needs one video.")
+        described = descriptions(declared.values["video_metadata"], len(listed))
+        clips, metadata = [], []
+        for number, (frames, entry) in enumerate(zip(listed, described, strict=True)):
+            clip, known = self._clip(declared, number, frames, entry)
+            clips.append(clip)
+            metadata.append(known)
+        features = self._features(declared, device or clips[0].device, clips, tensors)
+        if declared.values["return_metadata"]:
+            features["video_metadata"] = metadata
+        return features
+
+    def _clip(self, declared: Declared, number: int, frames: Any, described: Any) -> tuple[Clip, ImageFeatures]:
+        """A video of a call, and what is known of it."""
+        values, rule = declared.values, declared.kind.sampling
+        assert rule is not None, "the class has the option"
+        converts, channels_of = bool(values["do_convert_rgb"]), values["input_data_format"]
+
+        def read(name: str, frame: Any) -> Operand:
+            image = opened(frame, name, as_files=self.as_files) if is_encoded(frame) else frame
+            return image_operand(
+                name, image, self.backend, converts=converts, channels_of=channels_of, known=_OF_FRAMES
+            )
+
+        known = None if described is None else recorded(number, described)
+        clip = Clip.of(f"videos[{number}]", frames, frame_reader(read), None if known is None else known.whole)
+        known = known or Recorded(clip.length)
+        is_sampled = bool(values["do_sample_frames"])
+        if is_sampled:
+            clip.taken = sampled_frames(rule, self._declared.values, values, known, number, clip.length)
+        return clip, ImageFeatures(clip.metadata(described, known, is_sampled=is_sampled))
+
+
+_OF_FRAMES: Final = (1, 3)
+"""The channels by which an array of frames is known."""
+
+
+def _checked_tensors(return_tensors: Any) -> Tensors | None:
+    tensors: Tensors | None = getattr(return_tensors, "value", return_tensors)
+    if tensors is not None and not is_one_of(tensors, ("np", "pt")):
+        raise LayoutError(f"return_tensors={return_tensors!r} is unknown; it is 'np', 'pt' or None.")
+    return tensors
+
+
 def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, Normalising]:
     """The resize and the arithmetic of a declaration. Raises `LayoutError` for options that are not reproduced."""
     values, kind = declared.values_of(backend), declared.kind
@@ -257,7 +382,7 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         figures_of(values["image_mean"]) if normalises else None,
         std if normalises else None,
         std if values.get("include_top") else None,
-        bool(values.get("rescale_offset") and values["do_rescale"]),
+        bool((values.get("rescale_offset") or kind.offsets) and rescales),
         bool(values.get("do_flip_channel_order")),
         backend in kind.floats,
         factor if rescales_first else None,
@@ -310,6 +435,11 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)
         return list(whole) if value.is_listed and tensors is None else whole
+    if isinstance(value, Filled):
+        videos = value.videos
+        return [_array(video, None) for video in videos] if tensors is None else _array(_filled(key, videos), tensors)
+    if isinstance(value, OfTensors):
+        return _array(value.array, tensors)
     if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
     if isinstance(value, list) and value and isinstance(value[0], (StridedTensor, list)):
@@ -337,6 +467,18 @@ def _stacked(key: str, value: list[Any]) -> StridedTensor:
     if not counts:
         return whole
     return whole.as_strided((len(value), *counts, *sizes), Layout((len(value), *counts, *sizes)).strides)
+
+
+def _filled(key: str, videos: list[StridedTensor]) -> StridedTensor:
+    """Videos as one tensor, with frames of zeros behind the shorter ones. Raises `LayoutError` for several sizes."""
+    frames = {video.sizes[1:] for video in videos}
+    if len(frames) > 1:
+        raise LayoutError(f"{key} has frames of the sizes {sorted(frames)}, which are no tensor: return_tensors=None.")
+    first, longest = videos[0], max(video.sizes[0] for video in videos)
+    whole = zeros((len(videos), longest, *first.sizes[1:]), first.dtype, device=first.device)
+    for row, video in enumerate(videos):
+        whole[row, : video.sizes[0]][...] = video
+    return whole
 
 
 def _leaves(value: list[Any]) -> list[StridedTensor]:

@@ -97,25 +97,36 @@ class Renderer:
         """The same without arithmetic: bytes, with zeros around images."""
         return replace(self, how=Normalising(self.how.backend), colour=None)
 
-    def batch(self, images: Sequence[Operand], placements: Sequence[Placement], extent: Size) -> StridedTensor:
+    def batch(
+        self, images: Sequence[Operand] | CropSources, placements: Sequence[Placement], extent: Size
+    ) -> StridedTensor:
         """One window of each image, axes N, C, H, W of `extent`; around windows that are smaller are zeros."""
-        channels = images[0].layout.sizes[0]
+        sources = images if isinstance(images, CropSources) else CropSources.of_images(images)
+        batch = self.allocated((len(placements), sources.channels, *extent))
+        self.write(sources, placements, batch.operand)
+        return StridedTensor.over(batch.operand, "NCHW")
+
+    def write(self, sources: CropSources, placements: Sequence[Placement], batch: Operand) -> None:
+        """One window of each image into a new `batch` of the result's type, axes N, C, H, W, as `batch` gives it."""
+        channels, how, rule = sources.channels, self.how, self.rule
         written = self._written(channels)
-        batch = self._empty((len(images), channels, *extent), written.target)
-        if self.how.first is not None:
-            self._write_floats(images, placements, written, batch)
-            return StridedTensor.over(batch, "NCHW")
-        rule = self.rule
+        if how.first is not None:
+            self._write_floats(sources.images(), placements, written, batch)
+            return
         if rule is not None and channels == _RGBA and rule.interpolation.name in _WEIGHED:
             rule = replace(rule, premultiplies=True)
         # Around windows that images cover, zeros of the result come behind the arithmetic.
         fill = b"" if all(placed.covers for placed in placements) else bytes(self.colour or channels)
         if len(fill) not in (0, channels):
             raise LayoutError(f"An image has {channels} channels, and the colour around it {len(fill)}.")
-        write_placed(CropSources.of_images(images), placements, rule, written, fill, batch)
-        result = self.finished(StridedTensor.over(batch), channels)
-        self._clear_around(result, placements, extent)
-        return StridedTensor.over(result.operand, "NCHW")
+        is_final = how.conversion(channels) is not None
+        windows = batch if is_final else self._empty(batch.layout.sizes, written.target)
+        write_placed(sources, placements, rule, written, fill, windows)
+        result = StridedTensor.over(batch)
+        if not is_final:
+            gather(_table_on(how, channels, self.device), StridedTensor.over(windows), mode="clip", out=result)
+        _, _, height, width = batch.layout.sizes
+        self._clear_around(result, placements, (height, width))
 
     def _write_floats(
         self, images: Sequence[Operand], placements: Sequence[Placement], written: Conversion, batch: Operand
@@ -135,9 +146,13 @@ class Renderer:
 
     def zeros(self, sizes: tuple[int, ...]) -> StridedTensor:
         """Zeros of the result's type."""
-        result = StridedTensor.over(self._empty(sizes, self.how.target))
+        result = self.allocated(sizes)
         result[...] = 0
         return result
+
+    def allocated(self, sizes: tuple[int, ...]) -> StridedTensor:
+        """New memory of the result's type."""
+        return StridedTensor.over(self._empty(sizes, self.how.target))
 
     def masks(self, windows: Sequence[Size], extent: Size) -> NDArray[np.int64]:
         """1 where each window is, and 0 around it; on the CPU."""

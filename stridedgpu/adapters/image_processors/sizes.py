@@ -313,20 +313,48 @@ def budgeted(size: Size, least: int | None, most: int | None, longest: int | Non
     return near
 
 
-def tokens_between(size: Size, factor: int, frames: int, least: int, most: int) -> Size:
-    """Whole factors around an image, `least` to `most` of them, as in GLM 5: a frame counts `frames` times."""
+def rows_limited(size: Size, factor: int, frames: int, most: int, most_of_a_frame: int) -> Size:
+    """Whole factors inside a frame, as many rows as fit into two numbers of pixels, as in HY V4 VL.
+
+    `most` is the number of all frames; one row of factors of each is left for separators.
+    """
+    height, width = size
+    if max(size) / min(size) > 200:
+        raise LayoutError(
+            f"A frame has {height} x {width} pixels; the longer side may be at most 200 times the shorter one."
+        )
+    columns, budget = max(1, width // factor), most // (factor * factor)
+    for row in range(max(1, height // factor), 0, -1):
+        low = 1 if row == 1 else max(1, width * row // height)
+        high = min(columns, max(1, -(-width * (row + 1) // height) - 1))
+        across = min(
+            high, budget // (frames * row) - 1 if budget > 0 else 0, most_of_a_frame // (factor * factor * row)
+        )
+        if across >= low:
+            return row * factor, across * factor
+    return factor, factor
+
+
+def tokens_between(size: Size, factor: int, frames: tuple[int, int, int], least: int, most: int) -> Size:
+    """Whole factors around an image, `least` to `most` of them, as in GLM 5.
+
+    `frames` are those of a stack, those of a video, and these in whole stacks.
+    """
     height, width = size
 
     def whole(side: int) -> int:
         return ceil(side / factor) * factor
 
     def pixels(sides: Size) -> int:
-        return frames * sides[0] * sides[1]
+        return counted * sides[0] * sides[1]
 
-    token = frames * factor * factor
+    times, stated, counted = frames
+    token = times * factor * factor
+    if counted * factor * factor > most * token:
+        raise LayoutError(f"A video has {stated} frames; with {most} tokens at most none is left for each stack.")
     around = whole(height), whole(width)
     if pixels(around) < least * token:
-        scale = sqrt(least * token / (frames * height * width))
+        scale = sqrt(least * token / (stated * height * width))
         around = whole(max(1, ceil(height * scale))), whole(max(1, ceil(width * scale)))
     if pixels(around) <= most * token:
         return around

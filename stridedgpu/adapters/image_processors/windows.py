@@ -395,6 +395,36 @@ def patch_canvas(values: Values, placement: Placement) -> Placement:
     return _larger(placement, _in_multiples(placement.size, values["patch_size"]))
 
 
+def pixels_of_frames(values: Values, size: Size) -> Size:
+    """VideoLLaMA 3: the most pixels are those of all frames, the least those of one."""
+    least, most = _pixels(values)
+    return sizes.pixels_limited(size, values["patch_size"] * values["merge_size"], least, most // values["frames"])
+
+
+def stated_pixels(values: Values, size: Size) -> Size:
+    """MiniMax M3 VL's frames: `min_pixels` to `max_pixels`, whatever `size` is."""
+    least, most = values["min_pixels"], values["max_pixels"]
+    if least is None or most is None:
+        raise LayoutError(f"min_pixels={least} and max_pixels={most}: do_resize=True needs both.")
+    return sizes.pixels_limited(size, values["patch_size"] * values["merge_size"], least, most)
+
+
+def frame_tokens_near(values: Values, size: Size) -> Size:
+    """Muse Glimmer's frames: whole merged patches, at most `max_video_frame_tokens`, whose shape is nearest."""
+    return sizes.tokens_near(size, values["patch_size"] * values["merge_size"], values["max_video_frame_tokens"])
+
+
+def separated_rows(values: Values, size: Size) -> Size:
+    """HY V4 VL's frames: inside of `max_image_size` for a frame, and of `size` for all."""
+    wanted, frame = _wanted(values), size_named("max_image_size", values["max_image_size"])
+    if "longest_edge" not in wanted:
+        raise other_size(values, "longest_edge, the most pixels in all")
+    if set(frame) != {"longest_edge"}:
+        raise LayoutError(f"max_image_size={values['max_image_size']!r} must have longest_edge, pixels of a frame.")
+    factor = values["patch_size"] * values["merge_size"]
+    return sizes.rows_limited(size, factor, values["frames"], wanted["longest_edge"], frame["longest_edge"])
+
+
 def shown_tokens(values: Values, size: Size) -> Size:
     """GLM 5: as large as fits into whole patches, of which there are `min_image_tokens` to `max_image_tokens`."""
     return sizes.fitted(size, _token_window(values, size), grows=_is_below_tokens(values, size))
@@ -410,12 +440,20 @@ def _token_factor(values: Values) -> int:
 
 
 def _is_below_tokens(values: Values, size: Size) -> bool:
-    return bool(size[0] * size[1] < _token_factor(values) ** 2 * values["min_image_tokens"])
+    times, frames, _ = _token_frames(values)
+    return bool(frames * size[0] * size[1] < times * _token_factor(values) ** 2 * values["min_image_tokens"])
+
+
+def _token_frames(values: Values) -> tuple[int, int, int]:
+    """The frames of a stack, those of a video, and these in whole stacks; a still fills a stack."""
+    times = values["temporal_patch_size"]
+    frames = values.get("frames", times)
+    return times, frames, max(times, round(frames / times) * times)
 
 
 def _token_window(values: Values, size: Size) -> Size:
     bounds = values["min_image_tokens"], values["max_image_tokens"]
-    return sizes.tokens_between(size, _token_factor(values), values["temporal_patch_size"], *bounds)
+    return sizes.tokens_between(size, _token_factor(values), _token_frames(values), *bounds)
 
 
 def longest_even(values: Values, size: Size) -> Size:

@@ -1,49 +1,198 @@
-"""Videos.
+"""Videos: windows of their frames, and patches of stacks of frames.
+
+A result is allocated first, and frames go into it a few at a time: resized bytes of more frames are never in memory.
 
 Source: transformers, models/*/video_processing_*.py (`_preprocess`).
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stridedgpu.adapters.image_processors.sampling import sampled_frames
+from stridedgpu.adapters.image_processors.sizes import Size
+from stridedgpu.adapters.image_processors.videos import Clip
 from stridedgpu.adapters.image_processors.windows import new_size, placed
-from stridedgpu.devices.operand import Operand
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
-from .job import Images, Job, Results, sizes_of
-from .patches import stacks
+from .job import Filled, Job, Listed, OfTensors, Results
+from .patches import patch_sizes, write_patches
+
+_AT_ONCE: Final = 4
+"""Frames that are read and resized by one call."""
+
+Videos = list[StridedTensor] | StridedTensor
 
 
-def clips(job: Job, images: Images) -> Results:
+def _placement(job: Job, clip: Clip) -> Placement:
+    """Where each frame of a video goes."""
+    kind, values, size = job.declared.kind, job.values, clip.size
+    values = {**values, **{name: job.own[name] for name in kind.own}, "frames": len(clip.taken)}
+    if not values["do_resize"]:
+        return placed(size, size, job.window, job.backend)
+    resized = new_size(kind.resizes, values, size, is_cut=job.window is not None)
+    place = placed(size, resized, job.window, job.backend)
+    return place if kind.canvas is None else kind.canvas(values, place)
+
+
+def windowed(job: Job, clips: Sequence[Clip]) -> Results:
+    """A window of each frame; videos of one length and size are one batch."""
+    return {job.declared.kind.key: _listed(_windows(job, clips))}
+
+
+def padded(job: Job, clips: Sequence[Clip]) -> Results:
+    """PE Video: shorter videos are filled up with frames of zeros where tensors are asked for, with masks."""
+    lengths = [len(clip.taken) for clip in clips]
+    videos = _windows(job, clips)
+    if isinstance(videos, StridedTensor):
+        return {job.declared.kind.key: Listed(videos)}
+    if len(set(lengths)) == 1:
+        return {job.declared.kind.key: Filled(videos)}
+    masks = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    return {job.declared.kind.key: Filled(videos), "padding_mask_videos": OfTensors(masks)}
+
+
+def with_sizes(job: Job, clips: Sequence[Clip]) -> Results:
+    """SAM 2: the sizes of frames, before and behind the resize, beside the pixels."""
+    resized = [_placement(job, clip).size for clip in clips]
+    return {"original_sizes": [clip.size for clip in clips], "reshaped_input_sizes": resized, **windowed(job, clips)}
+
+
+def _windows(job: Job, clips: Sequence[Clip]) -> Videos:
+    """Axes T, C, H, W of each video; B in front of them where all are alike."""
+    renderer, places = job.renderer, [_placement(job, clip) for clip in clips]
+    shapes = [(len(clip.taken), clip.channels, *place.size) for clip, place in zip(clips, places, strict=True)]
+    if len(set(shapes)) == 1:
+        whole = renderer.allocated((len(clips), *shapes[0]))
+        videos = [whole[row] for row in range(len(clips))]
+    else:
+        whole = None
+        videos = [renderer.allocated(shape) for shape in shapes]
+    for clip, place, video in zip(clips, places, videos, strict=True):
+        start = 0
+        for frames in clip.parts(_AT_ONCE):
+            count = len(frames.layouts)
+            renderer.write(frames, [place] * count, video[start : start + count].operand)
+            start += count
+    return videos if whole is None else whole
+
+
+def _listed(videos: Videos) -> Listed | list[StridedTensor]:
+    return Listed(videos) if isinstance(videos, StridedTensor) else videos
+
+
+def clips(job: Job, clips: Sequence[Clip]) -> Results:
     """Qwen2-VL's videos: their patches in one array. The last frame of a video is repeated to a whole stack."""
-    # transformers takes this number from the processor, whatever a call says.
-    values = {**job.values, "max_video_tokens": job.own["max_video_tokens"]}
-    times = values["temporal_patch_size"]
-    if values["do_sample_frames"]:
-        rule = job.declared.kind.sampling
-        assert rule is not None, "the class has the option"
-        numbers = sampled_frames(rule, job.own, values, [len(clip) for clip in images])
-        images = [[clip[place] for place in places] for clip, places in zip(images, numbers, strict=True)]
-    frames: list[Operand] = []
-    placements: list[Placement] = []
-    lengths = []
-    for number, clip in enumerate(images):
-        clip_sizes = sorted(set(sizes_of(clip)))
-        if len(clip_sizes) != 1:
-            raise LayoutError(f"videos[{number}] has frames of the sizes {clip_sizes}; a video has frames of one size.")
-        (size,) = clip_sizes
-        whole = {**values, "frames": len(clip)}
-        resized = new_size(job.declared.kind.resizes, whole, size) if values["do_resize"] else size
-        stacked = [*clip, *clip[-1:] * (-len(clip) % times)]
-        frames += stacked
-        placements += [placed(size, resized, None, job.backend)] * len(stacked)
-        lengths.append(len(stacked) // times)
-    patches, grids = stacks(job, frames, placements, range(0, len(frames), times), are_stills=False)
-    firsts = accumulate(lengths[:-1], initial=0)
-    counted = [(length, *grids[first]) for length, first in zip(lengths, firsts, strict=True)]
-    return {"pixel_values_videos": patches, "video_grid_thw": np.array(counted, np.int64)}
+    patches, grids = _patches(job, clips)
+    return {job.declared.kind.key: patches, "video_grid_thw": np.array(grids, np.int64)}
+
+
+def chunked(job: Job, clips: Sequence[Clip]) -> Results:
+    """Kimi K2.5: the same, with a grid for each chunk of `temporal_patch_size` frames, and how many there are."""
+    return _divided(job, clips, job.values["temporal_patch_size"])
+
+
+def segmented(job: Job, clips: Sequence[Clip]) -> Results:
+    """MiniMax M3 VL: the same, with a grid for each segment of `vision_segment_max_frames` stacks, and their number."""
+    return _divided(job, clips, job.values["vision_segment_max_frames"])
+
+
+def _divided(job: Job, clips: Sequence[Clip], most: int | None) -> Results:
+    patches, grids = _patches(job, clips)
+    parts = [
+        [(min(most or stacks, stacks - first), down, across) for first in range(0, stacks, most or stacks)]
+        for stacks, down, across in grids
+    ]
+    return {
+        job.declared.kind.key: patches,
+        "video_grid_thw": np.array([part for video in parts for part in video], np.int64),
+        "num_chunks_per_video": [len(video) for video in parts],
+    }
+
+
+def compressed(job: Job, clips: Sequence[Clip]) -> Results:
+    """VideoLLaMA 3: the same, with the `merge_size` of each video, and which merged patches are kept."""
+    patches, grids = _patches(job, clips)
+    merge = job.values["merge_size"]
+    kept, first = [], 0
+    for stacks, down, across in grids:
+        count = down * across
+        tokens = count // merge**2
+        masks = np.ones((stacks, tokens), np.bool_)
+        if job.values["use_token_compression"]:
+            before = patches[first : first + count]
+            for stack in range(1, stacks):
+                now = patches[first + stack * count : first + (stack + 1) * count]
+                masks[stack] = _changed(before, now, tokens)
+                before = now
+        kept.append(masks.reshape(-1))
+        first += stacks * count
+    return {
+        job.declared.kind.key: patches,
+        "video_grid_thw": np.array(grids, np.int64),
+        "video_merge_sizes": np.full(len(grids), merge, np.int64),
+        "video_compression_mask": np.concatenate(kept),
+    }
+
+
+_CHANGE: Final = 0.1
+"""Of a merged patch's values, in the mean, in units of bytes: more than that is kept."""
+
+
+def _changed(before: StridedTensor, now: StridedTensor, tokens: int) -> NDArray[np.bool_]:
+    """Which merged patches of a frame differ from the frame before; the first one is kept where none does.
+
+    Raises `LayoutError` where a mean is so near the limit that torch's sum, whose order is the processor's, decides.
+    """
+    first, second = (array_of_operand(one.to_device("cpu").operand).reshape(tokens, -1) for one in (before, now))
+    differences = np.abs((second - first).astype(np.float32)).mean(1, dtype=np.float64) * 255
+    if np.any(np.abs(differences - _CHANGE) < 1e-6):
+        raise LayoutError(
+            f"A patch changes by {_CHANGE} in the mean, the limit of use_token_compression=True, and torch rounds this "
+            "mean as the processor at hand does: use_token_compression=False keeps all patches."
+        )
+    mask: NDArray[np.bool_] = differences > _CHANGE
+    if not mask.any():
+        mask[0] = True
+    return mask
+
+
+def _patches(job: Job, clips: Sequence[Clip]) -> tuple[StridedTensor, list[tuple[int, int, int]]]:
+    """The patches of all videos, and how many stacks each has, and patches along the height and width of a stack."""
+    kind, values, renderer = job.declared.kind, job.values, job.renderer
+    times = values["temporal_patch_size"] if "t" in kind.axes else 1
+    places = [_placement(job, clip) for clip in clips]
+    grids = [(-(-len(clip.taken) // times), *_grid(job, place.size)) for clip, place in zip(clips, places, strict=True)]
+    channels = clips[0].channels
+    rows = renderer.rows(
+        (sum(stacks * down * across for stacks, down, across in grids), *patch_sizes(job, channels)), channels
+    )
+    written = 0
+    for clip, place, (_, down, across) in zip(clips, places, grids, strict=True):
+        for frames in clip.parts(times * max(1, _AT_ONCE // times), times):
+            frames.check(channels, frames.element, frames.device, "videos[0][0]")
+            count = len(frames.layouts)
+            pixels = renderer.plain.batch(frames, [place] * count, place.size).operand
+            for first in range(0, count, times):
+                image = pixels.with_layout(pixels.layout.sliced(first))
+                write_patches(job, image, (down, across), rows, written, pixels.layout.strides[0])
+                written += down * across
+    return renderer.finished(rows, channels), grids
+
+
+def _grid(job: Job, size: Size) -> Size:
+    """How many patches lie along the height and width of a frame. Raises `LayoutError` for parts of patches."""
+    patch = job.values["patch_size"]
+    whole = patch * job.values["merge_size"] if "h" in job.declared.kind.axes else patch
+    if size[0] % whole or size[1] % whole:
+        raise LayoutError(
+            f"An image of {size[0]} x {size[1]} pixels has no whole number of patches of {whole} pixels: "
+            "do_resize=True gives it one."
+        )
+    return size[0] // patch, size[1] // patch

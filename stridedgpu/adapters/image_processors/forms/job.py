@@ -49,6 +49,18 @@ class Stated(NamedTuple):
     value: Any
 
 
+class Filled(NamedTuple):
+    """Videos that are filled up to the longest with frames of zeros where tensors are asked for, else a list."""
+
+    videos: list[StridedTensor]
+
+
+class OfTensors(NamedTuple):
+    """What is a result only where tensors are asked for."""
+
+    array: NDArray[np.bool_]
+
+
 Images = list[list[Operand]]
 Results = dict[str, Any]
 

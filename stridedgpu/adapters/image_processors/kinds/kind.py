@@ -52,8 +52,11 @@ class Kind:
     `crops`, `pads` and `normalises` are whether `do_center_crop`, `do_pad` and `do_normalize` have an effect.
     `overrides` are the options that have one value with a backend, whatever is declared. `counts` are the least and the
     most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
-    is computed. `alone`: the images of a call without lists are lists of one image each.
-    `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
+    is computed. `alone`: the images of a call without lists are lists of one image each. `rescales_first`: bytes become
+    floats before they are resized. `backends` are those that the class has.
+
+    Of videos `key` names the pixels, and `own` are options that a call does not change, though it has them. `offsets`:
+    1 is subtracted from what is rescaled.
     """
 
     defaults: Mapping[str, Any]
@@ -72,6 +75,14 @@ class Kind:
     alone: bool = False
     rescales_first: bool = False
     backends: tuple[Backend, ...] = BACKENDS
+    key: str = "pixel_values_videos"
+    own: tuple[str, ...] = ()
+    offsets: bool = False
+
+    @property
+    def is_video(self) -> bool:
+        """Whether it processes videos, of which frames can be sampled."""
+        return self.sampling is not None
 
 
 def kind(figures: Mapping[str, Any], size: dict[str, int] | None, **options: Any) -> Kind:

@@ -1,45 +1,260 @@
-"""Video processors."""
+"""Video processors: windows of frames, and patches of stacks of frames."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from stridedgpu.adapters.image_processors import windows
-from stridedgpu.adapters.image_processors.sampling import evenly, in_whole_stacks
+from stridedgpu.adapters.image_processors import sampling, windows
 
-from .kind import CLIP, HALF, Kind, of_patches
+from .kind import BILINEAR, CLIP, HALF, IMAGENET, LANCZOS, Kind, kind, shortest, square
 
-_SAMPLING: Final = {"fps": None, "num_frames": None, "min_frames": 4, "max_frames": 768, "video_metadata": None}
+_SAMPLING: Final = {
+    "do_sample_frames": False,
+    "num_frames": None,
+    "fps": None,
+    "video_metadata": None,
+    "return_metadata": False,
+}
 """The options by which a video's frames are chosen."""
 
+
+def _of_windows(figures: Mapping[str, Any], size: dict[str, int] | None, **options: Any) -> Kind:
+    """A kind that gives a window of each frame."""
+    return kind(
+        figures,
+        size,
+        pads=False,
+        backends=("torchvision",),
+        **{"form": "videos", "do_convert_rgb": True, "sampling": sampling.uniformly, **_SAMPLING, **options},
+    )
+
+
+def _cropped(figures: Mapping[str, Any], **options: Any) -> Kind:
+    """A kind that gives the middle of each frame, 224 pixels high and wide."""
+    return _of_windows(figures, **{"size": shortest(224), "crop_size": square(224), "do_center_crop": True, **options})
+
+
+def _of_stacks(figures: Mapping[str, Any], least: int, most: int, resizes: windows.SizeRule, **options: Any) -> Kind:
+    """A kind that gives the patches of stacks of frames, by `size` or the least and most pixels."""
+    size = {"shortest_edge": least, "longest_edge": most}
+    return kind(
+        figures,
+        resizes=resizes,
+        crops=False,
+        pads=False,
+        backends=("torchvision",),
+        **{
+            "size": size,
+            "form": "clips",
+            "default_to_square": True,
+            "do_convert_rgb": True,
+            "temporal_patch_size": 2,
+            "merge_size": 2,
+            **_SAMPLING,
+            **options,
+        },
+    )
+
+
+def _of_glm(rule: sampling.Sampling, most: int = 28 * 28 * 2 * 30000, **options: Any) -> Kind:
+    """A kind of GLM's, by its sampling and the most pixels of all frames."""
+    return _of_stacks(
+        CLIP,
+        **{
+            "least": 112 * 112,
+            "most": most,
+            "resizes": windows.volume,
+            "sampling": rule,
+            "patch_size": 14,
+            "do_sample_frames": True,
+            "num_frames": 16,
+            "fps": 2,
+            **options,
+        },
+    )
+
+
+_QWEN3_VL: Final = _of_stacks(
+    HALF,
+    128 * 32 * 32,
+    32 * 32 * 768,
+    windows.volume,
+    sampling=sampling.evenly,
+    patch_size=16,
+    do_sample_frames=True,
+    fps=2,
+    min_frames=4,
+    max_frames=768,
+    cap_pixels_per_frame=None,
+    max_video_tokens=768,
+    own=("max_video_tokens",),
+)
+
 KINDS: Final[Mapping[str, Kind]] = {
-    "Qwen2VLVideoProcessor": of_patches(
+    "LlavaNextVideoVideoProcessor": _cropped(CLIP),
+    "VideoLlavaVideoProcessor": _cropped(CLIP),
+    "TimesformerVideoProcessor": _cropped(IMAGENET, resample=BILINEAR, key="pixel_values"),
+    "VideoMAEVideoProcessor": _cropped(HALF, resample=BILINEAR, key="pixel_values"),
+    "VivitVideoProcessor": _cropped(
+        HALF, size=shortest(256), resample=BILINEAR, rescale_factor=1 / 127.5, key="pixel_values", offsets=True
+    ),
+    "VJEPA2VideoProcessor": _cropped(
+        IMAGENET,
+        size=shortest(256 * 256 // 224),
+        crop_size=square(256),
+        default_to_square=True,
+        resample=BILINEAR,
+        do_convert_rgb=None,
+        do_sample_frames=None,
+    ),
+    "LlavaOnevisionVideoProcessor": _of_windows(CLIP, square(384), default_to_square=False),
+    "InternVLVideoProcessor": _of_windows(CLIP, square(384), sampling=sampling.from_the_middle, initial_shift=True),
+    "InstructBlipVideoVideoProcessor": _of_windows(CLIP, square(384), key="pixel_values"),
+    "PerceptionLMVideoProcessor": _of_windows(HALF, square(448), do_center_crop=False, do_sample_frames=None),
+    "VideomtVideoProcessor": _of_windows(IMAGENET, square(640), resample=BILINEAR, do_center_crop=False),
+    "Sam2VideoVideoProcessor": _of_windows(
+        IMAGENET, square(1024), resample=BILINEAR, do_sample_frames=None, form="videos_with_sizes"
+    ),
+    "Qwen2VLVideoProcessor": _of_stacks(
         CLIP,
         128 * 28 * 28,
         28 * 28 * 768,
         windows.pixels,
-        "clips",
-        sampling=in_whole_stacks,
+        sampling=sampling.in_whole_stacks,
         patch_size=14,
         min_pixels=None,
         max_pixels=None,
+        min_frames=4,
+        max_frames=768,
         cap_pixels_per_frame=None,
         max_video_tokens=128000,
-        do_sample_frames=False,
-        **_SAMPLING,
+        own=("max_video_tokens",),
     ),
-    "Qwen3VLVideoProcessor": of_patches(
+    "Qwen3VLVideoProcessor": _QWEN3_VL,
+    "CohereCompassVideoProcessor": _QWEN3_VL,
+    "Cosmos3EdgeVideoProcessor": _of_stacks(
         HALF,
-        128 * 32 * 32,
-        32 * 32 * 768,
+        64 * 64,
+        24 * 1024 * 1024,
         windows.volume,
-        "clips",
-        sampling=evenly,
+        axes="HWhw yxct",
+        sampling=sampling.evenly,
         patch_size=16,
-        cap_pixels_per_frame=None,
-        max_video_tokens=768,
+        temporal_patch_size=1,
+        counts={"temporal_patch_size": (1, 1)},
         do_sample_frames=True,
-        **{**_SAMPLING, "fps": 2},
+        fps=2,
+        min_frames=4,
+        max_frames=768,
+    ),
+    "VideoLlama3VideoProcessor": _of_stacks(
+        HALF,
+        128 * 28 * 28,
+        28 * 28 * 768,
+        windows.pixels_of_frames,
+        form="compressed_clips",
+        sampling=sampling.in_whole_stacks,
+        patch_size=14,
+        temporal_patch_size=1,
+        min_pixels=None,
+        max_pixels=None,
+        min_frames=4,
+        max_frames=180,
+        use_token_compression=True,
+        return_metadata=True,
+    ),
+    "Glm4vVideoProcessor": _of_glm(sampling.by_seconds, max_duration=300),
+    "Glm46VVideoProcessor": _of_glm(sampling.by_duration, max_duration=300),
+    "GlmgaVideoProcessor": _of_glm(
+        sampling.by_clock_to_the_end, 28 * 28 * 2 * 55790, max_duration=300, max_frames=640, patch_expand_factor=1
+    ),
+    "Glm5NextVideoProcessor": _of_glm(
+        sampling.by_clock,
+        size={"longest_edge": 1},
+        resizes=windows.shown_tokens,
+        canvas=windows.token_canvas,
+        max_duration=0,
+        max_frames=2048,
+        patch_expand_factor=1,
+        min_image_tokens=16,
+        max_image_tokens=240000,
+    ),
+    "HYV4VLVideoProcessor": _of_stacks(
+        HALF,
+        4096,
+        33554432,
+        windows.separated_rows,
+        axes="HhWw ctyx",
+        sampling=sampling.evenly,
+        patch_size=16,
+        temporal_patch_size=1,
+        fps=2,
+        min_frames=2,
+        max_frames=1024,
+        max_image_size={"longest_edge": 1024 * 1024},
+    ),
+    "MiniMaxM3VLVideoProcessor": _of_stacks(
+        CLIP,
+        1,
+        1,
+        windows.stated_pixels,
+        size=square(672),
+        default_to_square=False,
+        form="segmented_clips",
+        sampling=sampling.uniformly,
+        patch_size=14,
+        min_pixels=4 * 28 * 28,
+        max_pixels=768 * 28 * 28,
+        fps=1.0,
+        min_frames=4,
+        max_frames=768,
+        vision_segment_max_frames=4,
+        counts={"vision_segment_max_frames": (1, 1 << 20)},
+    ),
+    "MuseGlimmerVideoProcessor": _of_stacks(
+        HALF,
+        1,
+        1,
+        windows.frame_tokens_near,
+        size=None,
+        resample=LANCZOS,
+        axes="HW tcyx",
+        sampling=sampling.by_single_steps,
+        patch_size=14,
+        max_video_frame_tokens=144,
+        counts={"max_video_frame_tokens": (1, 1 << 20)},
+        do_sample_frames=True,
+        num_frames=96,
+        fps=2.0,
+    ),
+    "Kimi_K25VideoProcessor": _of_stacks(
+        HALF,
+        1,
+        1,
+        windows.patches_of_a_side,
+        size={"max_height": 512, "max_width": 512},
+        canvas=windows.merged_canvas,
+        axes="HW c y x",
+        form="chunked_clips",
+        sampling=sampling.uniformly,
+        patch_size=14,
+        temporal_patch_size=4,
+        max_patches=4096,
+        counts={"max_patches": (1, 1 << 20)},
+        do_sample_frames=True,
+        fps=2,
+    ),
+    "PeVideoVideoProcessor": _of_windows(
+        {},
+        None,
+        form="padded_videos",
+        sampling=sampling.ends_included,
+        resample=BILINEAR,
+        do_resize=None,
+        do_rescale=None,
+        do_normalize=None,
+        do_convert_rgb=None,
+        do_sample_frames=None,
     ),
 }
