@@ -19,7 +19,7 @@ from stridedgpu.operations.frames import (
     relayout_frames,
 )
 from stridedgpu.operations.images import FrameSources
-from stridedgpu.operations.options import MemoryOptions, result_options
+from stridedgpu.operations.options import MemoryOptions, result_options, truth
 from stridedgpu.operations.raw import unpack_operand
 from stridedgpu.operations.video_frames import frame_operand, pitched_plane
 from stridedgpu.problems.frame_problem import CHROMA
@@ -40,7 +40,7 @@ class Frame(FrameBase):
 
     `format` is one of "nv12", "nv21", "i420", "yv12", "yuyv", "uyvy", "p010", "p016", "i010", "rgbx", "bgrx", "rgba",
     "bgra", "argb", "abgr" and "gray", or FFmpeg's name of one, such as "yuv420p" and "p010le"; "yuvj420p" is "i420" of
-    full range. `Frame.of` reads all arguments from a frame of PyAV.
+    full range. `Frame.of` reads all arguments from a decoder's frame.
 
     `planes` are arrays of the format's element type (uint8; uint16 of "p010", "p016" and "i010"), of any row pitch, on
     one device. `sizes` are the image's height and width in pixels; a size along which two pixels share a chroma sample
@@ -64,8 +64,8 @@ class Frame(FrameBase):
     OpenCV. `chroma` is "repeated" (nearest, as in OpenCV) or "linear" (interpolated between samples that are sited left
     and vertically centred, the default of MPEG-2 and H.264). "gray" is copied to all three channels; alpha is dropped.
 
-    Raises `LayoutError` for sizes, planes and names that do not fit, `ElementTypeError` for another element type and
-    `BindingError` for planes on two devices.
+    Raises `LayoutError` for sizes, planes and names that do not fit and for a `full_range` that is no bool,
+    `ElementTypeError` for another element type and `BindingError` for planes on two devices.
 
     >>> import numpy as np
     >>> frame = Frame("nv12", [np.full((4, 6), 235, np.uint8), np.full((2, 3, 2), 128, np.uint8)], sizes=(4, 6))
@@ -112,7 +112,7 @@ class Frame(FrameBase):
                 raise BindingError(
                     f"planes[{number}] is on {operand.buffer.device} and planes[0] on {operands[0].buffer.device}."
                 )
-        is_full = True if format in FULL_RANGE_NAMES else full_range
+        is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
         self._set(samples, size, operands, check_matrix(matrix), is_full, chroma)
 
     def _set(
@@ -127,13 +127,9 @@ class Frame(FrameBase):
         """Set the fields. Raises `LayoutError` for an unknown `chroma`."""
         if not is_one_of(chroma, CHROMA):
             raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
-        try:
-            is_full = bool(full_range)
-        except (TypeError, ValueError):
-            raise LayoutError(f"full_range={full_range!r} is neither true nor false.") from None
-        operand = FrameOperand(samples, sizes, planes, matrix, is_full, chroma)
+        operand = FrameOperand(samples, sizes, planes, matrix, full_range, chroma)
         tensors = tuple(StridedTensor.over(plane, "HW" if plane.layout.ndim == 2 else None) for plane in planes)
-        facts = (samples.name, sizes, tensors, matrix, is_full, chroma, operand)
+        facts = (samples.name, sizes, tensors, matrix, full_range, chroma, operand)
         for name, value in zip(self.__dataclass_fields__, facts, strict=True):
             object.__setattr__(self, name, value)
 
@@ -173,7 +169,7 @@ class Frame(FrameBase):
         size = checked_sizes(sizes, samples)
         planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
         result = cls.__new__(cls)
-        is_full = True if format in FULL_RANGE_NAMES else full_range
+        is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
         result._set(samples, size, planes, check_matrix(matrix), is_full, chroma)
         return result
 
@@ -212,14 +208,15 @@ class Frame(FrameBase):
         Source of the defaults: FFmpeg, libswscale/utils.c (`sws_getCoefficients`, `handle_jpeg`).
         """
         if isinstance(frame, Mapping):
-            return _of_named_planes(frame, matrix or "bt601", full_range or False, chroma)
+            standard, is_full = "bt601" if matrix is None else matrix, False if full_range is None else full_range
+            return _of_named_planes(frame, standard, is_full, chroma)
         if not is_video_frame(frame):
             raise LayoutError(
                 f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV or a dict of planes, "
                 "and Frame(format, planes, sizes=...) or Frame.over(format, memory, sizes) other memory."
             )
         read = frame_operand(frame, matrix)
-        is_full = read.full_range if full_range is None else full_range
+        is_full = read.full_range if full_range is None else truth("full_range", full_range)
         result = cls.__new__(cls)
         result._set(read.samples, read.sizes, read.planes, read.matrix, is_full, chroma)
         return result
