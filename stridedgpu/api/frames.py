@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import foreign_operand, is_video_frame, shared_operand
+from stridedgpu.operations.frame_views import fields_of, mirrored, rotated
 from stridedgpu.operations.frames import (
     checked_plane,
     checked_sizes,
@@ -217,8 +218,13 @@ class Frame(FrameBase):
             )
         read = frame_operand(frame, matrix)
         is_full = read.full_range if full_range is None else truth("full_range", full_range)
+        return cls._over_operand(replace(read, full_range=is_full, chroma=chroma))
+
+    @classmethod
+    def _over_operand(cls, frame: FrameOperand) -> Frame:
+        """The frame of an operand."""
         result = cls.__new__(cls)
-        result._set(read.samples, read.sizes, read.planes, read.matrix, is_full, chroma)
+        result._set(frame.samples, frame.sizes, frame.planes, frame.matrix, frame.full_range, frame.chroma)
         return result
 
     @property
@@ -240,11 +246,45 @@ class Frame(FrameBase):
     def to_device(self, device: str) -> Frame:
         """This frame on another device, with packed planes; itself if it is there already."""
         moved = moved_frame(self.operand, chosen_device(device))
-        if moved is self.operand:
-            return self
-        result = Frame.__new__(Frame)
-        result._set(moved.samples, self.sizes, moved.planes, self.matrix, self.full_range, self.chroma)
-        return result
+        return self if moved is self.operand else Frame._over_operand(moved)
+
+    @property
+    def fields(self) -> tuple[Frame, Frame]:
+        """The top and the bottom field of an interlaced frame, each of half the height, over the same planes.
+
+        The top field has the rows 0, 2, 4 and so on, of luma and of chroma. PyAV's `interlaced_frame` says whether a
+        frame is interlaced. Raises `LayoutError` unless the height is a multiple of 2, and of 4 where two rows share
+        chroma.
+
+        >>> top, bottom = Frame.over("i420", bytes(480 * 720 * 3 // 2), (480, 720)).fields
+        >>> bottom, bottom.planes[0].layout.offset
+        (<Frame i420, 240 x 720, bt601, on cpu>, 720)
+        """
+        top, bottom = fields_of(self.operand)
+        return Frame._over_operand(top), Frame._over_operand(bottom)
+
+    def rotated(self, degrees: float) -> Frame:
+        """The frame rotated counter-clockwise by a multiple of 90 degrees, over the same planes.
+
+        `Frame.of(frame).rotated(frame.rotation)` is upright: so PyAV and TorchCodec state the angle that a phone's
+        video is to be rotated by. Its pixels are those of `numpy.rot90`. Rows of such planes do not follow one another
+        in memory, so that work on them is slower.
+
+        Raises `LayoutError` for another angle, and for frames whose chroma would not lie as their format has it:
+        yuyv and uyvy, and frames with `chroma="linear"`.
+
+        >>> Frame.over("nv12", bytes(48), (4, 8)).rotated(-90)
+        <Frame nv12, 8 x 4, bt601, on cpu>
+        """
+        return Frame._over_operand(rotated(self.operand, degrees))
+
+    def mirrored(self) -> Frame:
+        """The frame with left and right exchanged, over the same planes. Raises what `rotated` does.
+
+        >>> Frame.over("gray", bytes(range(4)), (1, 4)).mirrored().planes[0].numpy().tolist()
+        [[3, 2, 1, 0]]
+        """
+        return Frame._over_operand(mirrored(self.operand))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the planes, as tensors are pickled, and the arguments of `Frame`."""

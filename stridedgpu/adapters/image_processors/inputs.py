@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array
+from stridedgpu.exchange.array_like import array_of_pillow, frame_tensor, operand_of, operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import rgb_image
 from stridedgpu.operations.video_frames import frame_operand, is_frame
@@ -40,6 +40,7 @@ def nested_images(images: Any, *, as_files: bool = False) -> list[list[Any]]:
 
     Raises `LayoutError` for a call without images and for what is none, and `ImageError` for bytes that are no image.
     """
+    images = _as_tensors(images)
     if isinstance(images, _NEST):
         if images and all(isinstance(entry, _NEST) for entry in images):
             return [_taken_apart(list(entry), as_files=as_files) for entry in images]
@@ -52,6 +53,11 @@ def nested_images(images: Any, *, as_files: bool = False) -> list[list[Any]]:
     if _rank(images) == 4:
         return [list(images)]
     return [_taken_apart([images], as_files=as_files)]
+
+
+def _as_tensors(images: Any) -> Any:
+    """The images with the tensors of TorchCodec's frames in their place."""
+    return list(map(_as_tensors, images)) if isinstance(images, _NEST) else frame_tensor(images)
 
 
 def _taken_apart(images: list[Any], *, as_files: bool) -> list[Any]:
