@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
-from typing import Final
+from typing import Any, Final
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.values.errors import LayoutError
@@ -25,7 +25,7 @@ def fields_of(frame: FrameOperand) -> tuple[FrameOperand, FrameOperand]:
     Raises `LayoutError` for a height that gives the fields no whole rows of chroma.
     """
     height, width = frame.sizes
-    multiple = 2 * frame.samples.multiple[0]
+    multiple = 2 * frame.samples.chroma_step[0]
     if height % multiple:
         raise LayoutError(
             f"This frame of {frame.samples.name} has {height} rows; one of two fields has a multiple of {multiple}."
@@ -41,7 +41,7 @@ def fields_of(frame: FrameOperand) -> tuple[FrameOperand, FrameOperand]:
     return top, bottom
 
 
-def rotated(frame: FrameOperand, degrees: object) -> FrameOperand:
+def rotated(frame: FrameOperand, degrees: Any) -> FrameOperand:
     """The frame rotated counter-clockwise by a multiple of 90 degrees.
 
     Raises `LayoutError` for other angles, and for frames whose chroma would lie otherwise.
@@ -77,7 +77,7 @@ def _turned(frame: FrameOperand, *, swaps: bool, rows: bool, columns: bool) -> F
 def _check_chroma(frame: FrameOperand, *, swaps: bool, order: tuple[bool, bool]) -> None:
     """Raise `LayoutError` unless each sample of chroma is that of the same pixels in the turned frame."""
     samples, sizes = frame.samples, frame.sizes[::-1] if swaps else frame.sizes
-    down, right = samples.multiple
+    down, right = samples.chroma_step
     reason = None
     if swaps and down != right:
         reason = f"chroma is shared by {right} columns and {down} rows, and by as many rows and columns afterwards"

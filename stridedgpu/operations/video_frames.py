@@ -106,7 +106,6 @@ def _raw_operand(frame: Any, matrix: str | None) -> FrameOperand:
             f"A RawFrame of {named} is none of the formats of Frame; ColorConverter().convert(frame).data is its RGB "
             "tensor."
         )
-    _check_even(named, samples, size)
     shared = [shared_operand(f"planes[{number}]", one) for number, one in enumerate(frame.planes)]
     if len(shared) < len(samples.channels):
         raise LayoutError(f"This RawFrame of {named} has {len(shared)} planes, fewer than its kinds of samples.")

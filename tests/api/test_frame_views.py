@@ -30,7 +30,7 @@ def shares(view, frame):
 @given(surfaces((*YUV, *DEEP, *COLOURS, "gray"), most=24), st.data())
 def test_fields_are_every_other_row_of_luma_and_of_chroma(made, data):
     frame = made.frame()
-    multiple = 2 * frame.operand.samples.multiple[0]
+    multiple = 2 * frame.operand.samples.chroma_step[0]
     if made.sizes[0] % multiple:
         with pytest.raises(sg.LayoutError, match=f"has {made.sizes[0]} rows; one of two fields has a multiple"):
             _ = frame.fields
