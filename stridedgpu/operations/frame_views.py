@@ -46,9 +46,9 @@ def rotated(frame: FrameOperand, degrees: Any) -> FrameOperand:
 
     Raises `LayoutError` for other angles, and for frames whose chroma would lie otherwise.
     """
-    if not isinstance(degrees, Real) or degrees % _QUARTER:  # FFmpeg has angles as floating point numbers
+    if not isinstance(degrees, Real) or degrees % _QUARTER != 0:  # FFmpeg has angles as floating point numbers
         raise LayoutError(f"degrees={degrees!r} must be a multiple of {_QUARTER}, counter-clockwise.")
-    quarters = int(degrees // _QUARTER) % 4
+    quarters = round(float(degrees)) // _QUARTER % 4
     swaps, rows, columns = _ROTATIONS[quarters]
     return _turned(frame, swaps=swaps, rows=rows, columns=columns) if quarters else frame
 

@@ -41,11 +41,12 @@ _MATRICES: Final[dict[int | str, str]] = {
     "gbr": "bt601",
     "bt709": "bt709",
     "unknown": "bt601",
+    "unspecified": "bt601",
     "bt470bg": "bt601",
     "smpte170m": "bt601",
     "bt2020nc": "bt2020",
 }
-"""The matrix of each `AVColorSpace` that has one here, by its number and its name. 2 is "unknown", and 0, of RGB, is
+"""The matrix of each `AVColorSpace` that has one here, by its number and its name. 2 is unspecified, and 0, of RGB, is
 swscale's for YUV too."""
 
 _FULL: Final = (2, "pc")

@@ -166,3 +166,33 @@ def test_rows_upside_down_can_be_rotated_and_have_fields(form):
     assert frame.planes[0].strides[0] < 0
     assert np.array_equal(pixels_of(frame.rotated(90)), np.rot90(expected))
     assert np.array_equal(pixels_of(frame.fields[1].mirrored()), pixels_of(frame.mirrored().fields[1]))
+
+
+def torchcodec_decoders():
+    """TorchCodec's module, or the test is skipped: its libraries look for PyTorch's for CUDA, and for FFmpeg's."""
+    pytest.importorskip("torch", reason="PyTorch, which TorchCodec's frames are tensors of, is not installed")
+    try:
+        return __import__("torchcodec.decoders").decoders
+    except (ImportError, OSError, RuntimeError) as missing:
+        pytest.skip(f"TorchCodec cannot be loaded: {str(missing).splitlines()[0]}")
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("name", ENCODES)
+def test_torchcodecs_raw_frames_are_those_of_pyav(tmp_path, name):
+    decoders = torchcodec_decoders()
+    codec, form, options, context = ENCODES[name]
+    path = tmp_path / "film.mkv"
+    theirs = decoded(path, [frame_of(drawn((50, 102), seed)) for seed in (1, 2)], codec, form, options, **context)
+    demuxer = decoders.Demuxer(str(path))
+    decoder = demuxer.streams[0].make_decoder()
+    raw = [frame for packet in demuxer for frame in decoder.decode(packet)] + decoder.drain()
+    assert len(raw) == len(theirs)
+    for one, other in zip(raw, theirs, strict=True):
+        assert repr(sg.Frame.of(one)) == repr(sg.Frame.of(other))
+        assert np.array_equal(pixels_of(one), pixels_of(other))
+    images = decoders.VideoDecoder(str(path)).get_frames_in_range(0, 2)
+    assert np.array_equal(sg.resize(images, (20, 30)).numpy(), sg.resize(images.data, (20, 30), dims="NCHW").numpy())
+    single = decoders.VideoDecoder(str(path), dimension_order="NHWC").get_frame_at(1)
+    step = sg.Preprocess(resize=(20, 30), device="cpu")
+    assert np.array_equal(step(single), step(images)[1])

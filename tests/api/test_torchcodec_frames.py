@@ -54,7 +54,8 @@ def nv12(**stated):
 
 
 def test_a_raw_frame_states_its_colours():
-    assert repr(sg.Frame.of(nv12())) == "<Frame nv12, 6 x 8, bt601, on cpu>"
+    for space in ("unknown", "unspecified", "bt470bg", "smpte170m", "gbr"):
+        assert repr(sg.Frame.of(nv12(color_space=space))) == "<Frame nv12, 6 x 8, bt601, on cpu>"
     assert (
         repr(sg.Frame.of(nv12(color_space="bt709", color_range="pc")))
         == "<Frame nv12, 6 x 8, bt709 full range, on cpu>"
