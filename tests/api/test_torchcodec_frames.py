@@ -65,6 +65,18 @@ def test_a_raw_frame_states_its_colours():
     assert sg.Frame.of(nv12(color_space="smpte240m"), matrix="bt709").matrix == "bt709"
 
 
+def test_a_raw_frame_of_a_gpu_stays_there():
+    """NVDEC's surface, whose chroma comes as two tensors of every other element."""
+    surface = sg.asarray(np.arange(9 * 16, dtype=np.uint8).reshape(9, 16))
+    there = surface.to_device("cuda-emulated")
+    chroma = there[6:, :8]
+    theirs = RawFrame("nv12", 6, 8, (there[:6, :8], chroma[:, ::2], chroma[:, 1::2]), "bt709", "tv")
+    frame = sg.Frame.of(theirs)
+    assert (frame.device, [plane.strides for plane in frame.planes]) == ("cuda-emulated", [(16, 1), (16, 2, 1)])
+    here = sg.Frame.over("nv12", surface, (6, 8), matrix="bt709")
+    assert np.array_equal(sg.relayout(theirs).numpy(), sg.relayout(here).numpy())
+
+
 def test_operations_take_a_raw_frame_as_it_is():
     theirs = nv12(color_space="bt709")
     ours = sg.Frame.of(theirs)
