@@ -40,7 +40,6 @@ def nested_images(images: Any, *, as_files: bool = False) -> list[list[Any]]:
 
     Raises `LayoutError` for a call without images and for what is none, and `ImageError` for bytes that are no image.
     """
-    images = _as_tensors(images)
     if isinstance(images, _NEST):
         if images and all(isinstance(entry, _NEST) for entry in images):
             return [_taken_apart(list(entry), as_files=as_files) for entry in images]
@@ -53,11 +52,6 @@ def nested_images(images: Any, *, as_files: bool = False) -> list[list[Any]]:
     if _rank(images) == 4:
         return [list(images)]
     return [_taken_apart([images], as_files=as_files)]
-
-
-def _as_tensors(images: Any) -> Any:
-    """The images with the tensors of TorchCodec's frames in their place."""
-    return list(map(_as_tensors, images)) if isinstance(images, _NEST) else frame_tensor(images)
 
 
 def _taken_apart(images: list[Any], *, as_files: bool) -> list[Any]:
@@ -87,7 +81,7 @@ def _opened(encoded: Encoded, name: str, *, as_files: bool) -> Any:
 
 def _rank(image: Any) -> int | None:
     """The number of an array's axes; None for what has none, and for encoded bytes."""
-    shape: Any = None if is_encoded(image) else getattr(image, "shape", None)
+    shape: Any = None if is_encoded(image) else getattr(frame_tensor(image), "shape", None)
     return len(shape) if hasattr(shape, "__len__") else None
 
 
