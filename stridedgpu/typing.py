@@ -138,7 +138,7 @@ class Nested(Protocol):
 
 @runtime_checkable
 class VideoFrameLike(Protocol):
-    """A decoded frame, as PyAV's `VideoFrame`: planes, and what FFmpeg states of them."""
+    """A decoded frame, as PyAV's `VideoFrame` and TorchCodec's `RawFrame`: its size, and its planes."""
 
     @property
     def width(self) -> int:
@@ -150,15 +150,7 @@ class VideoFrameLike(Protocol):
 
     @property
     def planes(self) -> Sequence[Any]:
-        """Buffers with a `line_size`."""
-
-    @property
-    def colorspace(self) -> Any:
-        """FFmpeg's `AVColorSpace`, a number."""
-
-    @property
-    def color_range(self) -> Any:
-        """FFmpeg's `AVColorRange`, a number."""
+        """PyAV's buffers with a `line_size`, or TorchCodec's tensors, one for each kind of sample."""
 
 
 BytesLike: TypeAlias = Union["Buffer", bytes, bytearray, memoryview]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import foreign_operand, is_video_frame, shared_operand
+from stridedgpu.operations.frame_views import fields_of, mirrored, rotated
 from stridedgpu.operations.frames import (
     checked_plane,
     checked_sizes,
@@ -19,7 +20,7 @@ from stridedgpu.operations.frames import (
     relayout_frames,
 )
 from stridedgpu.operations.images import FrameSources
-from stridedgpu.operations.options import MemoryOptions, result_options
+from stridedgpu.operations.options import MemoryOptions, result_options, truth
 from stridedgpu.operations.raw import unpack_operand
 from stridedgpu.operations.video_frames import frame_operand, pitched_plane
 from stridedgpu.problems.frame_problem import CHROMA
@@ -40,7 +41,7 @@ class Frame(FrameBase):
 
     `format` is one of "nv12", "nv21", "i420", "yv12", "yuyv", "uyvy", "p010", "p016", "i010", "rgbx", "bgrx", "rgba",
     "bgra", "argb", "abgr" and "gray", or FFmpeg's name of one, such as "yuv420p" and "p010le"; "yuvj420p" is "i420" of
-    full range. `Frame.of` reads all arguments from a frame of PyAV.
+    full range. `Frame.of` reads all arguments from a decoder's frame.
 
     `planes` are arrays of the format's element type (uint8; uint16 of "p010", "p016" and "i010"), of any row pitch, on
     one device. `sizes` are the image's height and width in pixels; a size along which two pixels share a chroma sample
@@ -64,8 +65,8 @@ class Frame(FrameBase):
     OpenCV. `chroma` is "repeated" (nearest, as in OpenCV) or "linear" (interpolated between samples that are sited left
     and vertically centred, the default of MPEG-2 and H.264). "gray" is copied to all three channels; alpha is dropped.
 
-    Raises `LayoutError` for sizes, planes and names that do not fit, `ElementTypeError` for another element type and
-    `BindingError` for planes on two devices.
+    Raises `LayoutError` for sizes, planes and names that do not fit and for a `full_range` that is no bool,
+    `ElementTypeError` for another element type and `BindingError` for planes on two devices.
 
     >>> import numpy as np
     >>> frame = Frame("nv12", [np.full((4, 6), 235, np.uint8), np.full((2, 3, 2), 128, np.uint8)], sizes=(4, 6))
@@ -112,7 +113,7 @@ class Frame(FrameBase):
                 raise BindingError(
                     f"planes[{number}] is on {operand.buffer.device} and planes[0] on {operands[0].buffer.device}."
                 )
-        is_full = True if format in FULL_RANGE_NAMES else full_range
+        is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
         self._set(samples, size, operands, check_matrix(matrix), is_full, chroma)
 
     def _set(
@@ -127,13 +128,9 @@ class Frame(FrameBase):
         """Set the fields. Raises `LayoutError` for an unknown `chroma`."""
         if not is_one_of(chroma, CHROMA):
             raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
-        try:
-            is_full = bool(full_range)
-        except (TypeError, ValueError):
-            raise LayoutError(f"full_range={full_range!r} is neither true nor false.") from None
-        operand = FrameOperand(samples, sizes, planes, matrix, is_full, chroma)
+        operand = FrameOperand(samples, sizes, planes, matrix, full_range, chroma)
         tensors = tuple(StridedTensor.over(plane, "HW" if plane.layout.ndim == 2 else None) for plane in planes)
-        facts = (samples.name, sizes, tensors, matrix, is_full, chroma, operand)
+        facts = (samples.name, sizes, tensors, matrix, full_range, chroma, operand)
         for name, value in zip(self.__dataclass_fields__, facts, strict=True):
             object.__setattr__(self, name, value)
 
@@ -173,7 +170,7 @@ class Frame(FrameBase):
         size = checked_sizes(sizes, samples)
         planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
         result = cls.__new__(cls)
-        is_full = True if format in FULL_RANGE_NAMES else full_range
+        is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
         result._set(samples, size, planes, check_matrix(matrix), is_full, chroma)
         return result
 
@@ -212,16 +209,22 @@ class Frame(FrameBase):
         Source of the defaults: FFmpeg, libswscale/utils.c (`sws_getCoefficients`, `handle_jpeg`).
         """
         if isinstance(frame, Mapping):
-            return _of_named_planes(frame, matrix or "bt601", full_range or False, chroma)
+            standard, is_full = "bt601" if matrix is None else matrix, False if full_range is None else full_range
+            return _of_named_planes(frame, standard, is_full, chroma)
         if not is_video_frame(frame):
             raise LayoutError(
                 f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV or a dict of planes, "
                 "and Frame(format, planes, sizes=...) or Frame.over(format, memory, sizes) other memory."
             )
         read = frame_operand(frame, matrix)
-        is_full = read.full_range if full_range is None else full_range
+        is_full = read.full_range if full_range is None else truth("full_range", full_range)
+        return cls._over_operand(replace(read, full_range=is_full, chroma=chroma))
+
+    @classmethod
+    def _over_operand(cls, frame: FrameOperand) -> Frame:
+        """The frame of an operand."""
         result = cls.__new__(cls)
-        result._set(read.samples, read.sizes, read.planes, read.matrix, is_full, chroma)
+        result._set(frame.samples, frame.sizes, frame.planes, frame.matrix, frame.full_range, frame.chroma)
         return result
 
     @property
@@ -243,11 +246,45 @@ class Frame(FrameBase):
     def to_device(self, device: str) -> Frame:
         """This frame on another device, with packed planes; itself if it is there already."""
         moved = moved_frame(self.operand, chosen_device(device))
-        if moved is self.operand:
-            return self
-        result = Frame.__new__(Frame)
-        result._set(moved.samples, self.sizes, moved.planes, self.matrix, self.full_range, self.chroma)
-        return result
+        return self if moved is self.operand else Frame._over_operand(moved)
+
+    @property
+    def fields(self) -> tuple[Frame, Frame]:
+        """The top and the bottom field of an interlaced frame, each of half the height, over the same planes.
+
+        The top field has the rows 0, 2, 4 and so on, of luma and of chroma. PyAV's `interlaced_frame` says whether a
+        frame is interlaced. Raises `LayoutError` unless the height is a multiple of 2, and of 4 where two rows share
+        chroma.
+
+        >>> top, bottom = Frame.over("i420", bytes(480 * 720 * 3 // 2), (480, 720)).fields
+        >>> bottom, bottom.planes[0].layout.offset
+        (<Frame i420, 240 x 720, bt601, on cpu>, 720)
+        """
+        top, bottom = fields_of(self.operand)
+        return Frame._over_operand(top), Frame._over_operand(bottom)
+
+    def rotated(self, degrees: float) -> Frame:
+        """The frame rotated counter-clockwise by a multiple of 90 degrees, over the same planes.
+
+        `Frame.of(frame).rotated(frame.rotation)` is upright: so PyAV and TorchCodec state the angle that a phone's
+        video is to be rotated by. Its pixels are those of `numpy.rot90`. Rows of such planes do not follow one another
+        in memory, so that work on them is slower.
+
+        Raises `LayoutError` for another angle, and for frames whose chroma would not lie as their format has it:
+        yuyv and uyvy, and frames with `chroma="linear"`.
+
+        >>> Frame.over("nv12", bytes(48), (4, 8)).rotated(-90)
+        <Frame nv12, 8 x 4, bt601, on cpu>
+        """
+        return Frame._over_operand(rotated(self.operand, degrees))
+
+    def mirrored(self) -> Frame:
+        """The frame with left and right exchanged, over the same planes. Raises what `rotated` does.
+
+        >>> Frame.over("gray", bytes(range(4)), (1, 4)).mirrored().planes[0].numpy().tolist()
+        [[3, 2, 1, 0]]
+        """
+        return Frame._over_operand(mirrored(self.operand))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the planes, as tensors are pickled, and the arguments of `Frame`."""

@@ -47,7 +47,7 @@ def set_verbose(on: bool = True) -> None:
     >>> set_verbose(False)
     """
     if not isinstance(on, bool):
-        raise LayoutError(f"on={on!r} is not a bool.")
+        raise LayoutError(f"on={on!r} must be True or False.")
     SETTINGS.verbose = on
 
 

@@ -46,8 +46,8 @@ def operand_of(obj: object, dims: str | None = None, stream: object = None) -> t
 
     `dims` is the order of the **given** object's axes ("NHWC"). The operand's axes are then in canonical order over the
     same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels, and xarray's arrays have
-    those of their axes' names. The memory is shared if `foreign_operand` shares it, which orders work on `stream`. No
-    tensor is built.
+    those of their axes' names, as TorchCodec's frames have theirs. The memory is shared if `foreign_operand` shares it,
+    which orders work on `stream`. No tensor is built.
 
     Raises what `foreign_operand` raises, and `LayoutError` for `dims` that do not fit the axes.
 
@@ -79,11 +79,11 @@ def operand_of_argument(name: str, obj: object, wanted: str, stream: object = No
 
 
 def labelled(obj: object, operand: Operand, dims: str | None) -> tuple[Operand, str | None]:
-    """The operand of an object of another library with the axes `dims`, or else those that it names, canonical.
+    """The operand of an object of another library with the axes `dims`, or else those that it names or has, canonical.
 
     Raises `LayoutError` for `dims` that do not fit the axes or contradict their names.
     """
-    axes = named_axes(obj) if dims is None else dims
+    axes = (_axes_of_frames(obj) or named_axes(obj)) if dims is None else dims
     if axes is None:
         return operand, None
     ordered = with_canonical_axes(operand, axes)
@@ -137,6 +137,9 @@ def foreign_operand(obj: object, copy: bool | None = None, stream: object = None
         image = array_of_pillow(obj).copy()
         # Black and white come as 0 and 255, which NumPy does not turn into valid bools.
         return operand_of_array(image.view(np.uint8) != 0 if image.dtype == np.bool_ else image), False
+    tensor = frame_tensor(obj)
+    if tensor is not obj:
+        return foreign_operand(tensor, copy, stream)
     shared = None if isinstance(obj, np.generic) else _array_held_by(obj, copy)
     if shared is not None:
         return _operand_of_array(shared, copy)
@@ -169,15 +172,12 @@ def _operand_of_values(obj: object) -> Operand:
     array = array_of_values(obj)
     if array.dtype == object:
         if any(map(is_video_frame, array.flat[:1])):
-            raise ElementTypeError(_ADVICE_FOR_PYAV)
+            raise ElementTypeError(
+                f"A {type(array.flat[0]).__name__} is planes, not one array. sg.Frame.of(frame) shares them, and "
+                "sg.relayout(frame) makes an RGB tensor of them."
+            )
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
     return operand_of_array(array)
-
-
-_ADVICE_FOR_PYAV: Final = (
-    "A VideoFrame of PyAV is planes, not one array. sg.Frame.of(frame) shares them, and sg.relayout(frame) makes an "
-    "RGB tensor of them; frame.to_ndarray(format='rgb24') is an array with dims='HWC'."
-)
 
 
 def array_of_values(obj: object, dtype: DTypeLike | None = None) -> NDArray[Any]:
@@ -454,15 +454,37 @@ def _has_interface(obj: Any) -> bool:
         return False
 
 
+_VIDEO_FRAMES: Final = (("av", "VideoFrame"), ("torchcodec.decoders", "RawFrame"))
+
+
 def video_frame_types() -> tuple[type, ...]:
-    """PyAV's class of frames; none where PyAV is not loaded."""
-    kind = getattr(sys.modules.get("av"), "VideoFrame", None)
-    return (kind,) if isinstance(kind, type) else ()
+    """The classes of frames that decoders give: PyAV's and TorchCodec's, where these are loaded."""
+    kinds = (getattr(sys.modules.get(module), name, None) for module, name in _VIDEO_FRAMES)
+    return tuple(kind for kind in kinds if isinstance(kind, type))
 
 
 def is_video_frame(obj: object) -> bool:
-    """True for a VideoFrame of PyAV."""
+    """True for a VideoFrame of PyAV, and for a RawFrame of TorchCodec."""
     return isinstance(obj, video_frame_types())
+
+
+def is_raw_frame(obj: object) -> bool:
+    """True for a RawFrame of TorchCodec."""
+    return _is_of(obj, *_VIDEO_FRAMES[1])
+
+
+def frame_tensor(obj: Any) -> Any:
+    """The RGB tensor of a Frame or FrameBatch of TorchCodec; any other object as it is."""
+    is_decoded = _is_of(obj, "torchcodec", "Frame") or _is_of(obj, "torchcodec", "FrameBatch")
+    return obj.data if is_decoded else obj
+
+
+def _axes_of_frames(obj: Any) -> str | None:
+    """The axes of a Frame or FrameBatch of TorchCodec, whose three channels come first or last; None for others."""
+    tensor = frame_tensor(obj)
+    if tensor is obj or tensor.ndim > len("NCHW"):  # of clips
+        return None
+    return ("NCHW" if tensor.shape[-3] == len("RGB") else "NHWC")[-tensor.ndim :]
 
 
 def _is_of(obj: object, module: str, name: str) -> bool:

@@ -29,9 +29,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
+from stridedgpu.api.creation import asarray
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array, with_canonical_axes
+from stridedgpu.exchange.array_like import (
+    array_of_pillow,
+    frame_tensor,
+    operand_of,
+    operand_of_array,
+    with_canonical_axes,
+)
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import moved_frame, relayout_frames, rgb_image
 from stridedgpu.operations.images import CropSources, FrameSources
@@ -310,6 +317,11 @@ def batch_operand(step: Declaration, value: TensorLike) -> Operand:
         raise _wrong_rank(batch.layout.sizes, step.dims)
     _refuse_planes(step, batch.layout.sizes)
     return _adapted(step, batch)
+
+
+def with_named_axes(value: Any) -> Any:
+    """A Frame or FrameBatch of TorchCodec as a tensor that names its axes; any other value as it is."""
+    return value if frame_tensor(value) is value else asarray(value)
 
 
 def is_one_image(step: Declaration, value: Any) -> bool:

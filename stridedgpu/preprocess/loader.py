@@ -23,7 +23,7 @@ from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import limit_this_thread, usable_cores
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
-from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.operations.options import MemoryOptions, truth
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.typing import DeviceLike
 from stridedgpu.values.conversion import ConversionOptions
@@ -142,7 +142,8 @@ class Loader:
     ) -> None:
         self._source, self._step, self._decoder = source_of(source, step), step, decoder
         self._batch, self._ahead, self._threads = batch, ahead, threads
-        self._drop_last, self._shuffle, self._progress = bool(drop_last), bool(shuffle), progress
+        self._drop_last, self._shuffle = truth("drop_last", drop_last), truth("shuffle", shuffle)
+        self._progress = progress
         self._maker: BatchMaker | None = None
         self._start = self._position = 0
         self._epoch = step.epoch

@@ -27,7 +27,7 @@ from .declaration import MOST_PIXELS, Declaration, UserData
 from .decoding import Decoder
 from .epochs import Chance, EpochCounter, checked_epoch
 from .geometry import Placement, fits_crop, padded_sizes, placement_of
-from .images import encoded_images, is_encoded, is_flat, is_one_image, pillow_images
+from .images import encoded_images, is_encoded, is_flat, is_one_image, pillow_images, with_named_axes
 from .torch_loader import IndexedDataset, check_torch_types, collated, share_cores, torch_of_output, torch_tensors
 from .worker import BatchResult, Call, Worker, is_sequence
 
@@ -422,6 +422,7 @@ class Preprocess(Declaration, Generic[Output]):
         rows are then their positions in the whole array.
         """
         when = None if epoch is None else checked_epoch(epoch)
+        batch = with_named_axes(batch)
         if isinstance(batch, Mapping):
             return self._columns(batch, keys, when, out)
         if is_one_image(self, batch):
@@ -522,7 +523,7 @@ class Preprocess(Declaration, Generic[Output]):
                 raise LayoutError(f"{name}={column!r} is not in the batch, {names}.")
         if self.column is None:
             raise LayoutError(f"column= has to say where the images are in a batch {names}: Preprocess('image', ...).")
-        images = batch[self.column]
+        images = with_named_axes(batch[self.column])
         if self.output == "torch":
             for annotation in self.annotations:
                 check_torch_types(batch[annotation], f"column {annotation!r}", "f")

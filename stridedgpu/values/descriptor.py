@@ -281,7 +281,7 @@ def check_bindings(
     and no output is `OWNED_BY_DML`.
 
     Raises `BindingError` for ranges that share bytes where they may not and for such outputs, `LayoutError` for what is
-    no `Binding`.
+    no `Binding`, and for an `in_place` that is no bool.
 
     >>> pixels = BufferTensorDesc("float16", (1, 1, 2, 4))
     >>> first, second = Binding(pixels, "arena", 0, 16), Binding(pixels, "arena", 16, 16)
@@ -290,6 +290,8 @@ def check_bindings(
 
     Source: https://learn.microsoft.com/windows/ai/directml/dml-binding.
     """
+    if not isinstance(in_place, bool):
+        raise LayoutError(f"in_place={in_place!r} must be True or False.")
     read, written = _named("inputs", inputs), _named("outputs", outputs)
     for name, output in written:
         _check_written(name, output.desc)

@@ -393,7 +393,7 @@ REFUSED = {
     "a range that is both": (
         lambda: sg.Frame.over("nv12", BYTES, SIZES, full_range=np.array([True, False])),
         LayoutError,
-        "is neither true nor false",
+        "must be True or False",
     ),
     "unknown chroma": (lambda: sg.Frame.over("nv12", BYTES, SIZES, chroma="cubic"), LayoutError, "chroma='cubic'"),
     "two sizes in a batch": (

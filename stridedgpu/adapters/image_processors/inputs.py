@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import array_of_pillow, operand_of, operand_of_array
+from stridedgpu.exchange.array_like import array_of_pillow, frame_tensor, operand_of, operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import rgb_image
 from stridedgpu.operations.video_frames import frame_operand, is_frame
@@ -85,7 +85,7 @@ def opened(encoded: Encoded, name: str, *, as_files: bool) -> Any:
 
 def rank_of(image: Any) -> int | None:
     """The number of an array's axes; None for what has none, and for encoded bytes."""
-    shape: Any = None if is_encoded(image) else getattr(image, "shape", None)
+    shape: Any = None if is_encoded(image) else getattr(frame_tensor(image), "shape", None)
     return len(shape) if hasattr(shape, "__len__") else None
 
 
