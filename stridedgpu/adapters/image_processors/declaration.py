@@ -47,6 +47,7 @@ _COMBINED: Final = "processor_config.json"
 _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("patch_size", "merge_size", "temporal_patch_size", "max_num_patches"), (1, 1 << 20)),
     "max_video_tokens": (1, 1 << 40),
+    "resize_short": (1, 1 << 20),
     **dict.fromkeys(("num_frames", "min_frames", "max_frames"), (1, 1 << 20)),
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),

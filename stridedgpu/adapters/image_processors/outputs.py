@@ -13,6 +13,15 @@ from .forms.job import Images, Job, Results
 
 _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "images": batches.windowed,
+    "surrounded": batches.surrounded,
+    "mirrored": batches.mirrored,
+    "cropped_first": batches.cropped_first,
+    "masked": batches.masked,
+    "masks_first": batches.masks_first,
+    "task": batches.with_task,
+    "splits": batches.splits,
+    "frames": batches.frames,
+    "originals": batches.with_originals,
     "detection": batches.detection,
     "segmentation": batches.segmentation,
     "sizes": batches.with_sizes,

@@ -6,7 +6,7 @@ Source: transformers 5.24, models/*/image_processing_*.py and video_processing_*
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stridedgpu.adapters.image_processors import windows
@@ -47,7 +47,9 @@ class Kind:
     `resizes` computes the size that an image is resized to, and `sampling` the frames that are taken of a video.
     `forms/` has a function for each `form` of what is returned.
     `crops`, `pads` and `normalises` are whether `do_center_crop`, `do_pad` and `do_normalize` have an effect.
-    `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
+    `rescales_first`: bytes become floats before they are resized. `flips`: the three channels are reversed, and
+    `converts` is whether `do_convert_rgb` has an effect. `only` has the one value of an option that is reproduced, and
+    why. `backends` are those that the class has.
     """
 
     defaults: Mapping[str, Any]
@@ -58,6 +60,9 @@ class Kind:
     pads: bool = True
     normalises: bool = True
     rescales_first: bool = False
+    flips: bool = False
+    converts: bool = True
+    only: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
     backends: tuple[Backend, ...] = BACKENDS
 
 
