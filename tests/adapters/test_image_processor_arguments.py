@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from harness.processor_options import NEEDED
 
 import stridedgpu as sg
 from stridedgpu.adapters.image_processors.declaration import KINDS
@@ -95,9 +96,24 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         ("LevitImageProcessor", {"size": {"longest_edge": 9}}, "of another kind"),
         ("PoolFormerImageProcessor", {"size": {"longest_edge": 9}}, "of another kind"),
         ("DPTImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
-        ("DPTImageProcessor", {"size": 30, "do_pad": True, "size_divisor": 14}, "puts zeros on all sides"),
         ("DPTImageProcessor", {"do_pad": True}, "do_pad=True needs a size_divisor"),
         ("DetrImageProcessor", {"size": {"shortest_edge": 9}}, "of another kind"),
+        ("LayoutLMv3ImageProcessor", {}, "apply_ocr=True is not reproduced: Tesseract .* give apply_ocr=False"),
+        ("FlavaImageProcessor", {"return_image_mask": True}, "its masks are random; give return_image_mask=False"),
+        ("TvpImageProcessor", {"pad_mode": "reflect"}, "pads are zeros; give pad_mode='constant'"),
+        ("BridgeTowerImageProcessor", {"crop_size": 30}, "crop_size=30 must have shortest_edge"),
+        ("BridgeTowerImageProcessor", {"size": 30, "size_divisor": 0}, "needs one of 1 or more"),
+        (
+            "ViltImageProcessor",
+            {"size": {"height": 9, "width": 9}},
+            "of another kind; this processor takes shortest_edge",
+        ),
+        ("TextNetImageProcessor", {"size": {"height": 9, "width": 9}}, "of another kind"),
+        ("GLPNImageProcessor", {"size_divisor": 60}, "becomes 0 x 60"),
+        ("Swin2SRImageProcessor", {"size_divisor": 0}, "do_pad=True needs a size_divisor"),
+        ("EomtImageProcessor", {"size": {"height": 9, "width": 9}, "do_pad": True}, "of another kind"),
+        ("PerceiverImageProcessor", {"size": 300}, "size=300 is no part of crop_size"),
+        ("VideoMAEImageProcessor", {"do_center_crop": False}, "A video has frames of the sizes"),
         ("DetrImageProcessor", {"do_pad": False}, "do_pad=True fills them up to one"),
         ("SamImageProcessor", {"size": 100}, "of another kind"),
         ("SamImageProcessor", {"do_center_crop": True, "crop_size": 30}, "do_center_crop=True is not reproduced"),
@@ -268,9 +284,9 @@ def test_tensors_of_pytorch_have_the_values_of_arrays():
 
 def test_one_number_as_a_size_is_the_shorter_side_where_the_default_is():
     shorter = {name for name, kind in KINDS.items() if not kind.defaults["default_to_square"]}
-    images = {name: kind for name, kind in KINDS.items() if kind.form != "clips"}
+    images = {name: kind for name, kind in KINDS.items() if not kind.is_video}
     by_sides = {name for name, kind in images.items() if "shortest_edge" in (kind.defaults["size"] or {})}
-    of_other_sizes = ("Siglip", "RTDetr", "PI0", "MuseGlimmer", "Glm5Next")
+    of_other_sizes = ("Siglip", "RTDetr", "PI0", "MuseGlimmer", "Glm5Next", "Tvp")
     assert shorter == by_sides | {f"{name}ImageProcessor" for name in of_other_sizes}
 
 
@@ -307,15 +323,15 @@ def test_images_on_another_device_give_tensors_there():
 
 
 @pytest.mark.parametrize(
-    "name, backend", [(name, one) for name, kind in KINDS.items() if kind.form != "clips" for one in kind.backends]
+    "name, backend", [(name, one) for name, kind in KINDS.items() if not kind.is_video for one in kind.backends]
 )
 def test_the_step_has_the_pixels_of_the_processor(name, backend):
-    made = processor(name, backend)
+    made = processor(name, backend, **NEEDED.get(name, {}))
     step = made.step
-    # EfficientNet divides once more, MobileViT's window is larger than what it resizes to, and PI0's is filled up.
-    # DINOv3 resizes floats.
-    without = {f"{name}ImageProcessor" for name in ("EfficientNet", "MobileViT", "PI0", "DINOv3ViT")}
-    expected = KINDS[name].form == "images" and name not in without
+    # EfficientNet divides once more, MobileViT's window is larger than what it resizes to, PI0's is filled up, DINOv3
+    # resizes floats, and the others have sizes that no step has.
+    without = "EfficientNet", "MobileViT", "PI0", "DINOv3ViT", "GLPN", "PPLCNet", "TextNet"
+    expected = KINDS[name].form == "images" and name.removesuffix("ImageProcessor") not in without
     assert (step is not None) == expected
     if step is not None:
         photos = images((300, 431), (290, 400), (500, 300))
@@ -324,7 +340,7 @@ def test_the_step_has_the_pixels_of_the_processor(name, backend):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_processor_can_be_warmed_up(name):
-    assert sg.warmup(sg.image_processor({"image_processor_type": name})) == ()
+    assert sg.warmup(processor(name, **NEEDED.get(name, {}))) == ()
 
 
 def test_a_warm_up_raises_what_every_call_would():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness.processor_options import NEEDED
 
 import stridedgpu as sg
 from stridedgpu.adapters.image_processors.declaration import KINDS
@@ -42,10 +43,20 @@ OPTIONS = {
     "Idefics2ImageProcessor": {"do_image_splitting": True, "size": {"shortest_edge": 60, "longest_edge": 90}},
     "SamImageProcessor": {"size": {"longest_edge": 200}, "pad_size": {"height": 210, "width": 200}},
     "DetrImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
+    "YolosImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
+    "OneFormerImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
+    "EomtImageProcessor": {"size": {"shortest_edge": 50, "longest_edge": 120}, "do_split_image": True, "do_pad": True},
+    "Sam2ImageProcessor": {"size": 100},
+    "Sam3ImageProcessor": {"size": 100},
+    "PPChart2TableImageProcessor": {"size": 100},
+    "Sapiens2ImageProcessor": {"size": 100},
     "Mask2FormerImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
     "Qwen3VLVideoProcessor": {"do_sample_frames": False},
 }
 """Options beside the defaults: sizes that are large by default, and steps that are off."""
+
+ALONE = ("CHMv2ImageProcessor", "GLPNImageProcessor", "Swin2SRImageProcessor", "TextNetImageProcessor")
+"""The processors whose results have several sizes: each image is a call. So is each video."""
 
 SIZES = [(90, 160, 3), (70, 75, 3)]
 IMAGES = [np.random.default_rng(number).integers(0, 256, size, np.uint8) for number, size in enumerate(SIZES)]
@@ -59,15 +70,18 @@ VIDEOS = [[IMAGES[0], IMAGES[0][::-1], IMAGES[0][:, ::-1]], [IMAGES[1]] * 2]
 
 def digest(name: str, backend: str) -> str:
     """A digest of a processor's keys, shapes, types and bits."""
-    processor = sg.image_processor({"image_processor_type": name, **OPTIONS.get(name, {})}, backend=backend)
+    options = {**NEEDED.get(name, {}), **OPTIONS.get(name, {})}
+    processor = sg.image_processor({"image_processor_type": name, **options}, backend=backend)
     found = hashlib.sha256()
-    images = IMAGES + [TRANSPARENT] * bool(KINDS[name].defaults["do_convert_rgb"])
-    for key, value in processor(VIDEOS if KINDS[name].form == "clips" else images, return_tensors="np").items():
-        if isinstance(value, list):
-            found.update(f"{key} {value}".encode())
-            continue
-        found.update(f"{key} {value.dtype.str} {value.shape}".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
+    kind = KINDS[name]
+    converts = kind.converts and kind.defaults["do_convert_rgb"]
+    images = VIDEOS if kind.is_video else IMAGES + [TRANSPARENT] * bool(converts)
+    for call in [[image] for image in images] if name in ALONE or kind.is_video else [images]:
+        for key, values in processor(call, return_tensors="np").items():
+            for value in values if isinstance(values, list) else [values]:
+                shown = np.asarray(value)
+                found.update(f"{key} {shown.dtype.str} {shown.shape}".encode())
+                found.update(np.ascontiguousarray(shown).tobytes())
     return found.hexdigest()[:24]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["OPTIONS"]
+__all__ = ["NEEDED", "OPTIONS"]
 
 ENCODERS: dict[str, list[dict[str, Any]]] = {
     "CLIPImageProcessor": [
@@ -40,6 +40,50 @@ ENCODERS: dict[str, list[dict[str, Any]]] = {
         {"do_center_crop": True, "image_std": [0.47853944, 0.4732864, 0.47434163]},
     ],
     "BeitImageProcessor": [{"do_center_crop": True, "size": 256}],
+    "MobileNetV2ImageProcessor": [
+        {"size": {"height": 60, "width": 80}, "crop_size": {"height": 50, "width": 90}},
+        {"do_center_crop": False, "do_normalize": False},
+    ],
+    "PPLCNetImageProcessor": [
+        {"resize_short": 97, "size_divisor": 32, "crop_size": 90},
+        {"do_center_crop": False, "resize_short": 60, "do_normalize": False},
+    ],
+    "PerceiverImageProcessor": [
+        {"size": {"height": 30, "width": 50}, "crop_size": {"height": 31, "width": 77}},
+        {"do_resize": False, "size": {"height": 30, "width": 50}, "crop_size": {"height": 31, "width": 77}},
+        {"do_center_crop": False, "size": 90, "do_rescale": False},
+    ],
+    "PPChart2TableImageProcessor": [
+        {"size": 60, "do_normalize": False},
+        {"do_pad": True, "size": {"shortest_edge": 50}},
+    ],
+    "Tipsv2ImageProcessor": [{"size": 60}, {"do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3}],
+    "FlavaImageProcessor": [
+        {"size": {"height": 60, "width": 80}, "crop_size": 70},
+        {"do_center_crop": False, "resample": 2},
+    ],
+    "ViltImageProcessor": [
+        {"size": {"shortest_edge": 97}, "size_divisor": 7},
+        {"do_pad": False, "size": {"shortest_edge": 80}, "do_normalize": False},
+    ],
+    "BridgeTowerImageProcessor": [
+        {"size": {"shortest_edge": 97}, "size_divisor": 5, "crop_size": {"shortest_edge": 90}},
+        {"do_center_crop": False, "size": {"shortest_edge": 80}},
+        {"do_pad": False},
+    ],
+    "LayoutLMv2ImageProcessor": [{"size": {"height": 60, "width": 80}, "resample": 3}, {"do_resize": False}],
+    "LayoutLMv3ImageProcessor": [{"size": {"height": 60, "width": 80}}, {"do_normalize": False, "resample": 3}],
+    "ImageGPTImageProcessor": [{"size": 32}, {"do_normalize": False}],
+    "VideoMAEImageProcessor": [
+        {"size": {"shortest_edge": 97}, "crop_size": 90},
+        {"do_center_crop": False, "size": {"height": 60, "width": 80}, "do_rescale": False},
+        {"do_center_crop": False, "size": {"shortest_edge": 60}},
+    ],
+    "TvpImageProcessor": [
+        {"size": {"longest_edge": 97}, "do_center_crop": False, "pad_size": {"height": 100, "width": 120}},
+        {"size": {"height": 60, "width": 80}, "do_pad": False, "do_flip_channel_order": False, "crop_size": 70},
+        {"do_pad": False, "do_center_crop": False, "size": {"longest_edge": 80}},
+    ],
 }
 
 DETECTORS: dict[str, list[dict[str, Any]]] = {
@@ -47,7 +91,49 @@ DETECTORS: dict[str, list[dict[str, Any]]] = {
     "DPTImageProcessor": [
         {"ensure_multiple_of": 32, "keep_aspect_ratio": True},
         {"ensure_multiple_of": 14, "size": {"height": 70, "width": 140}, "do_pad": True, "size_divisor": 14},
+        {"size": {"height": 65, "width": 90}, "do_pad": True, "size_divisor": 14},
     ],
+    "PromptDepthAnythingImageProcessor": [
+        {"ensure_multiple_of": 14, "keep_aspect_ratio": True, "size": {"height": 70, "width": 140}},
+        {"size": {"height": 65, "width": 91}, "do_pad": True, "size_divisor": 14},
+    ],
+    "CHMv2ImageProcessor": [
+        {"do_resize": True, "size": 100},
+        {"do_resize": True, "size": {"height": 65, "width": 91}, "keep_aspect_ratio": False, "ensure_multiple_of": 5},
+        {"do_pad": False, "do_center_crop": True, "crop_size": 90},
+    ],
+    "GLPNImageProcessor": [
+        {"size_divisor": 7},
+        {"do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3},
+    ],
+    "TextNetImageProcessor": [
+        {"size": {"shortest_edge": 97}, "size_divisor": 7},
+        {"do_center_crop": True, "size": {"shortest_edge": 200}},
+    ],
+    "SegGptImageProcessor": [{"size": {"height": 60, "width": 80}}, {"do_rescale": False, "size": 70}],
+    "Sapiens2ImageProcessor": [{"size": {"height": 60, "width": 80}}, {"do_center_crop": True, "size": 100}],
+    "Swin2SRImageProcessor": [{"size_divisor": 32}, {"do_pad": False}, {"do_rescale": False}],
+    "YolosImageProcessor": [
+        {"size": {"shortest_edge": 80, "longest_edge": 133}},
+        {"size": {"height": 60, "width": 70}, "do_pad": False},
+        {"size": {"max_height": 60, "max_width": 50}, "pad_size": {"height": 60, "width": 90}},
+    ],
+    "OneFormerImageProcessor": [
+        {"size": {"shortest_edge": 80, "longest_edge": 133}},
+        {"size": {"height": 60, "width": 70}, "do_normalize": False},
+    ],
+    "EomtImageProcessor": [
+        {"size": {"shortest_edge": 80, "longest_edge": 133}, "do_pad": True},
+        {"size": {"shortest_edge": 80, "longest_edge": 300}, "do_split_image": True},
+        {"size": {"shortest_edge": 80}, "do_split_image": True, "do_pad": True},
+        {"size": {"height": 60, "width": 70}, "do_rescale": False},
+    ],
+    "Sam2ImageProcessor": [
+        {"size": {"height": 60, "width": 70}},
+        {"do_pad": True, "size": {"shortest_edge": 50}, "do_normalize": False},
+        {"do_center_crop": True, "crop_size": 90, "size": 80},
+    ],
+    "Sam3ImageProcessor": [{"size": 70, "resample": 3}],
     "DetrImageProcessor": [
         {"size": {"shortest_edge": 80, "longest_edge": 133}},
         {"pad_size": {"height": 1400, "width": 1350}},
@@ -238,5 +324,12 @@ TILES: dict[str, list[dict[str, Any]]] = {
         }
     ],
 }
+
+NEEDED: dict[str, dict[str, Any]] = {
+    "LayoutLMv2ImageProcessor": {"apply_ocr": False},
+    "LayoutLMv3ImageProcessor": {"apply_ocr": False},
+    "ImageGPTImageProcessor": {"do_color_quantize": False},
+}
+"""Options without which a processor is not reproduced."""
 
 OPTIONS = ENCODERS | DETECTORS | LANGUAGE_MODELS | TILES

@@ -53,6 +53,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("patch_expand_factor", "min_image_tokens", "max_image_tokens", "max_side"), (1, 1 << 20)),
     **dict.fromkeys(("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"), (1, 1 << 16)),
     "max_video_tokens": (1, 1 << 40),
+    "resize_short": (1, 1 << 20),
     **dict.fromkeys(("num_frames", "min_frames", "max_frames"), (1, 1 << 20)),
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),

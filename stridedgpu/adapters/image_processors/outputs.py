@@ -14,6 +14,15 @@ from .videos import Clip
 
 _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "images": batches.windowed,
+    "surrounded": batches.surrounded,
+    "mirrored": batches.mirrored,
+    "cropped_first": batches.cropped_first,
+    "masked": batches.masked,
+    "masks_first": batches.masks_first,
+    "task": batches.with_task,
+    "strips": batches.strips,
+    "frames": batches.frames,
+    "originals": batches.with_originals,
     "detection": batches.detection,
     "segmentation": batches.segmentation,
     "squared": squares.squared,

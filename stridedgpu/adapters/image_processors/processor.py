@@ -35,7 +35,7 @@ from .normalising import Backend, Normalising, figures_of
 from .outputs import results
 from .rendering import Renderer, resize_rule
 from .sampling import Recorded, descriptions, recorded, sampled_frames
-from .sizes import is_count
+from .sizes import is_count, shortest_edge
 from .videos import Clip, frame_reader, listed_videos
 
 _WITHOUT_EFFECT: Final = frozenset(
@@ -54,7 +54,10 @@ _WITHOUT_EFFECT: Final = frozenset(
 """Options that have no effect on images."""
 
 _BESIDE: Final = frozenset(
-    ("segmentation_maps", "annotations", "masks_path", "return_segmentation_masks", "instance_id_to_semantic_id")
+    (
+        *("segmentation_maps", "annotations", "masks_path", "return_segmentation_masks", "instance_id_to_semantic_id"),
+        *("prompt_images", "prompt_masks", "prompt_depth", "boxes", "keypoints"),
+    )
 )
 """Arguments for what belongs to images, which is not processed here."""
 
@@ -62,6 +65,9 @@ _RGB: Final = 3
 
 _REHEARSED: Final = ((1080, 1920), (720, 1280), (480, 640), (640, 480), (300, 200), (224, 224), (60, 80))
 """Heights and widths of images that shrink far, shrink little, stay and grow."""
+
+_SHAPES: Final = ((1000, 2000), (2000, 1000), (300, 431))
+"""Heights and widths of images that show whether a size is the shorter side's, and how the longer one is rounded."""
 
 Tensors = Literal["np", "pt"]
 
@@ -203,7 +209,8 @@ class ImageProcessor:
         groups = nested_images(images, as_files=self.as_files, alone=declared.kind.alone)
         if not any(groups):
             raise LayoutError("images is empty: a call needs one image.")
-        converts, channels_of = bool(declared.values["do_convert_rgb"]), declared.values["input_data_format"]
+        converts = bool(declared.values["do_convert_rgb"]) and declared.kind.converts
+        channels_of = declared.values["input_data_format"]
 
         def read(name: str, image: Any) -> Operand:
             return image_operand(name, image, self.backend, converts=converts, channels_of=channels_of)
@@ -358,6 +365,9 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
     values, kind = declared.values_of(backend), declared.kind
     if backend not in kind.backends:
         raise LayoutError(f"backend='pil' is none of {declared.name}, whose only one is 'torchvision': leave it out.")
+    for name, (value, why) in kind.only.items():
+        if values[name] != value and (values[name] or value):
+            raise LayoutError(f"{name}={values[name]!r} is not reproduced: {why}; give {name}={value!r}.")
     normalises, rescales_first = bool(values["do_normalize"]) and kind.normalises, kind.rescales_first
     rescales = bool(values["do_rescale"])
     rule = resize_rule(values["resample"], backend, floats=rescales_first and rescales) if values["do_resize"] else None
@@ -383,7 +393,7 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         std if normalises else None,
         std if values.get("include_top") else None,
         bool((values.get("rescale_offset") or kind.offsets) and rescales),
-        bool(values.get("do_flip_channel_order")),
+        bool(kind.flips or values.get("do_flip_channel_order")),
         backend in kind.floats,
         factor if rescales_first else None,
     )
@@ -400,11 +410,10 @@ def _step(declared: Declared, backend: Backend) -> Preprocess[Any] | None:
     if how.first is not None:  # a step resizes bytes
         return None
     job = Job(declared, backend, Renderer(rule, how, "cpu", RecycledMemory()), values)
-    # Two images, of which one is wide and one is tall, show whether a size is the shorter side's.
-    wide, tall = (job.resized(size) for size in ((1000, 2000), (2000, 1000)))
+    wide, tall = (job.resized(size) for size in _SHAPES[:2])
     if wide == tall:
         resize: tuple[int, ...] = wide
-    elif job.window is not None and wide == (min(wide), 2 * min(wide)) and tall == wide[::-1]:
+    elif job.window is not None and all(job.resized(size) == shortest_edge(size, min(wide)) for size in _SHAPES):
         resize = (min(wide),)
     else:
         return None
@@ -428,9 +437,12 @@ def _step(declared: Declared, backend: Backend) -> Preprocess[Any] | None:
 def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any:
     if isinstance(value, Listed):
         whole = _array(value.batch, tensors)
-        return whole if tensors is not None else [whole[row] for row in range(len(whole))]
+        return whole if tensors is not None else _unstacked(whole, value.depth)
     if isinstance(value, Stated):
-        return value.value
+        entries = value.value
+        if not isinstance(entries, list):
+            return entries
+        return [_returned(key, one, tensors, device) if isinstance(one, Moved) else one for one in entries]
     if isinstance(value, Moved):
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)
@@ -447,6 +459,11 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
             return [_returned(key, one, None, device) for one in value]
         return _array(_stacked(key, value), tensors)
     return value if tensors is None else _array(np.array(value, np.int64), tensors)
+
+
+def _unstacked(whole: Any, depth: int) -> list[Any]:
+    """The images of a batch as a list, or as lists of lists."""
+    return [one if depth == 1 else _unstacked(one, depth - 1) for one in whole]
 
 
 def _stacked(key: str, value: list[Any]) -> StridedTensor:

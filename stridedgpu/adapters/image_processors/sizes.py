@@ -69,6 +69,33 @@ def aspect_limited(size: Size, edge: int, most: int) -> Size:
     return edge, int(exact * width / height)
 
 
+def mod_limited(size: Size, edge: int, most: int, divisor: int) -> Size:
+    """As `aspect_limited`, and both sides rounded down to whole multiples, as in YOLOS."""
+    height, width = size
+    limited: float | None = None
+    low, high = float(min(size)), float(max(size))
+    if high / low * edge > most:
+        limited = most * low / high
+        edge = round(limited)
+    exact = edge if limited is None else limited
+    if width < height:
+        height, width = int(exact * height / width), edge
+    elif height != edge:
+        height, width = edge, int(exact * width / height)
+    return height - height % divisor, width - width % divisor
+
+
+def rounded_limited(size: Size, edge: int, most: int, divisor: int) -> Size:
+    """The shorter side becomes `edge`, the longer at most `most`, rounded half up, in whole multiples, as in ViLT."""
+    height, width = size
+    scale = edge / min(size)
+    high, wide = (edge, scale * width) if height < width else (scale * height, edge)
+    if max(high, wide) > most:
+        scale = most / max(high, wide)
+        high, wide = scale * high, scale * wide
+    return int(high + 0.5) // divisor * divisor, int(wide + 0.5) // divisor * divisor
+
+
 def inside(size: Size, most_height: int, most_width: int) -> Size:
     """The largest size of this shape, rounded down, inside a height and a width."""
     height, width = size
@@ -132,6 +159,14 @@ def whole_tiles(size: Size, tile: int) -> Size:
         height = ceil(height / tile) * tile
         width = ceil(int(height * shape) / tile) * tile
     return height, width
+
+
+def longest_edge_floored(size: Size, edge: int) -> Size:
+    """The longer side becomes `edge`; the other is rounded down, as in TVP."""
+    height, width = size
+    if height >= width:
+        return edge, int(edge * (width * 1.0 / height))
+    return int(edge * (height * 1.0 / width)), edge
 
 
 def within(size: Size, least: int, most: int) -> Size:

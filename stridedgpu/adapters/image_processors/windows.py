@@ -90,12 +90,20 @@ def new_size(rule: SizeRule, values: Values, size: Size, *, is_cut: bool = False
     return resized
 
 
-def middle_window(values: Values) -> Size | None:
-    """The height and width that the middle of an image is cut to; None without `do_center_crop`."""
+def middle_window(values: Values, default: Any) -> Size | None:
+    """The height and width that the middle of an image is cut to; None without `do_center_crop`.
+
+    `default` is the class's `crop_size`: BridgeTower's is the shorter edge, by which it means a square.
+    """
     if not values["do_center_crop"]:
         return None
     if values["crop_size"] is None:
         raise LayoutError("do_center_crop=True needs crop_size, the height and width of the window.")
+    if default is not None and set(default) == {"shortest_edge"}:
+        sides = size_named("crop_size", values["crop_size"])
+        if set(sides) != set(default):
+            raise LayoutError(f"crop_size={values['crop_size']!r} must have shortest_edge, the side of a square.")
+        return sides["shortest_edge"], sides["shortest_edge"]
     return height_and_width("crop_size", values["crop_size"])
 
 
@@ -236,6 +244,66 @@ def detection(values: Values, size: Size) -> Size:
     if divisor > 0:
         height, width = ceil(height / divisor) * divisor, ceil(width / divisor) * divisor
     return height, width
+
+
+def mod_sixteen(values: Values, size: Size) -> Size:
+    """YOLOS: sides of the shorter and longer edge are whole multiples of 16."""
+    match _wanted(values):
+        case {"shortest_edge": edge, "longest_edge": most}:
+            return sizes.mod_limited(size, edge, most, 16)
+    return detection(values, size)
+
+
+_VILT_SHAPE: Final = 1333 / 800
+"""The longest shape of COCO's images."""
+
+
+def vilt(values: Values, size: Size) -> Size:
+    """ViLT and BridgeTower: whole multiples of `size_divisor`."""
+    match _wanted(values):
+        case {"shortest_edge": edge}:
+            return sizes.rounded_limited(size, edge, int(_VILT_SHAPE * edge), _divisor(values))
+    raise other_size(values, "shortest_edge")
+
+
+def _divisor(values: Values) -> int:
+    divisor: int | None = values["size_divisor"]
+    if not divisor:
+        raise LayoutError(f"size_divisor={divisor}: this processor needs one of 1 or more.")
+    return divisor
+
+
+def glpn(values: Values, size: Size) -> Size:
+    """GLPN: each side rounded down to whole multiples of `size_divisor`."""
+    divisor = _divisor(values)
+    return size[0] // divisor * divisor, size[1] // divisor * divisor
+
+
+def textnet(values: Values, size: Size) -> Size:
+    """TextNet: the shorter side, then both rounded up to whole multiples of `size_divisor`."""
+    match _wanted(values):
+        case {"shortest_edge": edge}:
+            divisor, (height, width) = _divisor(values), sizes.shortest_edge(size, edge)
+            return ceil(height / divisor) * divisor, ceil(width / divisor) * divisor
+    raise other_size(values, "shortest_edge")
+
+
+def lcnet(values: Values, size: Size) -> Size:
+    """PP-LCNet: the shorter side becomes `resize_short`, both rounded half to even and up to whole multiples."""
+    edge = values["resize_short"]
+    if edge is None:
+        return by_size(values, size)
+    scale, divisor = edge / min(size), values["size_divisor"] or 1
+    height, width = (ceil(round(side * scale) / divisor) * divisor for side in size)
+    return height, width
+
+
+def tvp(values: Values, size: Size) -> Size:
+    """TVP: the longer side, or the general rule."""
+    match _wanted(values):
+        case {"longest_edge": edge, **others} if not others:
+            return sizes.longest_edge_floored(size, edge)
+    return by_size(values, size)
 
 
 def longest_edge(values: Values, size: Size) -> Size:

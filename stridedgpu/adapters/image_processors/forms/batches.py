@@ -5,7 +5,15 @@ Source: transformers, models/*/image_processing_*.py (`_preprocess`).
 
 from __future__ import annotations
 
-from stridedgpu.adapters.image_processors.windows import dpt
+from itertools import islice
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from stridedgpu.adapters.image_processors.sizes import centred
+from stridedgpu.adapters.image_processors.windows import crop_places, height_and_width, other_size, placed, size_named
+from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
@@ -15,9 +23,12 @@ from .job import (
     Listed,
     Moved,
     Results,
+    Stated,
     all_placed,
     batched,
+    filled_size,
     flattened,
+    in_groups,
     largest,
     listed,
     padded_size,
@@ -27,30 +38,82 @@ from .job import (
 
 def windowed(job: Job, images: Images) -> Results:
     """A window of each image; with `do_pad` filled up to the largest."""
-    flat = flattened(images)
-    placements = [_divided(job, job.placed(size)) for size in sizes_of(flat)]
-    if not (job.values["do_pad"] and job.declared.kind.pads) or job.declared.kind.resizes is dpt:
+    flat, placements, windows = all_placed(job, images)
+    if not (job.values["do_pad"] and job.declared.kind.pads):
         return {"pixel_values": listed(batched(job, flat, placements))}
-    extent = padded_size(job, [placement.size for placement in placements])
-    return {"pixel_values": Listed(job.renderer.batch(flat, placements, extent))}
+    return {"pixel_values": Listed(job.renderer.batch(flat, placements, padded_size(job, windows)))}
 
 
-def _divided(job: Job, placement: Placement) -> Placement:
-    """DPT's pad to whole multiples of `size_divisor`."""
-    values = job.values
-    if job.declared.kind.resizes is not dpt or not values["do_pad"]:
-        return placement
-    divisor = values["size_divisor"]
-    if divisor is None and job.backend == "pil":
-        return placement
+def surrounded(job: Job, images: Images) -> Results:
+    """DPT: with `do_pad` zeros on all sides up to whole multiples of `size_divisor`, behind the arithmetic."""
+    flat, placements, _ = all_placed(job, images)
+    divisor = job.values["size_divisor"]
+    if not job.values["do_pad"] or (divisor is None and job.backend == "pil"):
+        return {"pixel_values": listed(batched(job, flat, placements))}
     if not divisor:
         raise LayoutError(f"size_divisor={divisor}: do_pad=True needs a size_divisor of 1 or more.")
-    if any(side % divisor for side in placement.size):
+
+    def framed(batch: StridedTensor) -> StridedTensor:
+        height, width = batch.sizes[2:]
+        down, across = -height % divisor, -width % divisor
+        if not down and not across:
+            return batch
+        frame = job.renderer.zeros((*batch.sizes[:2], height + down, width + across))
+        top, left = down // 2, across // 2
+        frame[:, :, top : top + height, left : left + width][...] = batch
+        return frame
+
+    return {"pixel_values": listed(batched(job, flat, placements, framed))}
+
+
+def mirrored(job: Job, images: Images) -> Results:
+    """Swin2SR: one to `size_divisor` rows and columns more than an image has, mirrored at its edges."""
+    flat, placements, _ = all_placed(job, images)
+    divisor = job.values["size_divisor"]
+    if not job.values["do_pad"]:
+        return {"pixel_values": listed(batched(job, flat, placements))}
+    if not divisor:
+        raise LayoutError(f"size_divisor={divisor}: do_pad=True needs a size_divisor of 1 or more.")
+
+    def extended(batch: StridedTensor) -> StridedTensor:
+        height, width = batch.sizes[2:]
+        rows, columns = ((side // divisor + 1) * divisor for side in (height, width))
+        whole = job.renderer.zeros((*batch.sizes[:2], rows, columns))
+        whole[:, :, :height, :width][...] = batch
+        while height < rows:
+            added = min(height, rows - height)
+            whole[:, :, height : height + added, :width][...] = whole[:, :, height - added : height, :width][:, :, ::-1]
+            height += added
+        while width < columns:
+            added = min(width, columns - width)
+            whole[:, :, :, width : width + added][...] = whole[:, :, :, width - added : width][:, :, :, ::-1]
+            width += added
+        return whole
+
+    return {"pixel_values": listed(batched(job, flat, placements, extended))}
+
+
+def cropped_first(job: Job, images: Images) -> Results:
+    """Perceiver: the middle of an image, a share of its shorter side, is cut out and then resized."""
+    flat, values = flattened(images), job.values
+    if not values["do_center_crop"]:
+        return windowed(job, images)
+    wanted, whole = (height_and_width(name, values[name]) for name in ("size", "crop_size"))
+    if wanted[0] > whole[0] or wanted[1] > whole[1]:
         raise LayoutError(
-            f"do_pad=True with size_divisor={divisor} puts zeros on all sides of an image of {placement.size[0]} x "
-            f"{placement.size[1]} pixels behind the arithmetic, which is not reproduced: give sizes in multiples."
+            f"size={values['size']!r} is no part of crop_size={values['crop_size']!r}: give a larger one."
         )
-    return placement
+    placements = []
+    for size in sizes_of(flat):
+        cut = int(wanted[0] / whole[0] * min(size)), int(wanted[1] / whole[1] * min(size))
+        if min(cut) < 1:
+            raise LayoutError(f"An image of {size[0]} x {size[1]} pixels has no pixel in {cut[0]} x {cut[1]} of it.")
+        top, left = centred(size, cut, rounds_up=False)
+        if values["do_resize"]:
+            placements += crop_places(size, [(top, left, *cut)], job.resized)
+        else:
+            placements.append(placed(size, size, cut, job.backend))
+    return {"pixel_values": listed(batched(job, flat, placements))}
 
 
 def detection(job: Job, images: Images) -> Results:
@@ -73,13 +136,105 @@ def detection(job: Job, images: Images) -> Results:
 
 
 def segmentation(job: Job, images: Images) -> Results:
-    """Mask2Former: always filled up to the largest, with masks."""
+    """Mask2Former: always filled up to the largest, or to `pad_size`, with masks."""
+    return _filled(job, images, job.values["pad_size"])
+
+
+def _filled(job: Job, images: Images, stated: Any) -> Results:
+    """Images filled up to the largest, or to a stated size, with masks."""
     flat, placements, windows = all_placed(job, images)
-    extent = padded_size(job, windows)
+    extent = filled_size(windows, stated)
     return {
         "pixel_values": Listed(job.renderer.batch(flat, placements, extent)),
         "pixel_mask": Moved(job.renderer.masks(windows, extent), is_listed=True),
     }
+
+
+def masked(job: Job, images: Images) -> Results:
+    """ViLT: with `do_pad` filled up to the largest, with masks."""
+    if job.values["do_pad"]:
+        return _filled(job, images, None)
+    flat, placements, _ = all_placed(job, images)
+    return {"pixel_values": listed(batched(job, flat, placements))}
+
+
+def masks_first(job: Job, images: Images) -> Results:
+    """BridgeTower: the masks before the pixels."""
+    return dict(reversed(masked(job, images).items()))
+
+
+def with_task(job: Job, images: Images) -> Results:
+    """OneFormer: masks, and what the model is asked for."""
+    tasks = [f"the task is {task}" for task in job.values["task_inputs"] or ("panoptic",)]
+    return {**_filled(job, images, None), "task_inputs": Stated(tasks)}
+
+
+def with_originals(job: Job, images: Images) -> Results:
+    """SAM 2 and 3: the sizes before the resize beside the pixels."""
+    return {**windowed(job, images), "original_sizes": sizes_of(flattened(images))}
+
+
+def frames(job: Job, images: Images) -> Results:
+    """VideoMAE and TVP: the frames of each video, which TVP fills up to `pad_size`."""
+    flat, placements, windows = all_placed(job, images)
+    pads = bool(job.values["do_pad"]) and job.declared.kind.pads
+    lengths = {len(video) for video in images}
+    depth = 1 if job.backend == "torchvision" and not job.declared.kind.pads else 2
+    if len(lengths) == 1 and (pads or len(set(windows)) == 1):
+        batch = job.renderer.batch(flat, placements, padded_size(job, windows) if pads else windows[0])
+        layout = in_groups(batch.operand.layout, lengths.pop())
+        return {"pixel_values": Listed(StridedTensor.over(batch.operand.with_layout(layout)), depth)}
+    rest = iter(placements)
+    videos: list[Any] = []
+    for video in images:
+        places = list(islice(rest, len(video)))
+        if pads:
+            pixels: Any = job.renderer.batch(video, places, padded_size(job, windows))
+        else:
+            pixels = batched(job, video, places)
+        if depth == 1 and isinstance(pixels, list):
+            shown = sorted({place.size for place in places})
+            raise LayoutError(f"A video has frames of the sizes {shown}; do_center_crop=True makes them alike.")
+        videos.append(pixels if depth == 1 else list(pixels))
+    return {"pixel_values": videos}
+
+
+def strips(job: Job, images: Images) -> Results:
+    """EoMT: with `do_split_image` squares along the longer side, with `do_pad` zeros before the arithmetic."""
+    flat, values = flattened(images), job.values
+    wanted = size_named("size", values["size"], is_square=False)
+    if (values["do_split_image"] or values["do_pad"]) and "shortest_edge" not in wanted:
+        raise other_size(values, "shortest_edge")
+    edge = wanted.get("shortest_edge", 1)
+    rows, places, offsets = [], [], []
+    for number, (image, size) in enumerate(zip(flat, sizes_of(flat), strict=True)):
+        whole = job.placed(size)
+        parts = [whole]
+        if values["do_split_image"]:
+            starts = _split_starts(max(whole.size), edge)
+            offsets += [Moved(np.array([number, start, start + edge], np.int64)) for start in starts]
+            parts = [_part(whole, start, edge) for start in starts]
+        if values["do_pad"]:
+            least = edge, wanted.get("longest_edge", edge)
+            parts = [part._replace(size=largest([part.size, least])) for part in parts]
+        rows += [image] * len(parts)
+        places += parts
+    return {"pixel_values": listed(batched(job, rows, places)), "patch_offsets": Stated(offsets)}
+
+
+def _split_starts(side: int, edge: int) -> list[int]:
+    """Where squares begin that cover a side with equal overlaps."""
+    count = ceil(side / edge)
+    overlap = (count * edge - side) / (count - 1) if count > 1 else 0
+    return [int(number * (edge - overlap)) for number in range(count)]
+
+
+def _part(whole: Placement, start: int, edge: int) -> Placement:
+    """The part of a placement that begins at `start` of its longer side."""
+    (height, width), stop = whole.size, start + edge
+    if height > width:
+        return whole._replace(place=(-start, 0, height, width), size=(min(stop, height) - start, width))
+    return whole._replace(place=(0, -start, height, width), size=(height, min(stop, width) - start))
 
 
 def with_sizes(job: Job, images: Images) -> Results:

@@ -31,9 +31,10 @@ from stridedgpu.values.layout import Layout
 
 
 class Listed(NamedTuple):
-    """A batch that is a list of its images where no tensors are asked for."""
+    """A batch that is a list of its images, or lists of lists, where no tensors are asked for."""
 
     batch: StridedTensor | NDArray[np.int32]
+    depth: int = 1
 
 
 class Moved(NamedTuple):
@@ -44,7 +45,7 @@ class Moved(NamedTuple):
 
 
 class Stated(NamedTuple):
-    """What is returned as it is."""
+    """What is returned as it is: a list stays one, whatever tensors are asked for."""
 
     value: Any
 
@@ -96,7 +97,7 @@ class Job:
         """The middle window of the resized image that is kept; None keeps all of it."""
         kind, values = self.declared.kind, self.values
         crops = kind.crops and not (kind.resizes is dpt and self.backend == "pil")
-        middle = middle_window(values) if crops else None
+        middle = middle_window(values, kind.defaults["crop_size"]) if crops else None
         if kind.resizes is not convnext or not values["do_resize"] or convnext_window(values) is None:
             return middle
         if middle is not None:
@@ -136,16 +137,22 @@ def largest(windows: Sequence[Size]) -> Size:
 
 
 def batched(
-    job: Job, images: Sequence[Operand], placements: Sequence[Placement]
+    job: Job,
+    images: Sequence[Operand],
+    placements: Sequence[Placement],
+    finished: Callable[[StridedTensor], StridedTensor] = lambda batch: batch,
 ) -> StridedTensor | list[StridedTensor]:
-    """A batch of windows of one size, else a list of the windows, of which those of one size are one batch."""
+    """A batch of windows of one size, else a list of the windows, of which those of one size are one batch.
+
+    `finished` makes of each batch what is returned of it.
+    """
     windows = [placement.size for placement in placements]
     if len(set(windows)) == 1:
-        return job.renderer.batch(images, placements, windows[0])
+        return finished(job.renderer.batch(images, placements, windows[0]))
     by_row: dict[int, StridedTensor] = {}
     for window in dict.fromkeys(windows):
         rows = [row for row, size in enumerate(windows) if size == window]
-        batch = job.renderer.batch([images[row] for row in rows], [placements[row] for row in rows], window)
+        batch = finished(job.renderer.batch([images[row] for row in rows], [placements[row] for row in rows], window))
         by_row.update((row, batch[place]) for place, row in enumerate(rows))
     return [by_row[row] for row in range(len(images))]
 
@@ -157,7 +164,11 @@ def listed(batch: StridedTensor | list[StridedTensor]) -> Listed | list[StridedT
 
 def padded_size(job: Job, windows: Sequence[Size]) -> Size:
     """The size that smaller windows are filled up to: `pad_size`, or the largest of each side."""
-    stated = job.values["pad_size"]
+    return filled_size(windows, job.values["pad_size"])
+
+
+def filled_size(windows: Sequence[Size], stated: Any) -> Size:
+    """A stated size, which no window exceeds, or the largest of each side."""
     if stated is None:
         return largest(windows)
     wanted = height_and_width("pad_size", stated)

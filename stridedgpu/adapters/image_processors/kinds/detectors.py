@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from stridedgpu.adapters.image_processors import windows
 
-from .kind import BILINEAR, CLIP, HALF, IMAGENET, Kind, kind, square
+from .kind import BILINEAR, CLIP, HALF, IMAGENET, Kind, kind, shortest, square
 
 DETECTION: Final = kind(
     IMAGENET,
@@ -27,19 +27,72 @@ _SEGMENTATION: Final = kind(
     form="segmentation",
     crops=False,
 )
+_DPT: Final = {"do_pad": False, "ensure_multiple_of": 1, "keep_aspect_ratio": False, "size_divisor": None}
+
+
+def _sam(figures: Mapping[str, Any], side: int) -> Kind:
+    """SAM 2 or 3."""
+    return kind(
+        figures, square(side), resample=BILINEAR, do_convert_rgb=True, form="originals", backends=("torchvision",)
+    )
 
 
 KINDS: Final[Mapping[str, Kind]] = {
     "OwlViTImageProcessor": kind(CLIP, square(768), crop_size=square(768), do_center_crop=False, do_convert_rgb=True),
     "SegformerImageProcessor": kind(IMAGENET, square(512), resample=BILINEAR, crops=False, pads=False),
-    "DPTImageProcessor": kind(
-        HALF,
+    "DPTImageProcessor": kind(HALF, square(384), **_DPT, resizes=windows.dpt, form="surrounded"),
+    "PromptDepthAnythingImageProcessor": kind(
+        HALF, square(384), **_DPT, resizes=windows.dpt, form="surrounded", crops=False, converts=False
+    ),
+    "CHMv2ImageProcessor": kind(
+        {"image_mean": (0.42, 0.411, 0.296), "image_std": (0.213, 0.156, 0.143)},
         square(384),
-        do_pad=False,
-        ensure_multiple_of=1,
-        keep_aspect_ratio=False,
-        size_divisor=None,
+        do_resize=False,
+        do_pad=True,
+        ensure_multiple_of=16,
+        keep_aspect_ratio=True,
+        size_divisor=16,
         resizes=windows.dpt,
+        form="surrounded",
+        backends=("torchvision",),
+    ),
+    "GLPNImageProcessor": kind(
+        {}, None, resample=BILINEAR, do_normalize=None, size_divisor=32, resizes=windows.glpn, crops=False, pads=False
+    ),
+    "TextNetImageProcessor": kind(
+        IMAGENET,
+        shortest(640),
+        crop_size=square(224),
+        do_center_crop=False,
+        do_convert_rgb=True,
+        resample=BILINEAR,
+        size_divisor=32,
+        resizes=windows.textnet,
+        pads=False,
+    ),
+    "SegGptImageProcessor": kind(IMAGENET, square(448), do_convert_rgb=True, converts=False, crops=False, pads=False),
+    "Sapiens2ImageProcessor": kind(
+        IMAGENET,
+        {"height": 1024, "width": 768},
+        crop_size=square(224),
+        do_center_crop=False,
+        resample=BILINEAR,
+        do_pad=False,
+        only={"do_pad": (False, "it resizes and cuts otherwise")},
+        backends=("torchvision",),
+    ),
+    "Swin2SRImageProcessor": kind(
+        {},
+        None,
+        resample=None,
+        do_resize=None,
+        do_normalize=None,
+        do_pad=True,
+        size_divisor=8,
+        only={"do_resize": (None, "this processor keeps sizes")},
+        form="mirrored",
+        crops=False,
+        normalises=False,
     ),
     "DetrImageProcessor": DETECTION,
     "ConditionalDetrImageProcessor": DETECTION,
@@ -56,8 +109,37 @@ KINDS: Final[Mapping[str, Kind]] = {
         form="detection",
         crops=False,
     ),
+    "YolosImageProcessor": kind(
+        IMAGENET,
+        {"shortest_edge": 800, "longest_edge": 1333},
+        resample=BILINEAR,
+        do_pad=True,
+        resizes=windows.mod_sixteen,
+        form="detection",
+        crops=False,
+    ),
     "MaskFormerImageProcessor": _SEGMENTATION,
     "Mask2FormerImageProcessor": _SEGMENTATION,
+    "OneFormerImageProcessor": kind(
+        IMAGENET,
+        {"shortest_edge": 800, "longest_edge": 1333},
+        resample=BILINEAR,
+        do_convert_rgb=True,
+        task_inputs=None,
+        form="task",
+        crops=False,
+    ),
+    "EomtImageProcessor": kind(
+        IMAGENET,
+        {"shortest_edge": 640, "longest_edge": 640},
+        resample=BILINEAR,
+        do_split_image=False,
+        do_pad=False,
+        form="strips",
+        crops=False,
+    ),
+    "Sam2ImageProcessor": _sam(IMAGENET, 1024),
+    "Sam3ImageProcessor": _sam(HALF, 1008),
     "SamImageProcessor": kind(
         IMAGENET,
         {"longest_edge": 1024},

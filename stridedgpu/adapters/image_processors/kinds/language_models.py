@@ -63,7 +63,6 @@ _UNEXPANDED: Final[Mapping[Backend, Mapping[str, Any]]] = {"pil": {"patch_expand
 """transformers' PIL backend has the option and leaves it out."""
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "PPChart2TableImageProcessor": kind(CLIP, square(1024)),
     "PI0ImageProcessor": kind(
         HALF,
         {"max_height": 224, "max_width": 224},
