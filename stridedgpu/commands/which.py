@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stridedgpu.preprocess.provenance import which
+from stridedgpu.values.interpolation import INTERPOLATIONS
 
 
 def add_which(commands: argparse._SubParsersAction[Any]) -> None:
@@ -32,5 +33,8 @@ def _run_which(chosen: argparse.Namespace) -> None:
     answers = [which(chosen.before, path, dims=chosen.dims, resize=chosen.resize) for path in paths]
     for path, answer in zip(paths, answers, strict=True):
         print(f"{path}: {answer}")
+        rules = [name for name in answer.stage("interpolation") if name in INTERPOLATIONS]
+        if answer.is_exact and rules:
+            print(f"in the conformance set: {', '.join(f'resize.{name}.*' for name in rules)}")
     if chosen.other is not None:
         print(answers[0].parting(answers[1]) or "one pipeline may have made both")

@@ -397,11 +397,16 @@ _EQUAL_LEVELS: Final = 0.01
 def _searched(sources: list[tuple[str, str, Pixels]], result: Pixels, resize: int | None, subject: str) -> Provenance:
     """The pipelines that give the result, or the nearest one, by all interpolations of each source."""
     near = []
+    wholes = []
     for source in sources:
-        scored = sorted(_scored(source[2], result, resize), key=itemgetter(0))
-        near += [(distance, geometry, source) for distance, geometry in scored[:_NEAR]]
+        scored = list(_scored(source[2], result, resize))
+        wholes.append((scored[0][1], source))
+        near += [(distance, geometry, source) for distance, geometry in sorted(scored, key=itemgetter(0))[:_NEAR]]
     farthest = _NEAR * min(distance for distance, *_ in near) + _NEAR
     places = [(geometry, source) for distance, geometry, source in near if distance <= farthest]
+    # Rules that skip pixels may be far from the filter that scored: the whole image is tried in any case.
+    chosen = {id(geometry) for geometry, _ in places}
+    places += [(geometry, source) for geometry, source in wholes if id(geometry) not in chosen]
     known = _Conversions(result.dtype)
     pipelines: list[Pipeline] = []
     levels: Pixels | None = None

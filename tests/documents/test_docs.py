@@ -44,7 +44,8 @@ ALLOWED = re.compile(
     r'pip install (-e )?("[^"]+"|\.)( --group style)?|pip install --upgrade pip|'
     r"python3 -m venv \.venv|\. \.venv/bin/activate|"
     r"mkdocs build --strict|python3 -m http\.server --directory site --bind 127\.0\.0\.1|"
-    r"ruff (check|format --check) \.|mypy|pytest( .*)?"
+    r"ruff (check|format --check) \.|mypy|pytest( .*)?|"
+    r"python -m conformance set.*|python set/check\.py .*"  # tests/adapters/test_conformance.py runs these
 )
 
 
@@ -138,8 +139,9 @@ def test_command_lines_run_and_print_what_the_page_says(page, line, output, tmp_
 
 
 def test_every_block_is_of_a_language_that_is_tested():
-    languages = {language for page in PAGES for language, _, _ in blocks(page)}
-    assert languages <= {"python", "sh", "text"}
+    languages = {page: {language for language, _, _ in blocks(page)} - {"python", "sh", "text"} for page in PAGES}
+    assert languages.pop("conformance.md") == {"c"}  # tests/adapters/test_conformance.py compiles it
+    assert set().union(*languages.values()) == set()
 
 
 def test_extras_that_are_named_exist():
@@ -181,7 +183,7 @@ def test_links_lead_to_files_and_every_page_is_in_the_navigation():
 def test_every_file_that_a_page_names_is_there():
     files = [
         path.as_posix()
-        for folder in ("stridedgpu", "kernels", "tests", "benchmarks", "docs")
+        for folder in ("stridedgpu", "kernels", "tests", "benchmarks", "conformance", "docs")
         for path in (ROOT / folder).rglob("*")
     ]
     files += [path.as_posix() for path in ROOT.iterdir()]

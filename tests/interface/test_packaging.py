@@ -97,7 +97,7 @@ def copied(source: Path) -> Path:
     """What is shipped, in a folder of its own."""
     ignored = shutil.ignore_patterns("__pycache__")
     source.mkdir(exist_ok=True)
-    for name in (*SHIPPED, "benchmarks"):
+    for name in (*SHIPPED, "benchmarks", "conformance"):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=ignored)
         elif (ROOT / name).is_file():
@@ -227,7 +227,7 @@ def test_the_sdist_holds_what_its_tests_need(built):
     wanted |= {f"kernels/{name}" for name in KERNELS} | {CUBINS}
     wanted |= {
         str(path.relative_to(ROOT))
-        for folder in ("stridedgpu", "tests", "benchmarks")
+        for folder in ("stridedgpu", "tests", "benchmarks", "conformance")
         for path in (ROOT / folder).rglob("*.*")
         if path.is_file() and "__pycache__" not in path.parts
     }

@@ -126,7 +126,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # adapters
     (
         "adapters/image_processors/*",
-        ("adapters/test_image_processor_arguments.py", "adapters/test_image_processor_digests.py"),
+        ("adapters/test_image_processor_arguments.py", "adapters/test_conformance.py"),
     ),
     ("adapters/image_processors/[sw]*.py", ("adapters/test_image_sizes.py",)),
     # steps and loaders
@@ -165,7 +165,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (
         "adapters/image_processors/*",
         (
-            "adapters/test_image_processor_digests.py",
+            "adapters/test_conformance.py",
             "adapters/test_image_processor_arguments.py",
             "adapters/test_image_processors.py",
         ),

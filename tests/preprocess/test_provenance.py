@@ -204,7 +204,8 @@ def test_the_command_prints_what_the_function_says(tmp_path, capsys):
     assert main(["which", str(path), str(after), str(other)]) == 0
     text = capsys.readouterr().out
     one, two = sg.which(path, after), sg.which(path, other)
-    assert text == f"{after}: {one}\n{other}: {two}\n{one.parting(two)}\n"
+    sets = [f"in the conformance set: resize.opencv-{name}.*" for name in ("area", "linear")]
+    assert text == f"{after}: {one}\n{sets[0]}\n{other}: {two}\n{sets[1]}\n{one.parting(two)}\n"
     assert main(["which", str(path), str(after), str(after)]) == 0
     assert capsys.readouterr().out.endswith("\none pipeline may have made both\n")
 
