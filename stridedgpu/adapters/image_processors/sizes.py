@@ -421,6 +421,25 @@ def tokens_limited(size: Size, most: Size, patch: Size) -> Size:
     return ((height - 1) // patch[0] + 1) * patch[0], ((width - 1) // patch[1] + 1) * patch[1]
 
 
+def merged_grid(size: Size, patch: int, merge: int, least: int, most: int) -> Grid:
+    """The rows and columns of patches of an image, `least` to `most` in all, in whole `merge`, as in Nemotron Omni."""
+    sides = [round(side / patch + 0.5) for side in size]
+    factor = min(sqrt(most / (sides[0] * sides[1])), 1.0)
+    sides = [floor(factor * side) for side in sides]
+    if not all(sides):
+        raise LayoutError(f"An image of {size[0]} x {size[1]} pixels has a side without a patch, of {most} in all.")
+    if most > least > sides[0] * sides[1]:
+        factor = sqrt(least / (sides[0] * sides[1]))
+        sides = [ceil(factor * side) for side in sides]
+    for axis in (0, 1):
+        beyond = sides[axis] % merge
+        if beyond and (sides[axis] + merge - beyond) * sides[1 - axis] <= most:
+            sides[axis] += merge - beyond
+        elif beyond:
+            sides[axis] = max(merge, sides[axis] - beyond)
+    return sides[0], sides[1]
+
+
 def best_resolution(size: Size, resolutions: Iterable[Size]) -> Size:
     """The resolution that keeps most pixels of an image and then wastes fewest, as in LLaVA-NeXT."""
     height, width = size
@@ -536,6 +555,26 @@ def inside_canvas(size: Size, canvas: Size, least: int) -> Size:
     if across < down:
         return min(floor(height * across) or 1, rows), columns
     return rows, min(floor(width * down) or 1, columns)
+
+
+def inside_floats(size: Size, canvas: Size, least: int | None) -> Size:
+    """As `inside_canvas`, or the largest size inside the canvas where `least` is None, by the floats of Llama 4.
+
+    These are float32 where the canvas limits a side, else Python's.
+    """
+    height, width = size
+    wanted = [most if least is None else min(max(side, least), most) for side, most in zip(size, canvas, strict=True)]
+    limited = [least is None or most < max(side, least) for side, most in zip(size, canvas, strict=True)]
+    down, across = (
+        np.float32(part) / np.float32(side) if is_limited else part / side
+        for part, side, is_limited in zip(wanted, size, limited, strict=True)
+    )
+    is_narrow = np.float32(across) < np.float32(down) if any(limited) else across < down
+    if is_narrow:
+        exact = np.float32(height) * across if limited[1] else height * across
+        return max(min(floor(exact), wanted[0]), 1), wanted[1]
+    exact = np.float32(width) * down if limited[0] else width * down
+    return wanted[0], max(min(floor(exact), wanted[1]), 1)
 
 
 def covering_grid(size: Size, side: int, most: int) -> Grid:

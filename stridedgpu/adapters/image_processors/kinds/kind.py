@@ -53,9 +53,9 @@ class Kind:
     `overrides` are the options that have one value with a backend, whatever is declared. `counts` are the least and the
     most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
     is computed. `alone`: the images of a call without lists are lists of one image each. `rescales_first`: bytes become
-    floats before they are resized. `flips`: the three channels are reversed, and `converts` is whether `do_convert_rgb`
-    has an effect. `only` has the one value of an option that is reproduced, and why. `backends` are those that the
-    class has.
+    floats before they are resized; with `resizes_floats` they keep their values. `halves`: the arithmetic is bfloat16's.
+    `flips`: the three channels are reversed, and `converts` is whether `do_convert_rgb` has an effect. `only` has the
+    one value of an option that is reproduced, and why. `backends` are those that the class has.
 
     Of videos `key` names the pixels, and `own` are options that a call does not change, though it has them. `offsets`:
     1 is subtracted from what is rescaled.
@@ -79,6 +79,8 @@ class Kind:
     flips: bool = False
     converts: bool = True
     only: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    resizes_floats: bool = False
+    halves: bool = False
     backends: tuple[Backend, ...] = BACKENDS
     key: str = "pixel_values_videos"
     own: tuple[str, ...] = ()
