@@ -48,6 +48,9 @@ def digest(name: str, backend: str) -> str:
     found = hashlib.sha256()
     images = IMAGES + [TRANSPARENT] * bool(KINDS[name].defaults["do_convert_rgb"])
     for key, value in processor(VIDEOS if KINDS[name].form == "clips" else images, return_tensors="np").items():
+        if isinstance(value, list):
+            found.update(f"{key} {value}".encode())
+            continue
         found.update(f"{key} {value.dtype.str} {value.shape}".encode())
         found.update(np.ascontiguousarray(value).tobytes())
     return found.hexdigest()[:24]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from .forms import batches, clips, patches, squares, tiles
+from .forms import batches, clips, patches, slices, squares, tiles
 from .forms.job import Images, Job, Results
 
 _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
@@ -26,6 +26,8 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "clips": clips.clips,
     "packed_patches": patches.packed_patches,
     "positioned_patches": patches.positioned_patches,
+    "slices_side_by_side": slices.slices_side_by_side,
+    "tiles_of_patches": slices.tiles_of_patches,
     "tiles": tiles.tiles,
     "grid": tiles.grid,
     "crops": tiles.crops,

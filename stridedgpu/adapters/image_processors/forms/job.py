@@ -43,6 +43,12 @@ class Moved(NamedTuple):
     is_listed: bool = False
 
 
+class Stated(NamedTuple):
+    """What is returned as it is."""
+
+    value: Any
+
+
 Images = list[list[Operand]]
 Results = dict[str, Any]
 
