@@ -126,6 +126,11 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         ("MiniCPMV4_6ImageProcessor", {"do_resize": False}, "do_resize=False of MiniCPMV4_6ImageProcessor is not"),
         ("MiniCPMOcrImageProcessor", {"small_image_upsize": "adaptive"}, "reads letters by OpenCV: 'always' is"),
         ("Lfm2VlImageProcessor", {"min_tiles": 3, "max_tiles": 2}, "min_tiles=3 is more than max_tiles=2"),
+        (
+            "Lfm2VlImageProcessor",
+            {"max_image_tokens": 16, "do_image_splitting": False},
+            "and these are filled up to 64: raise max_image_tokens=16",
+        ),
         ("Lfm2VlImageProcessor", {"do_pad": False, "min_image_tokens": 1}, "do_pad=True fills them up to one number"),
         ("MobileViTImageProcessor", {"rescale_factor": 0}, "do_rescale=True needs rescale_factor"),
         ("DINOv3ViTImageProcessor", {"resample": 1}, "resample=1 is not reproduced .* it is 2 or 3"),

@@ -89,6 +89,13 @@ def tiles_of_patches(job: Job, images: Images) -> Results:
         if len(counts) > 1:
             raise LayoutError(f"The windows have {sorted(counts)} patches: do_pad=True fills them up to one number.")
         most = counts.pop()
+    for height, width in (place.size for place in places):
+        count = height // patch * (width // patch)
+        if count > most:
+            raise LayoutError(
+                f"An image becomes {height} x {width} pixels, {count} patches, and these are filled up to {most}: "
+                f"raise max_image_tokens={values['max_image_tokens']}."
+            )
     patches, shapes = filled_up(job, rows, places, most)
     found: Results = {"pixel_values": patches}
     if values["do_pad"]:
