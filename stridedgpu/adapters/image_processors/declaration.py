@@ -35,8 +35,15 @@ KINDS: Final[Mapping[str, Kind]] = {
 _REFUSED: Final[Mapping[str, str]] = {
     "Owlv2ImageProcessor": "it blurs and resizes floats, whose bits depend on the processor that torch runs on: use "
     "transformers' own",
-    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with the same size, mean and std "
-    "has its pixels",
+    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with the same size, mean and "
+    "std has its pixels",
+    **dict.fromkeys(
+        ("Kosmos2_5ImageProcessor", "Pix2StructImageProcessor"),
+        "it divides by each image's own deviation, whose bits depend on the order of torch's sums: use transformers' "
+        "own",
+    ),
+    "Molmo2ImageProcessor": "it resizes floats without antialias, by loops of torch that are not here: use "
+    "transformers' own",
 }
 """Processors whose bits cannot be given, and why."""
 
@@ -54,6 +61,8 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("patch_size", "merge_size", "temporal_patch_size", "max_num_patches"), (1, 1 << 20)),
     **dict.fromkeys(("patch_expand_factor", "min_image_tokens", "max_image_tokens", "max_side"), (1, 1 << 20)),
     **dict.fromkeys(("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"), (1, 1 << 16)),
+    **dict.fromkeys(("scale_resolution", "encoder_patch_size", "downsample_factor"), (1, 1 << 16)),
+    **dict.fromkeys(("max_slice_nums", "min_tiles", "max_tiles"), (1, 1 << 10)),
     "max_video_tokens": (1, 1 << 40),
     "resize_short": (1, 1 << 20),
     **dict.fromkeys(("num_frames", "min_frames", "max_frames"), (1, 1 << 20)),
@@ -74,6 +83,7 @@ _NEEDED: Final = (
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
     *("min_num_patches", "max_model_len"),
     *("max_image_tiles", "max_num_tiles", "tile_size", "min_image_size", "maximum_pad_value", "dense_max_patches"),
+    *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -85,6 +95,7 @@ _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     **dict.fromkeys(("high_res_image_mean", "high_res_image_std"), (-_LARGEST, _LARGEST)),
     "crop_pct": (2.0**-32, _LARGEST),
     "downsample_ratio": (2.0**-16, 2.0),
+    "max_pixels_tolerance": (0.0, _LARGEST),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
     **dict.fromkeys(("dense_max_scale", "dense_min_aspect", "dense_max_aspect"), (-1.0, _LARGEST)),

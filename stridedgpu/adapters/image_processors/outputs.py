@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .forms import batches, clips, patches, squares, tiles
+from .forms import batches, clips, patches, slices, squares, tiles
 from .forms.job import Images, Job, Results
 from .videos import Clip
 
@@ -36,6 +36,8 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "float_patches": patches.float_patches,
     "packed_patches": patches.packed_patches,
     "positioned_patches": patches.positioned_patches,
+    "slices_side_by_side": slices.slices_side_by_side,
+    "tiles_of_patches": slices.tiles_of_patches,
     "tiles": tiles.tiles,
     "tiles_or_squares": tiles.tiles_or_squares,
     "grid": tiles.grid,

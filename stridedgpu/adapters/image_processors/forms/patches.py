@@ -100,7 +100,7 @@ def patch_sizes(job: Job, channels: int) -> tuple[int, ...]:
 def _counted(job: Job, channels: int) -> dict[str, int]:
     """How long each axis is that is the same in all images."""
     values = job.values
-    patch, times = values["patch_size"], values.get("temporal_patch_size", 1)
+    patch, times = values.get("patch_size") or values["encoder_patch_size"], values.get("temporal_patch_size", 1)
     merge = values.get("merge_size", values.get("pooling_kernel_size")) if "h" in job.declared.kind.axes else 1
     return {"h": merge, "w": merge, "c": channels, "t": times, "y": patch, "x": patch}
 
@@ -126,7 +126,8 @@ def write_patches(job: Job, image: Operand, grid: Size, rows: StridedTensor, fir
 def packed_patches(job: Job, images: Images) -> Results:
     """SigLIP 2: the patches of each image, filled up to `max_num_patches`, with masks and the numbers of patches."""
     most = job.values["max_num_patches"]
-    patches, shapes = _filled_up(job, images, most)
+    flat, placements, _ = all_placed(job, images)
+    patches, shapes = filled_up(job, flat, placements, most)
     masks = np.zeros((len(shapes), most), np.int32)
     for row, (down, across) in enumerate(shapes):
         masks[row, : down * across] = 1
@@ -142,7 +143,8 @@ def positioned_patches(job: Job, images: Images) -> Results:
     if most not in _SOFT_TOKENS:
         raise LayoutError(f"max_soft_tokens={most} is not taken; it is one of {', '.join(map(str, _SOFT_TOKENS))}.")
     patches_of = 1 if "h" in job.declared.kind.axes else pool
-    patches, shapes = _filled_up(job, images, most * patches_of)
+    flat, placements, _ = all_placed(job, images)
+    patches, shapes = filled_up(job, flat, placements, most * patches_of)
     positions = np.full((len(shapes), most * patches_of, 2), -1, np.int64)
     for row, (down, across) in enumerate(shapes):
         lines, columns = np.indices((down, across))
@@ -151,10 +153,12 @@ def positioned_patches(job: Job, images: Images) -> Results:
     return {"pixel_values": patches, "image_position_ids": Moved(positions), "num_soft_tokens_per_image": counts}
 
 
-def _filled_up(job: Job, images: Images, most: int) -> tuple[StridedTensor, list[Size]]:
+def filled_up(
+    job: Job, images: Sequence[Operand], placements: Sequence[Placement], most: int
+) -> tuple[StridedTensor, list[Size]]:
     """The patches of each image with zeros behind them, up to `most`, and how many lie along its height and width."""
-    flat, placements, windows = all_placed(job, images)
-    channels = flat[0].layout.sizes[0]
+    windows = [placement.size for placement in placements]
+    channels = images[0].layout.sizes[0]
     counted = _counted(job, channels)
     patch, merge = counted["y"], counted["h"]
     shapes = [(height // (patch * merge), width // (patch * merge)) for height, width in windows]
@@ -164,8 +168,8 @@ def _filled_up(job: Job, images: Images, most: int) -> tuple[StridedTensor, list
                 f"An image of {height} x {width} pixels is no whole number of patches of {patch * merge} pixels, or "
                 f"more than {most}: do_resize=True gives it one."
             )
-    pixels = job.renderer.plain.batch(flat, placements, largest(windows)).operand
-    rows = job.renderer.rows((len(flat), most, *patch_sizes(job, channels)), channels)
+    pixels = job.renderer.plain.batch(images, placements, largest(windows)).operand
+    rows = job.renderer.rows((len(images), most, *patch_sizes(job, channels)), channels)
     for row, (down, across) in enumerate(shapes):
         image = pixels.with_layout(pixels.layout.sliced(row))
         write_patches(job, image, (down * merge, across * merge), rows, row * most)

@@ -53,7 +53,7 @@ class Kind:
     `overrides` are the options that have one value with a backend, whatever is declared. `counts` are the least and the
     most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
     is computed. `alone`: the images of a call without lists are lists of one image each. `rescales_first`: bytes become
-    floats before they are resized; with `resizes_floats` they keep their values. `halves`: the arithmetic is bfloat16's.
+    floats before they are resized; with `resizes_floats` they keep their values. `halves`: arithmetic in bfloat16.
     `flips`: the three channels are reversed, and `converts` is whether `do_convert_rgb` has an effect. `only` has the
     one value of an option that is reproduced, and why. `backends` are those that the class has.
 
