@@ -68,6 +68,11 @@ CASES = {
         FrameCase("p010", "float16", "CHW", NORMALISED, chroma="linear", origin=(1, 1), size=(3, 21)),
         FrameCase("nv21", "float64", "CHW", NORMALISED, chroma="linear", size=(5, 9)),
     ],
+    "rotated frames": [
+        FrameCase("nv12", "uint8", "CHW", turned=90, gap=3, size=(6, 8)),
+        FrameCase("i420", "float32", "HWC", NORMALISED, turned=180, origin=(1, 1), size=(4, 5)),
+        FrameCase("p010", "float16", "CHW", NORMALISED, turned=270, gap=2, size=(5, 6), index_bits=64),
+    ],
     "samples apart": [
         FrameCase("nv12", "uint8", "CHW", apart=3, size=(4, 6)),
         FrameCase("yv12", "float32", "HWC", NORMALISED, apart=2, origin=(1, 1), size=(4, 5), mirrored=True),
