@@ -192,14 +192,19 @@ class Frame(FrameBase):
         that states no range is limited, which are the defaults of FFmpeg's swscale. HD video without a colour space is
         BT.709 as a rule: say `matrix="bt709"`. `matrix` and `full_range` replace what the frame states.
 
+        A `RawFrame` of TorchCodec is read likewise, on the CPU or a GPU. Its tensors of samples that share a plane,
+        such as both chromas of NV12, become views of that plane. No rotation is applied that a frame states: `rotated`
+        takes its angle.
+
         Or `frame` is a dict of planes by name, which are arrays of uint8 of any pitch: "y" and "uv" (NV12), "y" and
         "vu" (NV21), "y", "u" and "v" (I420), or a format of one plane, such as "yuyv" or "rgba". The first plane says
         the sizes.
 
-        Operations and `Preprocess` take a `VideoFrame` as it is; it is then what `of` makes of it.
+        Operations and `Preprocess` take a decoder's frame as it is; it is then what `of` makes of it.
 
         Raises `LayoutError` for a format, a colour space or names of planes that no `Frame` has, and for odd sizes
-        where two pixels share chroma; `ElementTypeError` for planes of another type than uint8.
+        where two pixels share chroma; `ElementTypeError` for planes of another type than uint8, and `BindingError` for
+        samples that do not lie in their planes.
 
         >>> import numpy as np
         >>> luma, chroma = np.full((4, 6), 235, np.uint8), np.full((2, 6), 128, np.uint8)
@@ -213,8 +218,9 @@ class Frame(FrameBase):
             return _of_named_planes(frame, standard, is_full, chroma)
         if not is_video_frame(frame):
             raise LayoutError(
-                f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV or a dict of planes, "
-                "and Frame(format, planes, sizes=...) or Frame.over(format, memory, sizes) other memory."
+                f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV, a RawFrame of "
+                "TorchCodec or a dict of planes, and Frame(format, planes, sizes=...) or Frame.over(format, memory, "
+                "sizes) other memory."
             )
         read = frame_operand(frame, matrix)
         is_full = read.full_range if full_range is None else truth("full_range", full_range)

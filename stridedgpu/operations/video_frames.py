@@ -157,8 +157,12 @@ def with_whole_rows(frame: FrameOperand) -> FrameOperand:
 
 
 def _has_rows(plane: Layout) -> bool:
-    """Whether the elements of each row of a plane, in one or two axes, are contiguous."""
-    return plane.strides[-1] == 1 and (plane.ndim == 2 or plane.strides[1] == plane.sizes[2])
+    """Whether the elements of each row of a plane, in one or two axes, are contiguous; a repeated one stays as it is.
+
+    A plane that repeats its elements can have more of them than there is memory for copies.
+    """
+    has_rows = plane.strides[-1] == 1 and (plane.ndim == 2 or plane.strides[1] == plane.sizes[2])
+    return has_rows or plane.is_broadcast
 
 
 def _with_rows(plane: Operand) -> Operand:
