@@ -55,11 +55,11 @@ class FrameCase:
     @functools.cached_property
     def frame(self) -> sg.Frame:
         ends = (sum(parts) for parts in zip(self.origin, self.size, self.beyond, strict=True))
-        height, width = (max(2, -(-end // 2) * 2) for end in ends)
-        stored = (width, height) if self.turned % 180 else (height, width)
-        made = surface(self.format, stored, self.seed, self.gap).frame(matrix="bt709", chroma=self.chroma)
+        height, width = (max(1, end) for end in ends)
         if self.turned:
-            return made.rotated(self.turned)
+            stored = (width, height) if self.turned % 180 else (height, width)
+            return surface(self.format, stored, self.seed, self.gap).frame(matrix="bt709").rotated(self.turned)
+        made = surface(self.format, (height, width), self.seed, self.gap).frame(matrix="bt709", chroma=self.chroma)
         if self.apart == 1:
             return made
         planes = []
@@ -124,7 +124,7 @@ class FrameCase:
         parameters = bytearray(self.launch.parameters)
         parameters[16 : 16 + len(place)] = bytes(16) + place[16:]
         if isinstance(self.choice, FramePixelsChoice):  # both kinds of chroma have an address, whatever plane has them
-            read = [buffers[kind.plane] for kind in self.problem.samples.channels]
+            read = ([buffers[kind.plane] for kind in self.problem.samples.channels] * 3)[:3]
         else:
             read = buffers
         pointers = [(0, Pointer(read[0], offsets[0])), (8, Pointer(Buffer(memory, 16)))]
