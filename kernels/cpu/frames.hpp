@@ -5,10 +5,13 @@
 //     colours    r r r r ... | g ... | b ...        clamped rows, which go through the stages of matrix.hpp
 //
 // Strips begin at even columns: of a window that begins or ends within a pair, one more pixel is computed, and left out.
+// It is read where the frame has it; of a frame of odd width, a strip's samples are copied before. Chroma of 4:4:4 is
+// taken apart to that of even columns and that of odd ones. Formats of colours have no sums: each row is multiplied.
 #pragma once
 #include "matrix.hpp"
 
-enum Arrangement { PLANAR, PAIRED, PACKED };  // of chroma: planes of its own, pairs in one plane, pairs after luma
+// Of chroma: planes of its own, pairs in one plane, pairs after luma. COLOURS: the planes are red, green and blue.
+enum Arrangement { PLANAR, PAIRED, PACKED, COLOURS };
 
 struct FramePlane { char* address; int64_t pitch; };
 struct ColourMatrix { int64_t luma_least, luma_floor, centre, luma, red_v, green_u, green_v, blue_u; };
@@ -16,8 +19,9 @@ struct Frame {
     FramePlane luma, blue, red;                     // of PAIRED and PACKED samples, blue is the plane of both
     int64_t parity, phase;                          // of the window's first row and column in a sample of chroma
     int64_t first_row, last_row, last_column;       // of the frame's chroma, from the window's first sample
+    int64_t columns;                                // of the frame, from that sample's first column
     int64_t arrangement, swapped, luma_second;      // `swapped`: red before blue; `luma_second`: of packed pixels
-    int64_t down;                                   // rows that share chroma: 1 or 2
+    int64_t down, across;                           // rows and columns that share chroma: 1 or 2
     ColourMatrix matrix;
     Move apart, copy;                               // pairs of samples, and samples
     int64_t target_row, target_across, target_step; // in bytes, from a row, a channel and a pixel to the next
@@ -58,8 +62,8 @@ template <class T, int N> INLINE auto joined(Vec<typename Sample<T>::Sum, N> eve
     }
 }
 
-// Colours of N pairs of pixels or more. `chroma`: rows of blue and red of the even columns, and of the odd ones.
-template <class T, bool linear>
+// Colours of N pairs of pixels or more. `chroma`: rows of blue and red of the even columns, and with `own` of the odd ones.
+template <class T, bool own>
 INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* const (&chroma)[4], char* colours,
                        int64_t pitch, int64_t pairs) {
     typedef typename Sample<T>::Sum Sum;
@@ -83,7 +87,7 @@ INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* cons
         auto y = bits<Vec<typename Sample<T>::Pair, N>>(counted);
         const Sums even = times<Sum, N>(__builtin_convertvector(y & T(-1), Numbers), factor);
         const Sums odd = times<Sum, N>(__builtin_convertvector(y >> 8 * sizeof(T), Numbers), factor);
-        const Products first = products(chroma[0], chroma[1]), second = linear ? products(chroma[2], chroma[3]) : first;
+        const Products first = products(chroma[0], chroma[1]), second = own ? products(chroma[2], chroma[3]) : first;
         unrolled<3>([&](auto c) INLINE_LAMBDA {
             store(colours + c * pitch + 2 * at * sizeof(T), joined<T, N>(even + first.of[c], odd + second.of[c]));
         });
@@ -106,6 +110,18 @@ template <class T> INLINE void linear_chroma(const char* own, const char* beside
     }
 }
 
+// A row of colours times a factor, in place, to the end of a step.
+template <class T> INLINE void scale_row(char* row, int64_t factor, int64_t size) {
+    typedef typename Sample<T>::Sum Sum;
+    constexpr int N = LINE / sizeof(Sum);
+    for (int64_t at = 0; at < size; at += N) {
+        auto numbers = cast<int32_t, T, N>(load<Vec<T, N>>(row + at * sizeof(T)));
+        auto scaled = cast<int32_t, Sum, N>((times<Sum, N>(numbers, factor) + Sum(1 << (FRACTION - 1))) >> FRACTION);
+        constexpr int32_t most = T(-1);
+        store(row + at * sizeof(T), cast<T, int32_t, N>(pick(scaled < most, scaled, all<int32_t, N>(most))));
+    }
+}
+
 // Samples to a row of a strip, or to several, by a move.
 INLINE void moved(Move move, const char* source, char* target, int64_t rows, int64_t size, int64_t bytes, int64_t pitch = 0,
                   int64_t step = 0) {
@@ -113,12 +129,13 @@ INLINE void moved(Move move, const char* source, char* target, int64_t rows, int
     move(k);
 }
 
-template <class T, bool linear> void frames(const char*, char* target, const void* parameters, int64_t first, int64_t last) {
+// `own`: odd columns have chroma of their own, which is linear chroma, or that of 4:4:4.
+template <class T, bool own> void frames(const char*, char* target, const void* parameters, int64_t first, int64_t last) {
     const Frame& p = *(const Frame*)parameters;
     constexpr int64_t bytes = sizeof(T), least = 2 * LINE / sizeof(typename Sample<T>::Sum);  // pixels of a step
     enum Row {
-        LUMA, OTHERS, BLUE, RED, BESIDE_BLUE, BESIDE_RED, EVEN_BLUE, EVEN_RED, ODD_BLUE, ODD_RED,
-        COLOURS, ORDERED = COLOURS + 3, TURNED = ORDERED + 4, ROWS = TURNED + 4,
+        LUMA, OTHERS, BLUE, RED, BESIDE_BLUE, BESIDE_RED, EVEN_BLUE, ODD_BLUE, EVEN_RED, ODD_RED,
+        MADE, ORDERED = MADE + 3, TURNED = ORDERED + 4, ROWS = TURNED + 4,
     };
     alignas(LINE) char rows[ROWS][FRAME_ROW];
     alignas(LINE) char tiles[2][STRIP_BYTES];
@@ -127,22 +144,26 @@ template <class T, bool linear> void frames(const char*, char* target, const voi
         int64_t begin = next, size = width - next < p.stages.strip ? width - next : p.stages.strip;
         if (size < least && width >= least) { begin = width - least; size = least; }
         const bool is_short = size < least;
-        const int64_t pairs = size / 2, pair = begin / 2, in_frame = row + p.parity, shared = in_frame >> (p.down - 1);
+        const int64_t pairs = size / 2, in_frame = row + p.parity, shared = in_frame >> (p.down - 1);
+        const int64_t there = p.columns - begin < size ? p.columns - begin : size;  // of the frame
+        const bool copies = is_short || there < size;
         // Luma, and chroma of a row of its planes: as they lie, or in rows of the strip.
         const char* luma = p.luma.address + row * p.luma.pitch + begin * bytes;
         auto chroma_row = [&](int64_t number, Row blue, const char*& u, const char*& v) INLINE_LAMBDA {
-            const int64_t left = p.last_column - pair, count = linear && left >= pairs ? pairs + 1 : pairs;
-            const char* from = p.blue.address + number * p.blue.pitch + pair * bytes;
+            const bool is_whole = p.across == 1, is_linear = own && !is_whole;
+            const int64_t place = is_whole ? begin : begin / 2, left = p.last_column - place;
+            const int64_t count = is_whole ? there : is_linear && left >= pairs ? pairs + 1 : pairs;
+            const char* from = p.blue.address + number * p.blue.pitch + place * bytes;
             u = rows[blue]; v = rows[blue + 1];
             if (p.arrangement == PLANAR) {
-                const char* other = p.red.address + number * p.red.pitch + pair * bytes;
-                if (!linear && !is_short) { u = from; v = other; return; }
+                const char* other = p.red.address + number * p.red.pitch + place * bytes;
+                if (!is_linear && !copies) { u = from; v = other; return; }
                 moved(p.copy, from, rows[blue], 1, count, bytes);
                 moved(p.copy, other, rows[blue + 1], 1, count, bytes);
             } else {
-                from += pair * bytes;
+                from += place * bytes;
                 if (p.arrangement == PACKED) {
-                    from += 2 * pair * bytes;
+                    from += 2 * place * bytes;
                     moved(p.apart, from, rows[LUMA], 2, 2 * count, bytes);
                     luma = rows[p.luma_second ? OTHERS : LUMA];
                     from = rows[p.luma_second ? LUMA : OTHERS];
@@ -150,42 +171,54 @@ template <class T, bool linear> void frames(const char*, char* target, const voi
                 moved(p.apart, from, rows[blue], 2, count, bytes);
                 if (p.swapped) { u = rows[blue + 1]; v = rows[blue]; }
             }
-            if (linear && count == pairs) for (int k = 0; k < 2; k++) {  // the last sample is its own neighbour
+            if (is_linear && count == pairs) for (int k = 0; k < 2; k++) {  // the last sample is its own neighbour
                 char* end = rows[blue + k] + pairs * bytes;
                 store(end, load<T>(end - bytes));
             }
         };
-        const char *u, *v;
-        chroma_row(shared, BLUE, u, v);
-        if (is_short && p.arrangement != PACKED) { moved(p.copy, luma, rows[LUMA], 1, size, bytes); luma = rows[LUMA]; }
-        if constexpr (linear) {
-            const char *beside_u = nullptr, *beside_v = nullptr;
-            if (p.down == 2) {
-                int64_t beside = shared + ((in_frame & 1) ? 1 : -1);
-                beside = beside > p.last_row ? p.last_row : beside;
-                chroma_row(beside < p.first_row ? p.first_row : beside, BESIDE_BLUE, beside_u, beside_v);
-            }
-            linear_chroma<T>(u, beside_u, rows[EVEN_BLUE], rows[ODD_BLUE], pairs);
-            linear_chroma<T>(v, beside_v, rows[EVEN_RED], rows[ODD_RED], pairs);
-            u = rows[EVEN_BLUE]; v = rows[EVEN_RED];
-        }
-        const char* const chroma[] = {u, v, rows[ODD_BLUE], rows[ODD_RED]};
-        char* colours = rows[COLOURS];
+        char* colours = rows[MADE];
         int64_t colours_pitch = FRAME_ROW;
         const bool is_direct = p.is_direct && !is_short && width == p.width;
         if (is_direct) {
             colours = target + row * p.target_row + begin * bytes + (p.order[0] ? 2 * p.target_across : 0);
             colours_pitch = p.order[0] ? -p.target_across : p.target_across;
         }
-        colours_of<T, linear>(p.matrix, luma, chroma, colours, colours_pitch, is_short ? least / 2 : pairs);
+        if (!own && p.arrangement == COLOURS) {
+            const FramePlane* const planes[] = {&p.luma, &p.blue, &p.red};
+            for (int c = 0; c < 3; c++) {
+                moved(p.copy, planes[c]->address + row * planes[c]->pitch + begin * bytes, rows[MADE + c], 1, there, bytes);
+                if (p.matrix.luma != 1 << FRACTION) scale_row<T>(rows[MADE + c], p.matrix.luma, there);
+            }
+        } else {
+            const char *u, *v;
+            chroma_row(shared, BLUE, u, v);
+            if (copies && p.arrangement != PACKED) { moved(p.copy, luma, rows[LUMA], 1, there, bytes); luma = rows[LUMA]; }
+            if (own && p.across == 1) {
+                moved(p.apart, u, rows[EVEN_BLUE], 2, pairs, bytes);
+                moved(p.apart, v, rows[EVEN_RED], 2, pairs, bytes);
+                u = rows[EVEN_BLUE]; v = rows[EVEN_RED];
+            } else if constexpr (own) {
+                const char *beside_u = nullptr, *beside_v = nullptr;
+                if (p.down == 2) {
+                    int64_t beside = shared + ((in_frame & 1) ? 1 : -1);
+                    beside = beside > p.last_row ? p.last_row : beside;
+                    chroma_row(beside < p.first_row ? p.first_row : beside, BESIDE_BLUE, beside_u, beside_v);
+                }
+                linear_chroma<T>(u, beside_u, rows[EVEN_BLUE], rows[ODD_BLUE], pairs);
+                linear_chroma<T>(v, beside_v, rows[EVEN_RED], rows[ODD_RED], pairs);
+                u = rows[EVEN_BLUE]; v = rows[EVEN_RED];
+            }
+            const char* const chroma[] = {u, v, rows[ODD_BLUE], rows[ODD_RED]};
+            colours_of<T, own>(p.matrix, luma, chroma, colours, colours_pitch, is_short ? least / 2 : pairs);
+        }
         if (is_direct) continue;
         // The window's pixels of the strip, through the stages.
         const int64_t from = begin < p.phase ? 0 : begin - p.phase, end = begin + size - p.phase;
         const int64_t count = (end < p.width ? end : p.width) - from, skipped = from + p.phase - begin;
         for (int64_t channel = 0; channel < p.copies; channel++)
-            moved(p.copy, rows[COLOURS + p.order[channel]] + skipped * bytes, rows[ORDERED + channel], 1, count, bytes);
+            moved(p.copy, rows[MADE + p.order[channel]] + skipped * bytes, rows[ORDERED + channel], 1, count, bytes);
         for (int64_t group = 0; group < p.groups; group++) {
-            const char* source = p.copies ? rows[ORDERED] : rows[COLOURS + p.order[group]] + skipped * bytes;
+            const char* source = p.copies ? rows[ORDERED] : rows[MADE + p.order[group]] + skipped * bytes;
             int64_t pitch = p.copies ? FRAME_ROW : p.step * FRAME_ROW, step = p.target_step;
             char* written = target + row * p.target_row + group * p.target_across + from * step;
             if (p.mirrored) {
@@ -204,11 +237,11 @@ struct FrameEncoding {
     int64_t pitch;
     FramePlane luma, blue, red;                     // as above; without chroma, blue is null
     int64_t places[3], of_pixels;                   // `places`: of red, green and blue in a pixel
-    int64_t arrangement, swapped, luma_second, down;
+    int64_t arrangement, swapped, luma_second, down, across;
     Weights y, u, v;
     int64_t bits, most, shift;
     Move apart, together, copy;                     // pixels of three, pairs of samples, and samples
-    int64_t width;
+    int64_t height, width;
 };
 
 // One kind of sample, of N colours. Where no instruction multiplies 64 bits, sums of 16-bit colours are of float64: they
@@ -257,40 +290,44 @@ template <class T> void frame_samples(const char*, char*, const void* parameters
     constexpr int N = LINE / 4 / sizeof(T);
     constexpr int64_t bytes = sizeof(T), strip = FRAME_STRIP / bytes;
     constexpr int least = 2 * N;
-    enum Row { COLOURS, LUMA = COLOURS + 3, OTHERS, BLUE, RED, ROWS };
+    enum Row { GIVEN, LUMA = GIVEN + 3, OTHERS, BLUE, RED, ROWS };
     alignas(LINE) char rows[ROWS][FRAME_ROW];
-    const Weighted<T, N> luma_of(p, p.y), blue_of(p, p.u), red_of(p, p.v);
-    for (int64_t item = first; item < last; item++) for (int64_t number = 0; number < p.down; number++)
+    const Weighted<T, N> weighted[] = {{p, p.y}, {p, p.u}, {p, p.v}};
+    for (int64_t item = first; item < last; item++)
+    for (int64_t number = 0; number < p.down && item * p.down + number < p.height; number++)
     for (int64_t next = 0; next < p.width; next += strip) {
         int64_t begin = next, size = p.width - next < strip ? p.width - next : strip;
         if (size < least && p.width >= least) { begin = (p.width - least) & -2; size = p.width - begin; }
-        const bool is_short = size < least;
+        const bool is_short = size < least, is_cut = size % 2 && p.across == 2;  // the last pixel has no neighbour
         const int64_t row = item * p.down + number;
         const char* colours[3];
-        if (p.of_pixels) moved(p.apart, p.colours[0] + row * p.pitch + begin * 3 * bytes, rows[COLOURS], 3, size, bytes);
+        if (p.of_pixels) moved(p.apart, p.colours[0] + row * p.pitch + begin * 3 * bytes, rows[GIVEN], 3, size, bytes);
         for (int c = 0; c < 3; c++) {
-            colours[c] = rows[COLOURS + p.places[c]];
-            if (p.of_pixels) continue;
+            char* const given = rows[GIVEN + p.places[c]];
             const char* from = p.colours[c] + row * p.pitch + begin * bytes;
-            if (is_short) moved(p.copy, from, rows[COLOURS + p.places[c]], 1, size, bytes);
-            else colours[c] = from;
+            colours[c] = p.of_pixels || is_short || is_cut ? given : from;
+            if (!p.of_pixels && colours[c] == given) moved(p.copy, from, given, 1, size, bytes);
+            if (is_cut) store(given + size * bytes, load<T>(given + (size - 1) * bytes));
         }
-        const bool is_packed = p.arrangement == PACKED, has_chroma = p.blue.address && number == 0;
+        const bool is_packed = p.arrangement == PACKED, is_whole = p.across == 1;
+        const bool has_chroma = p.blue.address && number == 0;
+        const int64_t pairs = (size + 1) / 2, place = is_whole ? begin : begin / 2;
+        char *u = rows[p.swapped ? RED : BLUE], *v = rows[p.swapped ? BLUE : RED];
         char* const luma_at = p.luma.address + row * p.luma.pitch + begin * bytes;
         char* luma = is_short || is_packed ? rows[is_packed && p.luma_second ? OTHERS : LUMA] : luma_at;
-        for_steps<least>(is_short ? least : size, [&](int64_t at) INLINE_LAMBDA {
+        char* const samples[] = {luma, u, v};
+        for (int kind = 0; kind < (is_whole && has_chroma ? 3 : 1); kind++)
+        for_steps<least>(is_short ? least : is_packed ? 2 * pairs : size, [&](int64_t at) INLINE_LAMBDA {
             unrolled<2>([&](auto half) INLINE_LAMBDA {
                 Vec<int32_t, N> pixels[3];
                 unrolled<3>([&](auto c) INLINE_LAMBDA {
                     pixels[c] = cast<int32_t, T, N>(load<Vec<T, N>>(colours[c] + (at + half * N) * bytes));
                 });
-                store(luma + (at + half * N) * bytes, luma_of.of(pixels));
+                store(samples[kind] + (at + half * N) * bytes, weighted[kind].of(pixels));
             });
         });
         if (is_short && !is_packed) moved(p.copy, luma, luma_at, 1, size, bytes);
         if (!has_chroma) continue;
-        const int64_t pairs = size / 2, pair = begin / 2;
-        char *u = rows[p.swapped ? RED : BLUE], *v = rows[p.swapped ? BLUE : RED];
         auto chroma = [&](auto sums) INLINE_LAMBDA {
             for_steps<N>(is_short ? N : pairs, [&](int64_t at) INLINE_LAMBDA {
                 Vec<int32_t, N> pixels[3];
@@ -299,25 +336,26 @@ template <class T> void frame_samples(const char*, char*, const void* parameters
                     pixels[c] = __builtin_convertvector(both & Pair(T(-1)), Vec<int32_t, N>);
                     if constexpr (decltype(sums)::value) pixels[c] += __builtin_convertvector(both >> 8 * bytes, Vec<int32_t, N>);
                 });
-                const Vec<T, N> blue = blue_of.of(pixels), red = red_of.of(pixels);
+                const Vec<T, N> blue = weighted[1].of(pixels), red = weighted[2].of(pixels);
                 store(u + at * bytes, blue);
                 store(v + at * bytes, red);
             });
         };
-        if (is_packed) chroma(Count<1>());
-        else chroma(Count<0>());  // of the first of two pixels
+        if (p.across == 2 && p.down == 1) chroma(Count<1>());
+        else if (p.across == 2) chroma(Count<0>());  // of the first of two pixels
         char* const to = p.blue.address + item * p.blue.pitch;
         auto together = [&](const char* from, char* written, int64_t count) INLINE_LAMBDA {
             Block k = {from, written, 2, count, FRAME_ROW, 0, bytes, 2 * bytes, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
             p.together(k);
         };
-        if (p.arrangement == PLANAR) {
-            moved(p.copy, u, to + pair * bytes, 1, pairs, bytes);
-            moved(p.copy, v, p.red.address + item * p.red.pitch + pair * bytes, 1, pairs, bytes);
-        } else if (p.arrangement == PAIRED) together(rows[BLUE], to + begin * bytes, pairs);
-        else {
+        const int64_t count = is_whole ? size : pairs;
+        if (p.arrangement == PAIRED) together(rows[BLUE], to + 2 * place * bytes, count);
+        else if (is_packed) {
             together(rows[BLUE], rows[p.luma_second ? LUMA : OTHERS], pairs);
-            together(rows[LUMA], luma_at + begin * bytes, size);
+            together(rows[LUMA], luma_at + begin * bytes, 2 * pairs);
+        } else {
+            moved(p.copy, u, to + place * bytes, 1, count, bytes);
+            moved(p.copy, v, p.red.address + item * p.red.pitch + place * bytes, 1, count, bytes);
         }
     }
 }

@@ -5,8 +5,10 @@
 //
 //     colours    | r g b | r g b |            registers   two or four pixels
 //                | r g b | r g b |
-//     samples    | y | y |  u  v              chroma of the upper left pixel (4:2:0), or of the sum of both (4:2:2)
-//                | y | y |
+//     samples    | y | y |  u  v              chroma of the upper left pixel (4:2:0), of the sum of both (4:2:2),
+//                | y | y |                    or of each pixel (4:4:4); the samples may be red, green and blue
+//
+// The lower row and the right edge may cut a pair. Its missing pixel of 4:2:2 then has the colours of the other one.
 //
 // Bytes moved: each element of both sides once.
 #include "indexing.cuh"
@@ -16,8 +18,8 @@ namespace sg {
 
 struct FrameEncodePolicy {
     int rows;      // of pixels that share chroma
-    bool chroma;   // there is chroma; without it a pair may be cut by the right edge
-    bool sums;     // chroma is made of the sums of two pixels' colours
+    int columns;   // of pixels that share chroma, 0 without chroma
+    bool packed;   // luma lies between chroma, and both of a pair that is cut are stored
 };
 
 // Weights of red, green and blue, and an offset, for luma, blue and red difference.
@@ -34,7 +36,7 @@ template <typename Sample, typename Index, FrameEncodePolicy policy> struct Fram
     uint8* chroma[2];
     int64 colour_rows[3], colour_columns[3], sample_rows[3], sample_columns[3];  // strides in elements
     FrameWeights<Number> matrix;
-    uint32 width;
+    uint32 height, width;
     Divisor<Index> pairs;           // of a row
     Index items;                    // threads
 };
@@ -56,31 +58,39 @@ __global__ void __launch_bounds__(256)
         const Number whole = sum >> p.matrix.bits, most = p.matrix.most;
         return Sample((whole < 0 ? Number(0) : whole > most ? most : whole) << p.matrix.shift);
     };
+    constexpr bool sums = policy.columns == 2 && policy.rows == 1;
+    const auto store_sample = [&](int kind, int64 row, int64 column, Sample sample) {
+        Sample* const to = reinterpret_cast<Sample*>(kind == 0 ? p.luma : p.chroma[kind - 1]);
+        store(to + row * p.sample_rows[kind] + column * p.sample_columns[kind], sample);
+    };
     Number mixed[3] = {0, 0, 0};
 #pragma unroll
     for (int r = 0; r < policy.rows; ++r) {
         const int64 row = group * policy.rows + r;
+        if (policy.rows > 1 && row >= p.height) break;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int64 column = 2 * pair + i;
-            if (!policy.chroma && column >= p.width) break;
+            const bool is_cut = column >= p.width;
+            if (is_cut && !sums) break;
+            const int64 read = is_cut ? column - 1 : column;
             Number colour[3];
 #pragma unroll
             for (int c = 0; c < 3; ++c) {
                 const Sample* const from = reinterpret_cast<const Sample*>(colours[c]);
-                colour[c] = Number(load<Sample>(from + row * p.colour_rows[c] + column * p.colour_columns[c]));
-                if ((r == 0 && i == 0) || policy.sums) mixed[c] += colour[c];
+                colour[c] = Number(load<Sample>(from + row * p.colour_rows[c] + read * p.colour_columns[c]));
+                if ((r == 0 && i == 0) || sums) mixed[c] += colour[c];
             }
-            Sample* const to = reinterpret_cast<Sample*>(p.luma);
-            store(to + row * p.sample_rows[0] + column * p.sample_columns[0], made(0, colour));
+            if (!is_cut || policy.packed) store_sample(0, row, column, made(0, colour));
+            if constexpr (policy.columns == 1) {
+#pragma unroll
+                for (int k = 1; k < 3; ++k) store_sample(k, row, column, made(k, colour));
+            }
         }
     }
-    if constexpr (policy.chroma) {
+    if constexpr (policy.columns == 2) {
 #pragma unroll
-        for (int k = 1; k < 3; ++k) {
-            Sample* const to = reinterpret_cast<Sample*>(p.chroma[k - 1]);
-            store(to + group * p.sample_rows[k] + pair * p.sample_columns[k], made(k, mixed));
-        }
+        for (int k = 1; k < 3; ++k) store_sample(k, group, pair, made(k, mixed));
     }
 }
 

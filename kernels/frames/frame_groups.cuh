@@ -1,4 +1,5 @@
-// Groups of eight pixels of a row of a frame with repeated chroma: loaded as vectors of each plane, and converted.
+// Groups of eight pixels of a row of a frame with repeated chroma, a sample of it for two columns: loaded as vectors of
+// each plane, and converted.
 //
 //     pairs      | y0 … y7 |   | u0 v0 … u3 v3 |            two loads
 //     apart      | y0 … y7 |   | u0 … u3 |   | v0 … v3 |    three loads
@@ -33,17 +34,17 @@ template <typename Sample> struct FrameGroups {
     __device__ __forceinline__ explicit FrameGroups(const FramePixels<Sample>& frame)
         : columns(0), luma(frame.samples[0]), blue(frame.samples[1]), red(frame.samples[2]),
           luma_stride(frame.shape.row_strides[0]), blue_stride(frame.shape.row_strides[1]),
-          red_stride(frame.shape.row_strides[2]), chroma_shift(frame.shape.chroma_shift), matrix(frame.shape.matrix) {
+          red_stride(frame.shape.row_strides[2]), row_shift(frame.shape.row_shift), matrix(frame.shape.matrix) {
         const FrameShape& shape = frame.shape;
         runs = runs_of(shape.column_strides[0], shape.column_strides[1], shape.column_strides[2]);
-        if (shape.kind != FrameKind::repeated) runs = FrameRuns::none;
-        if (runs != FrameRuns::none) columns = 2 * shape.chroma_width / length * length;
+        if (shape.kind != FrameKind::repeated || shape.column_shift == 0) runs = FrameRuns::none;
+        if (runs != FrameRuns::none) columns = shape.width / length * length;
     }
 
     // Group `number` of a row, all of whose pixels are the frame's.
     __device__ __forceinline__ Group load(int32 row, int32 number) const {
         Group group;
-        const int32 chroma_row = row >> chroma_shift;
+        const int32 chroma_row = row >> row_shift;
         if (sizeof(Sample) == 1 && runs == FrameRuns::packed) {
             const Sample* const pixels = at(first_sample(), luma_stride, row, number * 2 * length);
             const auto both = load_global<Vector<Sample, 2 * length>>(pixels);
@@ -108,7 +109,7 @@ template <typename Sample> struct FrameGroups {
 
     uint64 luma, blue, red;                      // the address of the first sample of each kind
     int64 luma_stride, blue_stride, red_stride;  // of rows, in samples
-    int32 chroma_shift;
+    int32 row_shift;
     FrameMatrix matrix;
 
     __device__ __forceinline__ uint64 first_chroma() const { return blue < red ? blue : red; }
@@ -123,7 +124,7 @@ template <typename Sample> struct FrameGroups {
         return ((uint32(first) | uint32(stride) * uint32(sizeof(Sample))) & uint32(nbytes - 1)) == 0;
     }
 
-    // From the steps between columns. No format of 16 bits is packed.
+    // From the steps between columns. Packed samples of 16 bits are read singly.
     __device__ __forceinline__ FrameRuns runs_of(int64 luma_step, int64 blue_step, int64 red_step) const {
         if (blue_step != red_step) return FrameRuns::none;
         if (luma_step == 1) {

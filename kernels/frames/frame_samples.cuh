@@ -39,14 +39,23 @@ template <typename Sample> struct FrameColour {
     }
 };
 
-// The samples of a pixel: luma and repeated or linear chroma, or its colours as they are.
+// A colour times a factor of 20 fraction bits.
+template <typename Sample> __device__ __forceinline__ Sample scaled_colour(Sample colour, int32 factor) {
+    using Sum = FrameSum<Sample>;
+    constexpr Sum most = Sample(~Sample(0));
+    const Sum whole = (Sum(colour) * factor + (1 << 19)) >> 20;
+    return Sample(whole > most ? most : whole);
+}
+
+// The samples of a pixel: luma and repeated or linear chroma; or its colours, which the matrix's `luma` multiplies.
 enum class FrameKind : int32 { repeated, linear, colours };
 
 // Strides of the three kinds of samples (luma, blue and red difference; or red, green and blue), in samples.
 struct FrameShape {
     int64 row_strides[3], column_strides[3];
-    int32 chroma_shift;                 // 1 if two rows of pixels share one of chroma
+    int32 row_shift, column_shift;      // 1 if two rows, or columns, of pixels share one of chroma
     int32 chroma_height, chroma_width;
+    int32 width;                        // in pixels
     FrameKind kind;
     FrameMatrix matrix;
 };
@@ -68,7 +77,7 @@ template <typename Sample> struct FramePixels {
         : samples{uint64(base) + frame.samples[0], uint64(base) + frame.samples[1], uint64(base) + frame.samples[2]},
           shape(frame.shape) {}
 
-    // Calls use(column, colour) for those of a pair's two columns that are from `first` to before `stop`.
+    // Calls use(column, colour) for those of two neighbouring columns that are from `first` to before `stop`.
     template <typename Use>
     __device__ __forceinline__ void pair(int32 row, int32 number, int32 first, int32 stop, const Use& use) const {
         if (shape.kind == FrameKind::colours) {
@@ -78,7 +87,9 @@ template <typename Sample> struct FramePixels {
                 if (column < first || column >= stop) continue;
                 FrameColour<Sample> colour;
 #pragma unroll
-                for (int c = 0; c < 3; ++c) colour.channel[c] = sample(c, row, column);
+                for (int c = 0; c < 3; ++c) {
+                    colour.channel[c] = scaled_colour(sample(c, row, column), shape.matrix.luma);
+                }
                 use(column, colour);
             }
             return;
@@ -106,10 +117,19 @@ template <typename Sample> struct FramePixels {
                             column * shape.column_strides[kind]);
     }
 
-    // Blue or red difference of both pixels of a pair. Linear chroma is sited left and half-way between two rows:
-    // three quarters are those of the nearer row, and the odd column is the mean with the next sample.
+    // Blue or red difference of two neighbouring pixels, the first of an even column. Linear chroma is sited left and
+    // half-way between two rows: three quarters are those of the nearer row, and the odd column is the mean with the
+    // next sample.
     __device__ __forceinline__ void chroma(int kind, int32 row, int32 number, Sample (&made)[2]) const {
-        const int32 own = row >> shape.chroma_shift;
+        const int32 own = row >> shape.row_shift;
+        if (shape.column_shift == 0) {
+#pragma unroll
+            for (int32 i = 0; i < 2; ++i) {
+                const int32 column = 2 * number + i, last = shape.chroma_width - 1;
+                made[i] = sample(kind, own, column < last ? column : last);
+            }
+            return;
+        }
         if (shape.kind == FrameKind::repeated) {
             made[0] = made[1] = sample(kind, own, number);
             return;
@@ -118,7 +138,7 @@ template <typename Sample> struct FramePixels {
         const int32 beside = other < 0 ? 0 : other > last ? last : other;
         const auto sum = [&](int32 column) {
             const int32 near = int32(sample(kind, own, column));
-            return shape.chroma_shift != 0 ? 3 * near + int32(sample(kind, beside, column)) : 4 * near;
+            return shape.row_shift != 0 ? 3 * near + int32(sample(kind, beside, column)) : 4 * near;
         };
         const int32 left = sum(number), right = sum(number + 1 < shape.chroma_width ? number + 1 : number);
         made[0] = Sample((left + 2) >> 2);

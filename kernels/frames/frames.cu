@@ -11,7 +11,8 @@
 //     target     | r0 … |   | g0 … |   | b0 … |     or     | r0 g0 b0 r1 g1 b1 … |
 //
 // A window may begin at an odd column. Its first pixel is then the second of its chroma sample, and its rows read one
-// more chroma sample, as all rows do with linear chroma. Samples beyond the window are read, and none beyond the frame.
+// more chroma sample, as all rows do with linear chroma. Of 4:4:4, each pixel has a sample. Samples beyond the window
+// are read, and none beyond the frame.
 //
 // Bytes moved: each element of the target once, each luma sample once, and each chroma sample once for each row of
 // pixels that uses it; all but the first read come from the cache.
@@ -26,6 +27,7 @@ enum class FramePlanes { pairs, apart, packed };
 struct FramesPolicy {
     FramePlanes planes;
     int chroma_rows;            // rows of pixels that share a row of chroma
+    int chroma_columns;         // pixels of a row that share a sample of chroma: 2, or 1 of 4:4:4
     bool linear;                // chroma; else repeated
     int luma, blue, red;        // the first sample's index in a row of packed pixels, or in a pair
     int rows;                   // of the matrix, or 0 without one
@@ -52,12 +54,12 @@ template <typename Product, typename Encode, typename Index, FramesPolicy policy
     Index items;                // threads
     FrameMatrix colours;
     uint32 width;               // of the window, below 2^31
-    uint32 chroma_height, chroma_width;
+    uint32 chroma_height, columns;  // of the frame: rows of chroma, and pixels of a row
 };
 
 // The samples of a thread's pixels. Packed pixels are groups of four samples in one plane, luma among them.
 template <typename Sample, FramesPolicy policy> struct FrameVectors {
-    static constexpr int length = policy.length, half = length / 2;
+    static constexpr int length = policy.length, shared = policy.chroma_columns;
     static constexpr bool is_packed = policy.planes == FramePlanes::packed;
     static constexpr bool is_apart = policy.planes == FramePlanes::apart;
     static constexpr int chroma_planes = is_apart ? 2 : 1;
@@ -65,8 +67,9 @@ template <typename Sample, FramesPolicy policy> struct FrameVectors {
     static constexpr int runs = chroma_rows * chroma_planes;
     static constexpr int group = is_packed ? 4 : is_apart ? 1 : 2;
     using Luma = Vector<Sample, length>;
-    using Chroma = SampleRun<Sample, group, half>;
+    using Chroma = SampleRun<Sample, group, length / shared>;
     static_assert(length % 2 == 0, "pixels that share chroma");
+    static_assert(shared == 2 || !(policy.linear || is_packed), "each pixel has chroma of its own");
 
     Luma luma{};
     Chroma chroma[runs];  // of the nearer row, then of the other one
@@ -74,14 +77,15 @@ template <typename Sample, FramesPolicy policy> struct FrameVectors {
 
     template <typename Parameters>
     __device__ __forceinline__ FrameVectors(const Parameters& p, uint32 row, uint32 first)
-        : is_odd((p.left & 1u) != 0) {
-        const uint32 line = p.top + row, column = p.left + first, sample = column >> 1;
-        const uint32 available = p.chroma_width - sample;  // of chroma, to the end of the frame's row
+        : is_odd(shared == 2 && (p.left & 1u) != 0) {
+        const uint32 line = p.top + row, column = p.left + first, sample = column / shared;
+        // Pixels and samples of chroma to the end of the frame's row.
+        const uint32 inside = p.columns - column, available = (inside + is_odd + shared - 1) / shared;
         const uint32 own = line / policy.chroma_rows, last = p.chroma_height - 1;
         const uint32 beside = (line & 1u) == 0 ? own - (own > 0) : own + (own < last);
         const Sample* const ys = p.luma + int64(line) * p.row_strides[0] + column;
         const Sample* starts[runs];
-        bool is_whole = 2 * available - is_odd >= length && (is_packed || uint64(ys) % Luma::bytes == 0);
+        bool is_whole = inside >= length && (is_packed || uint64(ys) % Luma::bytes == 0);
 #pragma unroll
         for (int i = 0; i < runs; ++i) {
             const int64 chroma_row = i < chroma_planes ? own : beside;
@@ -101,7 +105,7 @@ template <typename Sample, FramesPolicy policy> struct FrameVectors {
         } else {
 #pragma unroll
             for (int i = 0; i < length; ++i) {
-                if (!is_packed && i + is_odd < 2 * available) luma.set(i, load<Sample>(ys + i));
+                if (!is_packed && i < inside) luma.set(i, load<Sample>(ys + i));
             }
 #pragma unroll
             for (int i = 0; i < runs; ++i) chroma[i].template load_singly<policy.linear>(starts[i], available);
@@ -122,7 +126,7 @@ template <typename Sample, FramesPolicy policy> struct FrameVectors {
 
     // The chroma of pixel i.
     __device__ __forceinline__ ChromaDifference difference(int i, int32 centre) const {
-        const int j = i / 2;
+        const int j = i / shared;
         if constexpr (policy.linear) {
             // An even column is the mean of two equal samples.
             constexpr int bits = chroma_rows == 2 ? 3 : 1;
@@ -131,7 +135,7 @@ template <typename Sample, FramesPolicy policy> struct FrameVectors {
         } else {
             const Chroma &blues = chroma[is_apart ? policy.blue : 0], &reds = chroma[is_apart ? policy.red : 0];
             const int b = group * j + (is_apart ? 0 : policy.blue), r = group * j + (is_apart ? 0 : policy.red);
-            const bool is_further = i % 2 != 0 && is_odd;
+            const bool is_further = i % shared != 0 && is_odd;
             const auto later_blues = blues.template further<group>(is_further);
             const auto later_reds = reds.template further<group>(is_further);
             return {difference_of(later_blues, b, centre), difference_of(later_reds, r, centre)};
@@ -190,7 +194,8 @@ __device__ __forceinline__ Vector<Number, Length> mixed(const PixelPlanes<typena
 
 // Blocks that a multiprocessor is to hold: 8 leave a thread 32 registers, and 4 leave those 64 that need more.
 template <typename Sample, typename Encode, FramesPolicy policy> constexpr bool has_many_numbers =
-    policy.rows > 1 || policy.length > 8 || policy.length * sizeof(typename Encode::Target) > 16 || Encode::is_wide ||
+    policy.rows > 1 || policy.length > 8 || policy.chroma_columns == 1 || Encode::is_wide ||
+    policy.length * sizeof(typename Encode::Target) > 16 ||
     (policy.planes == FramePlanes::apart && sizeof(Sample) > 1);
 
 // `Product` multiplies a colour by a number of the matrix. `Encode` converts a sum of these, or without a matrix a

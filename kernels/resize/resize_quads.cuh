@@ -103,8 +103,8 @@ template <typename Element_> struct FrameQuadReader {
           matrix(frame.shape.matrix) {
         const FrameShape& shape = frame.shape;
         // Without branches: all of the record is on its way together.
-        quick = (shape.kind == FrameKind::repeated) & (shape.row_strides[1] == shape.row_strides[2]) &
-                (shape.column_strides[1] == shape.column_strides[2]);
+        quick = (shape.kind == FrameKind::repeated) & (shape.column_shift == 1) &
+                (shape.row_strides[1] == shape.row_strides[2]) & (shape.column_strides[1] == shape.column_strides[2]);
 #pragma unroll
         for (int kind = 0; kind < 2; ++kind) {
             steps[kind] = int32(shape.column_strides[kind]);
@@ -124,7 +124,7 @@ template <typename Element_> struct FrameQuadReader {
         for (int kind = 0; kind < 3; ++kind) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                const int32 row = down.place[i] >> (kind > 0 ? frame.shape.chroma_shift : 0);
+                const int32 row = down.place[i] >> (kind > 0 ? frame.shape.row_shift : 0);
                 const Element* const first = reinterpret_cast<const Element*>(base + frame.samples[kind]);
                 made.row[kind][i] = stepped(first, row, int32(frame.shape.row_strides[kind > 0]));
             }

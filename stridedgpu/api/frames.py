@@ -39,31 +39,36 @@ from .tensor import StridedTensor, output_tensor
 class Frame(FrameBase):
     """An image in the planes of a camera's or decoder's surface; no plane is copied.
 
-    `format` is one of "nv12", "nv21", "i420", "yv12", "yuyv", "uyvy", "p010", "p016", "i010", "rgbx", "bgrx", "rgba",
-    "bgra", "argb", "abgr" and "gray", or FFmpeg's name of one, such as "yuv420p" and "p010le"; "yuvj420p" is "i420" of
-    full range. `Frame.of` reads all arguments from a decoder's frame.
+    `format` is a name of the table, or FFmpeg's, such as "yuv420p" and "p010le"; "yuvj420p", "yuvj422p" and "yuvj444p"
+    are of full range. `Frame.of` reads all arguments from a decoder's frame.
 
-    `planes` are arrays of the format's element type (uint8; uint16 of "p010", "p016" and "i010"), of any row pitch, on
-    one device. `sizes` are the image's height and width in pixels; a size along which two pixels share a chroma sample
-    is even:
+    `planes` are arrays of the format's element type, of any row pitch, on one device: uint8, or uint16 for names that
+    end with a depth. `sizes` are the image's height and width in pixels, and h and w are half of these, rounded up:
+
+    | chroma | planes of luma and of pairs of chroma | planes of luma and two of chroma, in the order of memory |
+    |---|---|---|
+    | 4:2:0 (h, w) | nv12 nv21 p010 p012 p016 | i420 yv12 i009 i010 i012 i014 i016 |
+    | 4:2:2 (H, w) | nv16 nv61 p210 p212 p216 | i422 i209 i210 i212 i214 i216 |
+    | 4:4:4 (H, W) | nv24 nv42 p410 p412 p416 | i444 i409 i410 i412 i414 i416 |
 
     | formats | planes |
     |---|---|
-    | nv12 nv21 p010 p016 | luma (H, W); chroma (H/2, W/2, 2) |
-    | i420 yv12 i010 | luma (H, W); two of chroma (H/2, W/2), in the order of memory |
-    | yuyv uyvy | (H, W/2, 4) |
+    | yuyv uyvy y210 y212 y216 | (H, w, 4) |
     | rgbx bgrx rgba bgra argb abgr | (H, W, 4) |
-    | gray | (H, W) |
+    | gbrp gbrp9 gbrp10 gbrp12 gbrp14 gbrp16 | green, blue and red (H, W) |
+    | gray gray9 gray10 gray12 gray14 gray16 | (H, W) |
 
-    The last two axes of a plane may be merged, as in OpenCV's and PyAV's chroma, or split
-    otherwise, as in yuyv of sizes (H, W, 2).
+    The last two digits are the bits of a sample, at the top of 16 in "p..." and "y2...", and at the bottom in the
+    others. Planes of luma have the sizes (H, W), those of pairs a last axis of 2. The last two axes of a plane may be
+    merged, as in OpenCV's and PyAV's chroma, or split otherwise, as in yuyv of sizes (H, W, 2).
 
     `relayout`, `gather_crops` and the other operations see an RGB image with the axes C, H, W and three channels. Its
-    type is uint8, or uint16 for formats with deeper samples. A 10-bit sample is the high 10 bits of 16, so white is the
-    same for all of these. `matrix` is "bt601", "bt709" or "bt2020". With `full_range`, black is 0 and white the largest
-    sample, as in JPEG. `stridedgpu.values.colour_matrix` states the integers; "bt601" of limited range has the bits of
-    OpenCV. `chroma` is "repeated" (nearest, as in OpenCV) or "linear" (interpolated between samples that are sited left
-    and vertically centred, the default of MPEG-2 and H.264). "gray" is copied to all three channels; alpha is dropped.
+    type is uint8, or uint16 for formats with deeper samples, with the same white, 65535, for all depths. `matrix` is
+    "bt601", "bt709" or "bt2020". With `full_range`, black is 0 and white the largest sample, as in JPEG; colours and
+    gray always are of full range. `stridedgpu.values.colour_matrix` states the integers; "bt601" of limited range has
+    the bits of OpenCV. `chroma` is "repeated" (nearest, as in OpenCV) or "linear" (interpolated between samples that
+    are sited left and vertically centred, the default of MPEG-2 and H.264). "gray" is copied to all three channels;
+    alpha is dropped.
 
     Raises `LayoutError` for sizes, planes and names that do not fit and for a `full_range` that is no bool,
     `ElementTypeError` for another element type and `BindingError` for planes on two devices.
@@ -96,7 +101,7 @@ class Frame(FrameBase):
     ) -> None:
         """Check the planes against the format and the sizes."""
         samples = pixel_format(format)
-        size = checked_sizes(sizes, samples)
+        size = checked_sizes(sizes)
         memories = listed(planes)
         if memories is None:
             raise LayoutError(f"planes={planes!r} is not a sequence of planes.")
@@ -154,9 +159,9 @@ class Frame(FrameBase):
         the image's elements in each row.
 
         `row_pitch_bytes` is the bytes from one row to the next: one number for the first plane (chroma planes of half
-        the width have half of it), or one for each plane. By default an array of two or more axes has its own row
-        stride, and other memory has packed rows. `plane_offsets_bytes` is the start of each plane, in bytes from the
-        start of the memory; by default planes follow one another. The other arguments are those of `Frame`.
+        the width have half of it, rounded up), or one for each plane. By default an array of two or more axes has its
+        own row stride, and other memory has packed rows. `plane_offsets_bytes` is the start of each plane, in bytes
+        from the start of the memory; by default planes follow one another. The other arguments are those of `Frame`.
 
         Raises what `Frame` does, `LayoutError` for other rows than the format's, and `LayoutError` or `BindingError`
         for a pitch that cuts rows and for memory that is too small, naming the plane.
@@ -167,7 +172,7 @@ class Frame(FrameBase):
         [((64, 480), (512, 1)), ((32, 240, 2), (512, 2, 1))]
         """
         samples = pixel_format(format)
-        size = checked_sizes(sizes, samples)
+        size = checked_sizes(sizes)
         planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
         result = cls.__new__(cls)
         is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
@@ -185,21 +190,26 @@ class Frame(FrameBase):
     ) -> Frame:
         """A decoder's frame over its own planes, with the format, matrix, range, pitch and size that it states.
 
-        `frame` is a `VideoFrame` of PyAV in one of the formats of `Frame`, by FFmpeg's names: nv12, nv21, yuv420p and
-        yuvj420p ("i420"; the second is full range), yuyv422, uyvy422, p010le, p012le and p016le ("p016"), yuv420p10le
-        ("i010"), rgb0, bgr0, 0rgb ("argb"), 0bgr ("abgr"), rgba, bgra, argb, abgr and gray. Rows are `line_size` bytes
-        apart, from the last one upwards where that is negative. A frame that states no colour space is BT.601, and one
-        that states no range is limited, which are the defaults of FFmpeg's swscale. HD video without a colour space is
-        BT.709 as a rule: say `matrix="bt709"`. `matrix` and `full_range` replace what the frame states.
+        `frame` is a `VideoFrame` of PyAV in one of the formats of `Frame`, by FFmpeg's names: yuv420p, yuv422p and
+        yuv444p of 8 to 16 bits, yuvj420p, yuvj422p and yuvj444p (full range), nv12, nv21, nv16, nv24 and nv42, p010le
+        to p416le, yuyv422, uyvy422, y210le to y216le, gbrp and gray of 8 to 16 bits, rgb0, bgr0, 0rgb ("argb"), 0bgr
+        ("abgr"), rgba, bgra, argb and abgr. Rows are `line_size` bytes apart, from the last one upwards where that is
+        negative. A frame that states no colour space is BT.601, and one that states no range is limited, which are the
+        defaults of FFmpeg's swscale. HD video without a colour space is BT.709 as a rule: say `matrix="bt709"`.
+        `matrix` and `full_range` replace what the frame states.
 
-        Or `frame` is a dict of planes by name, which are arrays of uint8 of any pitch: "y" and "uv" (NV12), "y" and
-        "vu" (NV21), "y", "u" and "v" (I420), or a format of one plane, such as "yuyv" or "rgba". The first plane says
-        the sizes.
+        A `RawFrame` of TorchCodec is read likewise, on the CPU or a GPU. Its tensors of samples that share a plane,
+        such as both chromas of NV12, become views of that plane. No rotation is applied that a frame states: `rotated`
+        takes its angle.
 
-        Operations and `Preprocess` take a `VideoFrame` as it is; it is then what `of` makes of it.
+        Or `frame` is a dict of planes by name, which are arrays of uint8 of any pitch: "y" and "uv" (NV12, NV16, NV24),
+        "y" and "vu" (NV21, NV61, NV42), "y", "u" and "v" (I420, I422, I444), "g", "b" and "r" (GBRP), or a format of
+        one plane, such as "yuyv" or "rgba". The first plane says the sizes, and those of chroma which format it is.
 
-        Raises `LayoutError` for a format, a colour space or names of planes that no `Frame` has, and for odd sizes
-        where two pixels share chroma; `ElementTypeError` for planes of another type than uint8.
+        Operations and `Preprocess` take a decoder's frame as it is; it is then what `of` makes of it.
+
+        Raises `LayoutError` for a format, a colour space or names of planes that no `Frame` has, `ElementTypeError` for
+        planes of another type than the format's, and `BindingError` for samples that do not lie in their planes.
 
         >>> import numpy as np
         >>> luma, chroma = np.full((4, 6), 235, np.uint8), np.full((2, 6), 128, np.uint8)
@@ -213,8 +223,9 @@ class Frame(FrameBase):
             return _of_named_planes(frame, standard, is_full, chroma)
         if not is_video_frame(frame):
             raise LayoutError(
-                f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV or a dict of planes, "
-                "and Frame(format, planes, sizes=...) or Frame.over(format, memory, sizes) other memory."
+                f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV, a RawFrame of "
+                "TorchCodec or a dict of planes, and Frame(format, planes, sizes=...) or Frame.over(format, memory, "
+                "sizes) other memory."
             )
         read = frame_operand(frame, matrix)
         is_full = read.full_range if full_range is None else truth("full_range", full_range)
@@ -270,8 +281,9 @@ class Frame(FrameBase):
         video is to be rotated by. Its pixels are those of `numpy.rot90`. Rows of such planes do not follow one another
         in memory, so that work on them is slower.
 
-        Raises `LayoutError` for another angle, and for frames whose chroma would not lie as their format has it:
-        yuyv and uyvy, and frames with `chroma="linear"`.
+        Raises `LayoutError` for another angle, and for frames whose chroma would not lie as their format has it: yuyv
+        and its like, 4:2:2 by 90 degrees, an odd size whose last column or row would come first, and frames with
+        `chroma="linear"`.
 
         >>> Frame.over("nv12", bytes(48), (4, 8)).rotated(-90)
         <Frame nv12, 8 x 4, bt601, on cpu>
@@ -330,16 +342,22 @@ def _unpickled(
 
 def _of_named_planes(planes: Mapping[str, TensorLike], matrix: str, full_range: bool, chroma: str) -> Frame:
     """A frame of planes by their names, of the size that the first of the format's planes has."""
-    format = next((known for known, names in PLANE_NAMES.items() if set(names) == set(planes)), None)  # noqa: A001
-    if format is None:
-        names = "; ".join(", ".join(map(repr, names)) for names in PLANE_NAMES.values())
-        raise LayoutError(f"frame has planes named {', '.join(map(repr, planes))}; the names of a format are: {names}.")
-    ordered = [planes[name] for name in PLANE_NAMES[format]]
-    first, plane = shared_operand(PLANE_NAMES[format][0], ordered[0]).layout, PIXEL_FORMATS[format].planes[0]
+    formats = [known for known, names in PLANE_NAMES.items() if set(names) == set(planes)]
+    if not formats:
+        known = "; ".join(", ".join(map(repr, names)) for names in dict.fromkeys(PLANE_NAMES.values()))
+        raise LayoutError(f"frame has planes named {', '.join(map(repr, planes))}; the names of a format are: {known}.")
+    names = PLANE_NAMES[formats[0]]
+    ordered = [planes[name] for name in names]
+    layouts = [shared_operand(name, plane).layout for name, plane in zip(names, ordered, strict=True)]
+    first, plane = layouts[0], PIXEL_FORMATS[formats[0]].planes[0]
     if first.ndim < 2:
-        raise LayoutError(f"{PLANE_NAMES[format][0]} has sizes {first.sizes}; a plane has rows and columns.")
+        raise LayoutError(f"{names[0]} has sizes {first.sizes}; a plane has rows and columns.")
     sizes = first.sizes[0] * plane.rows, math.prod(first.sizes[1:]) // plane.samples * plane.columns
-    return Frame(format, ordered, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
+    counts = [layout.element_count for layout in layouts]
+    fitting = (
+        known for known in formats if [math.prod(one.sizes(sizes)) for one in PIXEL_FORMATS[known].planes] == counts
+    )
+    return Frame(next(fitting, formats[0]), ordered, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
 
 
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:

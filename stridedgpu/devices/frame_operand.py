@@ -63,7 +63,7 @@ class FrameOperand:
     @property
     def colours(self) -> Operand | None:
         """Red, green and blue as a view with axes C, H, W; None if they must be computed."""
-        if self.samples.kind == "yuv":
+        if self.samples.kind == "yuv" or self.samples.shift or len(self.planes) > 1:
             return None
         (plane,) = self.planes
         layout = plane.layout

@@ -185,20 +185,11 @@ def write_frame(
     launch([image.with_layout(one) for one in chosen], frame.planes, stream)
 
 
-def checked_sizes(sizes: Sequence[int], samples: PixelFormat) -> tuple[int, int]:
-    """Height and width of a frame, in pixels. Raises `LayoutError` for sizes that the format cannot have."""
+def checked_sizes(sizes: Sequence[int]) -> tuple[int, int]:
+    """Height and width of a frame, in pixels. Raises `LayoutError` for other sizes."""
     size = integers("sizes", sizes, least=1)
     if len(size) != 2:
         raise LayoutError(f"sizes={size} must be the height and the width of the image, in pixels.")
-    for name, extent, multiple, pairs in zip(
-        ("height", "width"), size, samples.multiple, ("rows", "columns"), strict=True
-    ):
-        if extent % multiple:
-            raise LayoutError(
-                f"sizes={size}: two {pairs} of {samples.name} share chroma, and the {name} {extent} is odd; describe "
-                f"a surface of {extent + 1} {pairs}, whose last of luma is padded where the decoder has no more, and "
-                "take the image out of it with gather_crops."
-            )
     return (size[0], size[1])
 
 
@@ -258,7 +249,8 @@ def planes_over(
     start, nbytes = layout.offset * memory.element.itemsize, layout.span * memory.element.itemsize
     planes = []
     for number, (plane, pitch, offset) in enumerate(zip(samples.planes, pitches, offsets, strict=True)):
-        rows = size[0] // plane.rows
+        sizes = plane.sizes(size)
+        rows = sizes[0]
         end = offset + (rows - 1) * pitch + plane.row_elements(size[1]) * itemsize
         if end > nbytes:
             raise BindingError(
@@ -269,7 +261,6 @@ def planes_over(
             raise BindingError(
                 f"plane {number} begins {start + offset} bytes into its buffer, which is no whole {samples.element}."
             )
-        sizes = plane.sizes(size)
         strides = (pitch // itemsize, *((plane.samples, 1) if plane.samples > 1 else (1,)))
         planes.append(Operand(memory.buffer, Layout(sizes, strides, (start + offset) // itemsize), samples.element))
     return tuple(planes)
@@ -282,7 +273,7 @@ def _pitches(
     rows = [plane.row_elements(width) * itemsize for plane in samples.planes]
     own = _own_pitch(memory)
     if row_pitch_bytes is None:
-        pitches = _of_first(own if own is not None else rows[0], samples)
+        pitches = tuple(rows) if own is None else _of_first(own, samples)
     elif isinstance(row_pitch_bytes, Sequence):
         pitches = integers("row_pitch_bytes", row_pitch_bytes, least=1)
         if len(pitches) != len(rows):
@@ -304,11 +295,14 @@ def _pitches(
 
 
 def _of_first(pitch: int, samples: PixelFormat) -> tuple[int, ...]:
-    """Every plane's pitch from the first one's: a chroma plane whose rows have half the bytes has half the pitch."""
-    return tuple(
-        pitch * plane.samples // plane.columns * samples.planes[0].columns // samples.planes[0].samples
-        for plane in samples.planes
-    )
+    """Every plane's pitch from the first one's: a chroma plane whose rows have half the bytes has half the pitch.
+
+    Half of an odd number of elements is rounded up.
+    """
+    itemsize = samples.element.itemsize
+    elements = pitch // itemsize
+    others = (-(-elements * plane.samples // plane.columns) * itemsize for plane in samples.planes[1:])
+    return (pitch, *others)
 
 
 def _own_pitch(memory: Operand) -> int | None:
@@ -332,16 +326,18 @@ def _check_rows(memory: Operand, samples: PixelFormat, size: tuple[int, int], pi
     sizes, itemsize = memory.layout.sizes, memory.element.itemsize
     if len(sizes) < 2 or memory.layout.strides[0] * itemsize != pitches[0]:
         return
-    nbytes = sum(size[0] // plane.rows * pitch for plane, pitch in zip(samples.planes, pitches, strict=True))
+    nbytes = sum(plane.sizes(size)[0] * pitch for plane, pitch in zip(samples.planes, pitches, strict=True))
     row = samples.planes[0].row_elements(size[1])
     is_whole = len(sizes) == 2 or math.prod(sizes[1:]) * itemsize == row * samples.element.itemsize
     if is_whole and sizes[0] * pitches[0] == nbytes:
         return
     planes = ", ".join(" x ".join(map(str, plane.sizes(size))) for plane in samples.planes)
+    rows, rest = divmod(nbytes, pitches[0])
+    has = f"{nbytes} bytes" if rest else f"{rows} rows of {row} {samples.element} and their padding"
     raise LayoutError(
-        f"memory has sizes {sizes}; a surface of {samples.name}, {size[0]} x {size[1]}, has "
-        f"{nbytes // pitches[0]} rows of {row} {samples.element} and their padding (planes of {planes}). Give the "
-        "memory of such a surface, or with plane_offsets_bytes= where each plane begins in this one."
+        f"memory has sizes {sizes}; a surface of {samples.name}, {size[0]} x {size[1]}, has {has} (planes of "
+        f"{planes}). Give the memory of such a surface, or with plane_offsets_bytes= where each plane begins in this "
+        "one."
     )
 
 
@@ -358,5 +354,5 @@ def _offsets(
         return offsets
     starts = [0]
     for plane, pitch in zip(samples.planes[:-1], pitches[:-1], strict=True):
-        starts.append(starts[-1] + height // plane.rows * pitch)
+        starts.append(starts[-1] + -(-height // plane.rows) * pitch)
     return tuple(starts)

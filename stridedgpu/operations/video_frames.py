@@ -26,7 +26,7 @@ from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.conversion import AS_IT_IS
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.pixel_formats import FFMPEG_NAMES, FULL_RANGE_NAMES, PIXEL_FORMATS, PixelFormat
+from stridedgpu.values.pixel_formats import FFMPEG_NAMES, FULL_RANGE_NAMES, LOW_DEPTHS, PIXEL_FORMATS, PixelFormat
 
 from .options import MemoryOptions
 from .relayout import relayout_operand
@@ -72,13 +72,12 @@ def frame_operand(frame: Any, matrix: str | None = None) -> FrameOperand:
     size = (frame.height, frame.width)
     samples = PIXEL_FORMATS.get(FFMPEG_NAMES.get(named, named))
     if samples is None:
-        raise LayoutError(_refusal(frame.format, size))
+        raise LayoutError(_refusal(frame.format))
     given = frame.planes
     if len(given) != len(samples.planes):  # as of VideoFrame(), which has no memory
         raise LayoutError(
             f"This VideoFrame of {named} has {len(given)} planes; {samples.name} has {len(samples.planes)}."
         )
-    _check_even(named, samples, size)
     planes = tuple(_plane(number, plane, samples, size) for number, plane in enumerate(given))
     return _described_frame(samples, size, planes, named, (frame.colorspace, frame.color_range), matrix)
 
@@ -157,8 +156,12 @@ def with_whole_rows(frame: FrameOperand) -> FrameOperand:
 
 
 def _has_rows(plane: Layout) -> bool:
-    """Whether the elements of each row of a plane, in one or two axes, are contiguous."""
-    return plane.strides[-1] == 1 and (plane.ndim == 2 or plane.strides[1] == plane.sizes[2])
+    """Whether the elements of each row of a plane, in one or two axes, are contiguous; a repeated one stays as it is.
+
+    A plane that repeats its elements can have more of them than there is memory for copies.
+    """
+    has_rows = plane.strides[-1] == 1 and (plane.ndim == 2 or plane.strides[1] == plane.sizes[2])
+    return has_rows or plane.is_broadcast
 
 
 def _with_rows(plane: Operand) -> Operand:
@@ -229,17 +232,7 @@ def _matrix(space: int | str, samples: PixelFormat) -> str:
     return _MATRICES[space]
 
 
-def _check_even(named: str, samples: PixelFormat, size: tuple[int, int]) -> None:
-    """Raise `LayoutError` for a size that cuts a sample of chroma."""
-    for name, extent, multiple in zip(("height", "width"), size, samples.multiple, strict=True):
-        if extent % multiple:
-            raise LayoutError(
-                f"This VideoFrame of {named} is {size[0]} x {size[1]}, and its {name} {extent} is odd, where two "
-                "pixels share chroma: frame.reformat(format='rgba') makes a frame of any size."
-            )
-
-
-def _refusal(form: Any, size: tuple[int, int]) -> str:
+def _refusal(form: Any) -> str:
     """What a format is that no `Frame` has, and what helps."""
     name, components = form.name, form.components
     if not components:
@@ -253,13 +246,9 @@ def _refusal(form: Any, size: tuple[int, int]) -> str:
             f"A VideoFrame of {name} is an image (H, W, 3) in one plane, no Frame: give frame.planes[0], which shares "
             f"it, with dims='HWC'{order}."
         )
-    nearest = _nearest(form)
-    down, across = PIXEL_FORMATS[FFMPEG_NAMES.get(nearest, nearest)].multiple
-    if size[0] % down or size[1] % across:
-        nearest = "rgba"
     return (
         f"A VideoFrame of {name}, {_described(form)}, is none of the formats of Frame; "
-        f"frame.reformat(format={nearest!r}) converts it to the nearest."
+        f"frame.reformat(format={_nearest(form)!r}) converts it to the nearest."
     )
 
 
@@ -292,14 +281,13 @@ def _colours(form: Any) -> int:
 def _nearest(form: Any) -> str:
     """The format of `Frame`, by FFmpeg's name, that loses least."""
     components = form.components
-    bits, planes = max(one.bits for one in components), 1 + max(one.plane for one in components)
+    bits = max(one.bits for one in components)
+    depth = "" if bits <= 8 else f"{next((most for most in LOW_DEPTHS if bits <= most), 16)}le"
     if form.is_rgb or form.has_palette or not components[0].is_luma:
-        return "rgba"
+        return f"gbrp{depth}" if depth else "rgba"
     if _colours(form) == 1:
-        return "gray"
-    if bits > 8:
-        return "p016le" if bits > 10 else "p010le" if planes == 2 else "yuv420p10le"
-    chroma = components[1]
-    if chroma.width < components[0].width and chroma.height == components[0].height:
-        return "yuyv422"
-    return "nv12" if planes == 2 else "yuv420p"
+        return f"gray{depth}"
+    luma, chroma = components[:2]
+    if chroma.width == luma.width:
+        return f"yuv444p{depth}"
+    return f"yuv42{0 if chroma.height < luma.height else 2}p{depth}"

@@ -408,7 +408,7 @@ def _gray_frame(frame: FrameOperand) -> Operand:
 
     Samples of 8 bits become luma in one pass. Luma of deeper ones, whose sums need 64 bits, is that of an RGB image.
     """
-    if frame.samples.kind == "gray":
+    if frame.samples.kind == "gray" and frame.colours is not None:
         (plane,) = frame.planes
         return plane.with_layout(plane.layout.unsqueezed(0))
     if frame.element.itemsize > 1:

@@ -1,4 +1,4 @@
-"""`FrameProblem`: a window of a luma-chroma frame as RGB, converted and laid out, as a value.
+"""`FrameProblem`: a window of a frame as RGB, converted and laid out, as a value.
 
 The window's origin changes with every call and is not part of the problem. `SamplesProblem` is the inverse: RGB to the
 samples of a frame.
@@ -22,10 +22,14 @@ CHROMA: Final = {
 }
 """The upsampling of chroma to the size of luma.
 
+Of a frame of H rows and W columns, chroma has ceil(H / 2) and ceil(W / 2): the last sample of an odd size is that of
+one row or column alone. Rows and columns count from the frame's first pixel, wherever a window begins.
+
 "repeated" is nearest-neighbour, as in OpenCV. "linear" assumes the default siting of MPEG-2 and H.264: in the left one
 of two columns, and half-way between two rows. Let s be 3 times the sample of the nearer row plus that of the other row
 (4:2:0), or 4 times the row's own sample (4:2:2). An even column is (s + 2) >> 2. An odd column is (s + s' + 4) >> 3,
-with s' of the next sample. At the edges the last sample is its own neighbour.
+with s' of the next sample. At the edges the last sample is its own neighbour: of an odd height, the last row's nearer
+sample is the last, and the other one is above it. 4:4:4 has a sample for each pixel, and both are that.
 """
 
 
@@ -102,13 +106,15 @@ class FrameProblem(FrameSurface):
         """The bytes of samples to read, plus the bytes to write."""
         channels, height, width = self.target.layout.sizes
         down, right = self.samples.chroma_step
-        samples = height * width + 2 * -(-height // down) * -(-width // right)
+        others = len(self.samples.channels) - 1
+        samples = height * width + others * -(-height // down) * -(-width // right)
         return samples * self.samples.element.itemsize + channels * height * width * self.target.element.itemsize
 
 
 _CHROMA_TAKEN: Final = {
     (2, 2): "chroma is that of the upper left of four pixels",
     (1, 2): "chroma is that of the mean of two pixels",
+    (1, 1): "each pixel has samples of its own",
 }
 
 
@@ -116,7 +122,9 @@ _CHROMA_TAKEN: Final = {
 class SamplesProblem:
     """The inverse: RGB images of the format's element type as the samples of frames of one format and layout.
 
-    `colours` are the layouts of red, green and blue, with axes H, W.
+    `colours` are the layouts of red, green and blue, with axes H, W. The sample of chroma of an odd size's last row or
+    column is that of the pixels that there are. Of packed pixels whose last pair the image cuts, the second luma is the
+    first one again.
     """
 
     samples: PixelFormat
@@ -142,6 +150,6 @@ class SamplesProblem:
         return [
             f"{self.samples.name} frames of {height} x {width} of colours, with plane strides {self.plane_strides}",
             f"reads in steps of {tuple(layout.strides for layout in self.colours)} elements along H, W",
-            _CHROMA_TAKEN.get(self.samples.chroma_step, "no chroma"),
+            _CHROMA_TAKEN[self.samples.chroma_step],
             f"{self.bytes_moved} bytes must move",
         ]

@@ -114,7 +114,8 @@ class ResizeProblem:
         pixels, surface = self.taps(self.window).source_pixels, self.window.surface
         if surface is not None:
             down, right = surface.samples.chroma_step
-            return count * (pixels + 2 * pixels // (down * right)) * conversion.source.itemsize
+            others = len(surface.samples.channels) - 1
+            return count * (pixels + others * pixels // (down * right)) * conversion.source.itemsize
         channels = self.channels if conversion.channels is None else len(set(conversion.channels))
         return count * channels * pixels * conversion.source.itemsize
 

@@ -60,7 +60,9 @@ ENCODES = {
         {"preset": "ultrafast", "x265-params": "log-level=none:colormatrix=bt2020nc"},
         {},
     ),
+    "h264 4:4:4": ("libx264", "yuv444p", {"preset": "ultrafast"}, {}),
     "ffv1": ("ffv1", "yuv420p", {}, {}),
+    "ffv1 4:2:2": ("ffv1", "yuv422p", {}, {}),
     "mpeg2": ("mpeg2video", "yuv420p", {}, {}),
     "vp8": ("libvpx", "yuv420p", {"deadline": "realtime"}, {}),
 }

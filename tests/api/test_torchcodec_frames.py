@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import torchcodec_frames
-from harness.frame_cases import COLOURS, DEEP, YUV, surfaces
+from harness.frame_cases import COLOURS, DEEP, SCALED, YUV, surfaces
 from harness.torchcodec_frames import Frame, FrameBatch, RawFrame, raw_frame
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.values.pixel_formats import FFMPEG_NAMES
 
-FORMATS = tuple(name for name in (*YUV, *DEEP, *COLOURS, "gray") if name != "yv12")
+FORMATS = tuple(name for name in (*YUV, *DEEP, *COLOURS, *SCALED, "gray") if name != "yv12")
 """Those that FFmpeg has."""
 
-NAMED = {"p016": "p016le"} | {
-    ours: theirs for theirs, ours in FFMPEG_NAMES.items() if ours != "p016" and not theirs.startswith("yuvj")
-}
+NAMED = {ours: theirs for theirs, ours in FFMPEG_NAMES.items() if not theirs.startswith("yuvj")}
 
 
 @pytest.fixture(autouse=True)

@@ -37,7 +37,7 @@ PAGES = (
     if DOCS.is_dir()
     else {}
 )
-SECTIONED = {"engines.md", "frames.md", "interop.md", "recipes.md", "CONTRIBUTING.md"}
+SECTIONED = {"engines.md", "frames.md", "interop.md", "recipes.md", "video.md", "CONTRIBUTING.md"}
 """Pages whose blocks stand alone; on the others they follow each other."""
 
 ALLOWED = re.compile(

@@ -27,7 +27,7 @@ def run_frames(choice, block):
     begins = dict(enumerate((luma, *chroma)))
     if isinstance(choice, FramePixelsChoice):  # addresses of each kind's first sample, not of the planes
         begins = {}
-        for kind, address in zip(samples.channels, (luma, *chroma), strict=True):
+        for kind, address in zip(samples.channels, (luma, *chroma), strict=False):
             inner = problem.plane_strides[kind.plane][-1]
             begins.setdefault(kind.plane, address - kind.first * inner * samples.element.itemsize)
     planes = [

@@ -23,7 +23,7 @@ from stridedgpu.values.layout import Layout
 from .fake_gathers import memory
 
 RECORD = struct.Struct("<QQQqqq IIIiiI IIIiiI iiii IfI 4x")
-FRAME = struct.Struct("<3Q 3q 3q 4i 8i")
+FRAME = struct.Struct("<3Q 3q 3q 6i 8i")
 FIELDS = dataclasses.fields(ResizeProblem)
 
 
@@ -83,11 +83,12 @@ def run_resizes(choice, taps, block):
 
 def colours_at(record, height, width, element):
     """The first rows and columns of the frame that a record describes, as RGB pixels (H, W, 3)."""
-    addresses, (*strides, shift, chroma_height, chroma_width, kind), matrix = (
+    addresses, (*strides, shift, across, chroma_height, chroma_width, whole_width, kind), matrix = (
         (numbers := FRAME.unpack(record))[:3],
-        numbers[3:13],
-        numbers[13:],
+        numbers[3:15],
+        numbers[15:],
     )
+    assert kind == 2 or chroma_width == -(-whole_width >> across)
     rows, columns = np.arange(height), np.arange(width)
 
     def samples(number, row, column):
@@ -99,8 +100,8 @@ def colours_at(record, height, width, element):
         return np.ascontiguousarray(picked).view(element)[..., 0].astype(np.int64)
 
     def chroma(number):
-        own, pair = rows[:, None] >> shift, columns // 2
-        if kind == 0:
+        own, pair = rows[:, None] >> shift, columns >> across
+        if kind == 0 or across == 0:
             return samples(number, own, pair)
         beside = np.clip(own + np.where(rows[:, None] % 2, 1, -1), 0, chroma_height - 1)
 
@@ -112,8 +113,8 @@ def colours_at(record, height, width, element):
         return np.where(columns % 2, left + right + 4 >> 3, left + 2 >> 2)
 
     if kind == 2:
-        made = [samples(number, rows[:, None], columns) for number in range(3)]
-        return np.ascontiguousarray(np.stack(made, -1).astype(element))
+        scaled = [samples(number, rows[:, None], columns) * matrix[3] + 2**19 >> 20 for number in range(3)]
+        return np.ascontiguousarray(np.minimum(np.stack(scaled, -1), np.iinfo(element).max).astype(element))
     constants = ColourMatrix(*matrix, np.iinfo(element).max)
     luma = samples(0, rows[:, None], columns)
     return np.ascontiguousarray(np.stack(colours_of(luma, chroma(1), chroma(2), constants), -1))

@@ -32,7 +32,7 @@ __all__ = ["FrameCase"]
 class FrameCase:
     """One window of a surface, its target's memory, and the launch.
 
-    The frame ends with the window, or `beyond` it by some rows and columns.
+    The frame ends with the window, or `beyond` it by some rows and columns. It is `turned` by so many degrees.
     """
 
     format: str
@@ -50,11 +50,15 @@ class FrameCase:
     chroma: str = "repeated"
     apart: int = 1
     beyond: tuple[int, int] = (0, 0)
+    turned: int = 0
 
     @functools.cached_property
     def frame(self) -> sg.Frame:
         ends = (sum(parts) for parts in zip(self.origin, self.size, self.beyond, strict=True))
-        height, width = (max(2, -(-end // 2) * 2) for end in ends)
+        height, width = (max(1, end) for end in ends)
+        if self.turned:
+            stored = (width, height) if self.turned % 180 else (height, width)
+            return surface(self.format, stored, self.seed, self.gap).frame(matrix="bt709").rotated(self.turned)
         made = surface(self.format, (height, width), self.seed, self.gap).frame(matrix="bt709", chroma=self.chroma)
         if self.apart == 1:
             return made
@@ -112,15 +116,15 @@ class FrameCase:
         # Each plane is memory of its own, with poison around it.
         buffers, addresses = [], []
         for plane in planes:
-            first, span = plane.layout.offset * itemsize, plane.layout.span * itemsize
+            first, span = plane.layout.first_offset * itemsize, plane.layout.span * itemsize
             buffers.append(Buffer(plane.buffer.bytes[first : first + span].copy(), itemsize if self.gap else 16))
-            addresses.append(0)
+            addresses.append(plane.layout.offset * itemsize - first)
         luma, place = window_place(self.choice, addresses, self.origin)
         offsets = [luma, *PLACE.unpack(place)[:2]]
         parameters = bytearray(self.launch.parameters)
         parameters[16 : 16 + len(place)] = bytes(16) + place[16:]
         if isinstance(self.choice, FramePixelsChoice):  # both kinds of chroma have an address, whatever plane has them
-            read = [buffers[kind.plane] for kind in self.problem.samples.channels]
+            read = ([buffers[kind.plane] for kind in self.problem.samples.channels] * 3)[:3]
         else:
             read = buffers
         pointers = [(0, Pointer(read[0], offsets[0])), (8, Pointer(Buffer(memory, 16)))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths, picking_by
-from harness.frame_cases import DEEP, SHARES, opencv, surface
+from harness.frame_cases import DEEP, SHARES, depth_of, opencv, surface
 from harness.frame_encodes import FrameEncodeCase
 from harness.native_loops import needs_library
 from hypothesis import given, strategies as st
@@ -61,13 +61,19 @@ def test_samples_of_limited_bt601_are_those_of_opencv(path, picture, name, gap):
     assert np.array_equal(memory, expected)
 
 
-@pytest.mark.parametrize("names", [("nv12", "yv12", "uyvy", "gray"), DEEP], ids=["8 bits", "deep"])
+ENCODED = {
+    "8 bits": ("nv12", "yv12", "uyvy", "gray", "nv61", "i422", "nv24", "i444", "gbrp"),
+    "deep": (*DEEP, "gbrp10", "gray12"),
+}
+
+
+@pytest.mark.parametrize("names", ENCODED.values(), ids=ENCODED)
 @given(data=st.data())
 def test_native_samples_are_those_of_numpy(names, data):
     name, order = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(("HWC", "CHW")))
-    height, width = (2 * data.draw(st.integers(1, most)) for most in (4, 80))
+    height, width = (data.draw(st.integers(1, most)) for most in (8, 160))
     sizes = (height, width, 3) if order == "HWC" else (3, height, width)
-    gap, element = data.draw(st.integers(0, 5)), np.uint16 if name in DEEP else np.uint8
+    gap, element = data.draw(st.integers(0, 5)), np.uint8 if depth_of(name)[0] == 8 else np.uint16
     rng, memories = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))), []
     picture = rng.integers(0, np.iinfo(element).max, sizes, element, endpoint=True)
     for path in ("NumPy", "native, 1 thread"):
@@ -113,30 +119,57 @@ def test_packed_samples_of_limited_bt601_are_those_of_opencv(path, picture, name
 
 @pytest.mark.parametrize("full_range", [False, True], ids=["limited", "full"])
 @pytest.mark.parametrize("matrix", ["bt601", "bt709", "bt2020"])
-@pytest.mark.parametrize("name", ["p010", "p016", "i010", "yuyv"])
+@pytest.mark.parametrize("name", [*DEEP, "yuyv", "i422", "nv24"])
 def test_samples_of_other_formats_are_within_a_level_of_float64(name, matrix, full_range):
-    deep = name != "yuyv"
-    bits, white = {"p016": 16, "yuyv": 8}.get(name, 10), 65535 if deep else 255
-    dtype = np.uint16 if deep else np.uint8
-    picture = np.random.default_rng(2).integers(0, white + 1, (32, 48, 3)).astype(dtype)
-    frame, _ = blank(name, (32, 48), matrix=matrix, full_range=full_range)
+    (bits, top), sizes = depth_of(name), (31, 47)
+    white, dtype = (255, np.uint8) if bits == 8 else (65535, np.uint16)
+    picture = np.random.default_rng(2).integers(0, white + 1, (*sizes, 3)).astype(dtype)
+    frame, _ = blank(name, sizes, matrix=matrix, full_range=full_range)
     sg.relayout(sg.asarray(picture, dims="HWC"), out=frame)
     kr, kb = SHARES[matrix]
     red, green, blue = (picture[..., c] / white for c in range(3))
     y = kr * red + (1 - kr - kb) * green + kb * blue
     u, v = ((colour - y) / (2 - 2 * share) for colour, share in ((blue, kb), (red, kr)))
-    u, v = (c[::2, ::2] if deep else (c[:, ::2] + c[:, 1::2]) / 2 for c in (u, v))
+    u, v = (fewer(c, *frame.operand.samples.chroma_step) for c in (u, v))
     one = 2 ** (bits - 8)
     ranges = (2**bits - 1, 2**bits - 1, 0) if full_range else (219 * one, 224 * one, 16 * one)
     wanted = [y * ranges[0] + ranges[2], *(c * ranges[1] + 128 * one for c in (u, v))]
-    planes, top = [plane.numpy() for plane in frame.planes], 6 if name == "p010" else 0
-    if name == "yuyv":
-        made = [planes[0][..., ::2].reshape(y.shape), planes[0][..., 1], planes[0][..., 3]]
+    planes = [plane.numpy() for plane in frame.planes]
+    if len(planes) == 1:
+        made = [planes[0][..., ::2].reshape(31, 48)[:, :47], planes[0][..., 1], planes[0][..., 3]]
     else:
-        made = planes if name == "i010" else [planes[0], planes[1][..., 0], planes[1][..., 1]]
+        made = planes if len(planes) == 3 else [planes[0], planes[1][..., 0], planes[1][..., 1]]
+    most = 1.6 if (bits, matrix, full_range) == (8, "bt601", False) else 0.6  # OpenCV's constants
     for plane, samples in zip(made, wanted, strict=True):
         assert not (plane & (2**top - 1)).any()
-        assert np.abs((plane >> top) - np.clip(samples, 0, 2**bits - 1)).max() < 0.6
+        assert np.abs((plane >> top) - np.clip(samples, 0, 2**bits - 1)).max() < most
+
+
+def fewer(plane, down, across):
+    """Chroma of every pixel at the size that a format has: the upper left one of four, or the mean of two."""
+    if across == 1:
+        return plane
+    if down == 2:
+        return plane[::2, ::2]
+    plane = np.concatenate([plane, plane[:, -1:]], 1)[:, : 2 * ((plane.shape[1] + 1) // 2)]
+    return (plane[:, ::2] + plane[:, 1::2]) / 2
+
+
+@cpu_paths
+@pytest.mark.parametrize("name", ["gbrp", "gbrp9", "gbrp16", "gray", "gray14"])
+def test_planes_of_colours_come_back_as_they_were(path, name):
+    made = surface(name, (5, 39), seed=4)
+    frame, _ = blank(name, (5, 39))
+    with picking_by(path):
+        sg.relayout(made.frame().relayout(layout="HWC"), out=frame)
+    for plane, given_plane in zip(frame.planes, made.frame().planes, strict=True):
+        assert np.array_equal(plane.numpy(), given_plane.numpy())
+
+
+def test_the_second_luma_of_a_pair_that_the_image_cuts_is_the_first():
+    frame = sg.Frame("yuyv", [np.full((1, 2, 4), 99, np.uint8)], sizes=(1, 3))
+    sg.relayout(np.full((1, 3, 3), 255, np.uint8), dims="HWC", out=frame)
+    assert frame.planes[0].numpy().tolist() == [[[235, 128, 235, 128], [235, 128, 235, 128]]]
 
 
 @pytest.mark.parametrize("full_range", [False, True], ids=["limited", "full"])

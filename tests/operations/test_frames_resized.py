@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
-from harness.frame_cases import DEEP, YUV, opencv, opencv_colours, surface, surfaces
+from harness.frame_cases import DEEP, SCALED, YUV, opencv, opencv_colours, surface, surfaces
 from harness.native_loops import needs_library
 from hypothesis import given, strategies as st
 
@@ -66,7 +66,7 @@ def test_a_step_takes_frames_among_pictures():
 
 @cpu_paths
 @pytest.mark.parametrize("interpolation", ["pillow-bilinear", "opencv-linear", "opencv-area"])
-@given(made=st.lists(surfaces((*YUV, "rgbx", "gray"), most=150), min_size=1, max_size=3), data=st.data())
+@given(made=st.lists(surfaces((*YUV, "rgbx", "gray", "gbrp"), most=150), min_size=1, max_size=3), data=st.data())
 def test_frames_of_many_formats_are_resized_with_the_bits_of_their_pictures(path, interpolation, made, data):
     chroma = data.draw(st.sampled_from(("repeated", "repeated", "linear")))
     frames = [one.frame(chroma=chroma) for one in made]
@@ -90,9 +90,9 @@ def test_frames_of_many_formats_are_resized_with_the_bits_of_their_pictures(path
 
 @cpu_paths
 @pytest.mark.parametrize("interpolation", ["pillow-bicubic", "opencv-linear", "opencv-cubic", "pillow-nearest"])
-@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("name", [*DEEP, *SCALED])
 def test_deep_frames_are_resized_as_their_pictures(path, name, interpolation):
-    frame = surface(name, (36, 64), seed=2).frame()
+    frame = surface(name, (37, 63), seed=2).frame()
     with picking_by(path):
         made = sg.letterbox([frame], (40, 30), interpolation=interpolation, value=9)
     wanted = sg.letterbox([frame.relayout(layout="HWC")], (40, 30), interpolation=interpolation, value=9)
@@ -110,13 +110,14 @@ def test_one_box_of_a_frame_after_another(path):
 
 @cpu_paths
 @pytest.mark.parametrize("at_end", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("size", [(34, 70), (33, 69)], ids=["even", "odd"])
 @pytest.mark.parametrize("name", YUV)
-def test_a_resize_reads_no_byte_beside_a_surface(path, name, at_end):
-    made = surface(name, (34, 70), seed=3)
+def test_a_resize_reads_no_byte_beside_a_surface(path, name, size, at_end):
+    made = surface(name, size, seed=3)
     fenced = Fenced(made.memory.nbytes, np.random.default_rng(0), at_end=at_end)
     fenced.bytes[:] = made.memory
     there = dataclasses.replace(made, memory=fenced.bytes).frame()
-    for box in ([0, 0, 34, 70], [20, 50, 34, 70], [33, 69, 34, 70]):
+    for box in ([0, 0, *size], [20, 50, *size], [32, 68, *size]):
         with picking_by(path):
             window = sg.resize(there, (16, 24), box=box)
         wanted = sg.resize(made.frame().relayout(layout="HWC"), (16, 24), box=box)

@@ -17,7 +17,7 @@ from typing import Final
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.problems.device_plan import Width, index_bits
 from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface, SamplesProblem
-from stridedgpu.values.colour_matrix import ColourMatrix
+from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import DeviceError, LayoutError
@@ -125,7 +125,8 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
     """The kernel on a GPU with accesses of up to `widest` bytes.
 
     Raises `DeviceError` for a matrix with too many rows, and for packed planes whose samples have no common step.
-    Samples that do not follow each other are for the kernel of single pixels.
+    Samples that do not follow each other, planes of colours and packed samples of 16 bits are for the kernel of single
+    pixels.
     """
     conversion, target, limits = problem.conversion, problem.target, policy().frames
     rows, most = len(conversion.matrix or ()), policy().channel_matrix.most_channels
@@ -134,14 +135,17 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
             f"matrix= has {rows} rows: a GPU mixes the colours of a frame into up to {most} channels; bring the frame "
             "to the CPU with to_device('cpu')."
         )
-    follow = all(
+    follow = problem.samples.kind == "yuv" and all(
         strides[1:] == ((plane.samples, 1) if plane.samples > 1 else (1,))
         for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True)
     )
-    if not follow:
+    is_packed = len(problem.samples.planes) == 1
+    if not follow or (is_packed and problem.samples.element.itemsize > 1):
         return choose_frame_pixels(problem)
     layout, itemsize = target.layout, target.element.itemsize
-    pixel_bytes = problem.samples.channels[0].step * problem.samples.element.itemsize
+    pixel_bytes = problem.samples.element.itemsize * max(
+        plane.samples // plane.columns for plane in problem.samples.planes
+    )
     pixels = min(_most_pixels(problem), limits.luma_bytes // pixel_bytes)
     count, height, width = layout.sizes
     across, _, right = layout.strides
@@ -179,7 +183,7 @@ def _most_pixels(problem: FrameProblem) -> int:
     return limits.most_pixels
 
 
-_SHAPE: Final = struct.Struct("<3q 3q 4i 8i")
+_SHAPE: Final = struct.Struct("<3q 3q 6i 8i")
 """`sg::FrameShape`, aligned to 8 bytes."""
 
 _SAMPLES: Final = struct.Struct("<3Q")
@@ -205,26 +209,37 @@ def _matrix_words(matrix: ColourMatrix) -> tuple[int, ...]:
     )
 
 
+_AS_THEY_ARE: Final = ColourMatrix(0, 0, 0, 1 << FRACTION_BITS, 0, 0, 0, 0, 0)
+"""The matrix of colours that are multiplied by 1."""
+
+
+def _three(kinds: tuple[SampleStrides, ...]) -> tuple[SampleStrides, ...]:
+    """Three kinds of samples: those of gray are all of its one plane."""
+    return kinds if len(kinds) > 1 else kinds * 3
+
+
 def _frame_shape(surface: FrameSurface) -> bytes:
-    """The `sg::FrameShape` of luma-chroma frames. Raises `DeviceError` for samples without a common step."""
-    strides = sample_strides(surface.samples, surface.plane_strides)
+    """The `sg::FrameShape` of frames. Raises `DeviceError` for samples without a common step."""
+    strides = _three(sample_strides(surface.samples, surface.plane_strides))
     down, right = surface.samples.chroma_step
     height, width = surface.sizes
     return _SHAPE.pack(
         *(kind.row for kind in strides),
         *(kind.column for kind in strides),
         down.bit_length() - 1,
-        height // down,
-        width // right,
-        _KINDS[surface.chroma],
+        right.bit_length() - 1,
+        -(-height // down),
+        -(-width // right),
+        width,
+        _KINDS[surface.chroma] if surface.samples.kind == "yuv" else _COLOURS,
         *_matrix_words(surface.matrix),
     )
 
 
 def frame_record(frame: FrameOperand) -> bytes:
-    """The `sg::FrameRecord` of a luma-chroma frame. Raises `DeviceError` for samples without a common step."""
+    """The `sg::FrameRecord` of a frame. Raises `DeviceError` for samples without a common step."""
     surface, itemsize = frame.surface, frame.element.itemsize
-    strides = sample_strides(surface.samples, surface.plane_strides)
+    strides = _three(sample_strides(surface.samples, surface.plane_strides))
     addresses = (frame.planes[kind.plane].address + kind.first * itemsize for kind in strides)
     return _SAMPLES.pack(*addresses) + _frame_shape(surface)
 
@@ -234,7 +249,8 @@ def colours_record(layout: Layout, address: int, element: ElementType) -> bytes:
     across, down, right = layout.strides
     first = address + (layout.offset - layout.first_offset) * element.itemsize
     addresses = (first + channel * across * element.itemsize for channel in range(3))
-    return _SAMPLES.pack(*addresses) + _SHAPE.pack(*(down,) * 3, *(right,) * 3, 0, 0, 0, _COLOURS, *(0,) * 8)
+    shape = _SHAPE.pack(*(down,) * 3, *(right,) * 3, 0, 0, 0, 0, 0, _COLOURS, *_matrix_words(_AS_THEY_ARE))
+    return _SAMPLES.pack(*addresses) + shape
 
 
 PLACE: Final = struct.Struct("<QQII")
@@ -273,7 +289,7 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
     block.add_indices(*layout.strides, layout.offset, items)
     block.add_int32(*_matrix_words(problem.matrix))
     rows, columns = samples.chroma_step
-    block.add_indices(width, problem.sizes[0] // rows, problem.sizes[1] // columns, bits=32)
+    block.add_indices(width, -(-problem.sizes[0] // rows), problem.sizes[1], bits=32)
     luma, *chroma = samples.channels
     blue, red = (kind.plane - 1 if len(samples.planes) == 3 else kind.first for kind in chroma)
     name = instantiation(
@@ -282,7 +298,8 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
         "FramesPolicy",
         planes=f"sg::FramePlanes::{_PLANES[len(samples.planes)]}",
         chroma_rows=rows,
-        linear=problem.chroma == "linear",
+        chroma_columns=columns,
+        linear=problem.chroma == "linear" and columns == 2,
         luma=luma.first,
         blue=blue,
         red=red,
@@ -348,7 +365,8 @@ def window_place(
     """
     problem = choice.problem
     if isinstance(choice, FramePixelsChoice):
-        strides, itemsize = sample_strides(problem.samples, problem.plane_strides), problem.samples.element.itemsize
+        itemsize = problem.samples.element.itemsize
+        strides = _three(sample_strides(problem.samples, problem.plane_strides))
         luma, *chroma = (addresses[kind.plane] + kind.first * itemsize for kind in strides)
     else:
         luma, *chroma = (*addresses, 0, 0)[:3]
@@ -378,7 +396,7 @@ def frame_encode_launch(choice: NamedChoice[SamplesProblem]) -> KernelLaunch:
     kinds, matrix = sample_strides(problem.samples, problem.plane_strides), problem.matrix
     missing = (0,) * (3 - len(kinds))
     pairs = -(-width // 2)
-    items = height // down * pairs
+    items = -(-height // down) * pairs
     number_bits = 32 if problem.samples.element.itemsize == 1 else 64
     block = ParameterBlock(bits)
     block.add(bytes(PLACES.size), 8)
@@ -388,7 +406,7 @@ def frame_encode_launch(choice: NamedChoice[SamplesProblem]) -> KernelLaunch:
     block.add_indices(*matrix.y, *matrix.u, *matrix.v, bits=number_bits)
     block.add_int32(matrix.bits, matrix.most, matrix.shift)
     block.add(b"", number_bits // 8)  # the end of a structure
-    block.add_indices(width, bits=32)
+    block.add_indices(height, width, bits=32)
     block.add_divisors(pairs)
     block.add_indices(items)
     name = instantiation(
@@ -396,8 +414,8 @@ def frame_encode_launch(choice: NamedChoice[SamplesProblem]) -> KernelLaunch:
         (f"sg::{problem.samples.element}", index_argument(bits)),
         "FrameEncodePolicy",
         rows=down,
-        chroma=right == 2,
-        sums=(down, right) == (1, 2),
+        columns=right if len(kinds) > 1 else 0,
+        packed=right == 2 and len(problem.samples.planes) == 1,
     )
     return block.launch("frame_encode.cu", name, -(-items // THREADS))
 

@@ -58,6 +58,27 @@ CASES = {
         FrameCase("p010", "float16", "CHW", {"scale": 1 / 65535}, origin=(1, 1), size=(5, 21)),
         FrameCase("i010", "uint16", "HWC", size=(4, 18)),
     ],
+    "chroma of each pixel": [
+        FrameCase("nv24", "uint8", "CHW", size=(4, 32)),
+        FrameCase("nv42", "float16", "HWC", NORMALISED, origin=(1, 3), size=(5, 19), chroma="linear"),
+        FrameCase("i444", "uint8", "HWC", origin=(1, 1), size=(3, 40), beyond=(0, 7)),
+        FrameCase("i444", "float16", "CHW", NORMALISED, size=(3, 48)),
+        FrameCase("p410", "uint16", "CHW", size=(3, 24)),
+        FrameCase("i414", "float32", "CHW", {"matrix": MATRIX[:1]}, origin=(0, 5), size=(2, 21)),
+    ],
+    "4:2:2 in planes": [
+        FrameCase("nv61", "uint8", "CHW", origin=(1, 1), size=(4, 33)),
+        FrameCase("i422", "float16", "CHW", NORMALISED, size=(3, 31), chroma="linear"),
+        FrameCase("p210", "uint16", "HWC", origin=(2, 3), size=(3, 20), beyond=(1, 2)),
+        FrameCase("i209", "float16", "CHW", {"scale": 1 / 65535}, size=(3, 17), chroma="linear"),
+    ],
+    "planes of colours, and deep packed samples": [
+        FrameCase("gbrp", "uint8", "HWC", origin=(1, 1), size=(3, 9)),
+        FrameCase("gbrp9", "float16", "CHW", {"scale": 1 / 65535}, size=(3, 7), chroma="linear"),
+        FrameCase("gray12", "uint16", "CHW", size=(3, 6)),
+        FrameCase("y210", "uint16", "CHW", origin=(1, 1), size=(3, 8)),
+        FrameCase("y216", "float32", "HWC", NORMALISED, size=(3, 9), chroma="linear"),
+    ],
     "one channel of wide numbers": [FrameCase("p016", "float64", "CHW", {"scale": 0.1}, channels=(1,), size=(3, 15))],
     "linear chroma": [
         LINEAR,
@@ -67,6 +88,11 @@ CASES = {
         FrameCase("i010", "uint16", "CHW", chroma="linear", origin=(0, 2), size=(6, 24), index_bits=64),
         FrameCase("p010", "float16", "CHW", NORMALISED, chroma="linear", origin=(1, 1), size=(3, 21)),
         FrameCase("nv21", "float64", "CHW", NORMALISED, chroma="linear", size=(5, 9)),
+    ],
+    "rotated frames": [
+        FrameCase("nv12", "uint8", "CHW", turned=90, gap=3, size=(6, 8)),
+        FrameCase("i420", "float32", "HWC", NORMALISED, turned=180, origin=(1, 1), size=(4, 5)),
+        FrameCase("p010", "float16", "CHW", NORMALISED, turned=270, gap=2, size=(5, 6), index_bits=64),
     ],
     "samples apart": [
         FrameCase("nv12", "uint8", "CHW", apart=3, size=(4, 6)),
@@ -102,6 +128,14 @@ ENCODED = [
     FrameEncodeCase("gray", size=(3, 9)),
     FrameEncodeCase("p010"),
     FrameEncodeCase("i010", "CHW", (2, 6)),
+    FrameEncodeCase("i420", size=(3, 7)),
+    FrameEncodeCase("nv16", size=(3, 7), matrix="bt601"),
+    FrameEncodeCase("yuyv", "CHW", (3, 7)),
+    FrameEncodeCase("nv24", size=(3, 7)),
+    FrameEncodeCase("i412", "CHW", (2, 5)),
+    FrameEncodeCase("y210", size=(2, 5)),
+    FrameEncodeCase("gbrp10", size=(2, 5)),
+    FrameEncodeCase("gray10", size=(2, 5)),
 ]
 
 

@@ -42,7 +42,7 @@ _MOST_CHANNELS: Final = 4
 """Channels that go through the stages together; of more, each goes alone."""
 
 _OF_PLANES: Final = 6
-_OF_WINDOW: Final = 11
+_OF_WINDOW: Final = 12
 """Fields of the planes, and those with what else a window has of its own: the first of `Frame`."""
 
 _OF_COLOURS: Final = 4
@@ -51,7 +51,8 @@ _OF_COLOURS: Final = 4
 _PLANAR: Final = 0
 _PAIRED: Final = 1
 _PACKED: Final = 2
-"""How chroma lies, in the order of the library's."""
+_COLOURS: Final = 3
+"""How chroma lies, in the order of the library's; or that the planes are colours."""
 
 
 FrameMove = Callable[["Sequence[Operand]", tuple[int, int], "Operand"], None]
@@ -88,8 +89,8 @@ class FrameKernel:
     @property
     def loop(self) -> NativeFunction:
         """The library's loop."""
-        place = 2 * (self.samples.element.itemsize - 1) + self.linear
-        return NativeFunction.of("frames", place)
+        of_odd_columns = self.samples.kind == "yuv" and (self.linear or self.samples.chroma_step[1] == 1)
+        return NativeFunction.of("frames", 2 * (self.samples.element.itemsize - 1) + of_odd_columns)
 
 
 def frame_kernel(problem: FrameProblem) -> FrameKernel | str:
@@ -212,7 +213,8 @@ class FrameParameters:
                 given = conversion.scale or (1.0,), conversion.bias or (-0.0,), (0.0,)
                 kept = [np.resize(constants(values, conversion.compute), channels) for values in given]
                 numbers = [values.ctypes.data for values in kept]
-        is_direct = not (stages or kernel.pixel or kernel.mirrored) and order in ((0, 1, 2), (2, 1, 0))
+        is_direct = self._samples.kind == "yuv" and order in ((0, 1, 2), (2, 1, 0))
+        is_direct &= not (stages or kernel.pixel or kernel.mirrored)
         if 1 < kernel.pixel <= _MOST_CHANNELS:
             stages.append(Stage(pixels("put together", itemsize, kernel.pixel), channels))
         elif kernel.pixel > 1 or not stages or stages[-1].move.family.startswith("mix"):  # whose steps are whole
@@ -241,31 +243,35 @@ class FrameParameters:
         (top, left), (height, width), (rows, columns) = origin, self._sizes, self._samples.chroma_step
         above, before = top // rows, left // columns
         fields = type(self._fields).from_buffer_copy(self._fields)
-        fields[:_OF_PLANES] = [*_plane_fields(self._samples, planes, (top, before * columns))]
-        edges = -above, height // rows - 1 - above, width // columns - 1 - before
+        given = _plane_fields(self._samples, planes, (top, before * columns))
+        fields[:_OF_PLANES] = [*(given * 3)[:_OF_PLANES]]
+        last_row, last_column = (height - 1) // rows, (width - 1) // columns
+        edges = -above, last_row - above, last_column - before, width - before * columns
         fields[_OF_PLANES:_OF_WINDOW] = [top % rows, left % columns, *edges]
         return fields
 
 
 def _plane_fields(samples: PixelFormat, planes: Sequence[Operand], origin: tuple[int, int]) -> list[int]:
-    """The addresses and row pitches of the planes of luma, blue and red, at a pixel; zeros where there is no chroma."""
+    """The addresses and row pitches of the planes of luma, blue and red, or of red, green and blue, at a pixel.
+
+    Gray has one plane alone.
+    """
     itemsize, (top, left), fields = samples.element.itemsize, origin, list[int]()
     for kind in samples.channels:
         plane, operand = samples.planes[kind.plane], planes[kind.plane]
         down, right = operand.layout.strides[:2]
         place = top // plane.rows * down + left // plane.columns * right
         fields += [operand.address + place * itemsize, down * itemsize]
-    return fields + [0] * (_OF_PLANES - len(fields))
+    return fields
 
 
 def _format_fields(samples: PixelFormat) -> list[int]:
-    """How a format's chroma lies, whether red and luma come before and behind, and the rows that share chroma."""
-    luma, *chroma = samples.channels
-    if not chroma:
-        return [_PLANAR, 0, 0, 1]
-    blue, red = chroma
+    """How a format's chroma lies, whether red comes before blue and luma behind, and what shares chroma."""
+    if samples.kind != "yuv":
+        return [_COLOURS, 0, 0, *samples.chroma_step]
+    luma, blue, red = samples.channels
     arrangement = _PLANAR if blue.plane != red.plane else _PACKED if blue.plane == luma.plane else _PAIRED
-    return [arrangement, int(arrangement != _PLANAR and red.first < blue.first), luma.first, samples.chroma_step[0]]
+    return [arrangement, int(arrangement != _PLANAR and red.first < blue.first), luma.first, *samples.chroma_step]
 
 
 def _moves(samples: PixelFormat) -> list[int]:
@@ -317,7 +323,7 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | str:
         f"rows in steps of {lanes} pixels, from colours to samples in the L1 cache",
         Width(lanes * itemsize),
         Width(lanes * itemsize),
-        items=height // problem.samples.chroma_step[0],
+        items=-(-height // problem.samples.chroma_step[0]),
         shared_bytes=limits.shared_bytes,
         calls=(kernel,),
     )
@@ -352,7 +358,7 @@ class SamplesParameters:
         moves = pixels("take apart", itemsize, 3), pixels("put together", itemsize, 2), copy_move(itemsize)
         fields += [native_function(move.family, move.place) for move in moves]
         self._samples, self._of_pixels = samples, places is not None
-        self._fields = _array([0] * (_OF_COLOURS + _OF_PLANES) + [*fields, problem.sizes[1]])
+        self._fields = _array([0] * (_OF_COLOURS + _OF_PLANES) + [*fields, *problem.sizes])
 
     def __call__(self, colours: Sequence[Operand], planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
         """The parameters for the planes of an image's colours and those of a frame."""
@@ -362,7 +368,8 @@ class SamplesParameters:
         fields = type(self._fields).from_buffer_copy(self._fields)
         pitch = colours[0].layout.strides[0] * self._samples.element.itemsize
         fields[:_OF_COLOURS] = [*addresses, pitch]
-        fields[_OF_COLOURS : _OF_COLOURS + _OF_PLANES] = [*_plane_fields(self._samples, planes, (0, 0))]
+        samples = _plane_fields(self._samples, planes, (0, 0))
+        fields[_OF_COLOURS : _OF_COLOURS + len(samples)] = [*samples]  # without chroma, its address stays null
         return fields
 
 

@@ -71,21 +71,27 @@ def _bands(
     problem: FrameProblem, planes: Sequence[Operand], origin: tuple[int, int]
 ) -> Iterator[tuple[slice, list[Array]]]:
     """Rows of the window, and their red, green and blue in the format's element type."""
-    luma, blue, red = sample_arrays(problem, planes)
+    luma, *chroma = sample_arrays(problem, planes)
     _, height, width = problem.target.layout.sizes
+    are_colours = problem.samples.kind != "yuv"
     top, left = origin
     step = max(1, BLOCK_PIXELS // max(width, 1))
     for first in range(0, height, step):
         rows = slice(first, min(first + step, height))
         lines, columns = np.arange(top + rows.start, top + rows.stop), np.arange(left, left + width)
-        u, v = (_chroma(plane, lines, columns, problem) for plane in (blue, red))
-        yield rows, colours_of(luma[lines[0] : lines[-1] + 1, left : left + width], u, v, problem.matrix)
+        window = slice(lines[0], lines[-1] + 1), slice(left, left + width)
+        if are_colours:
+            colours = [_scaled(plane[window], problem.matrix) for plane in (luma, *chroma)]
+            yield rows, colours if chroma else colours * 3
+            continue
+        u, v = (_chroma(plane, lines, columns, problem) for plane in chroma)
+        yield rows, colours_of(luma[window], u, v, problem.matrix)
 
 
 def _chroma(plane: Array, rows: Array, columns: Array, problem: FrameProblem) -> Array:
     """Samples of chroma for pixels at these rows and columns of the frame."""
     down, right = problem.samples.chroma_step
-    if problem.chroma == "repeated":
+    if problem.chroma == "repeated" or (down, right) == (1, 1):
         repeated: Array = plane[(rows // down)[:, None], columns // right]
         return repeated
     last_row, last_column = plane.shape[0] - 1, plane.shape[1] - 1
@@ -99,6 +105,12 @@ def _chroma(plane: Array, rows: Array, columns: Array, problem: FrameProblem) ->
     near, far = sums[:, place], sums[:, np.minimum(place + 1, last_column)]
     chroma: Array = np.where(columns % 2, near + far + 4 >> 3, near + 2 >> 2)
     return chroma
+
+
+def _scaled(colour: Array, matrix: ColourMatrix) -> Array:
+    """A colour of the format as one of 0 to `most`."""
+    scaled: Array = colour.astype(np.int64) * matrix.luma + (1 << (FRACTION_BITS - 1)) >> FRACTION_BITS
+    return np.minimum(scaled, matrix.most).astype(colour.dtype)
 
 
 def colours_of(luma: Array, blue: Array, red: Array, matrix: ColourMatrix) -> list[Array]:
@@ -126,7 +138,7 @@ def numpy_samples_kernel(problem: SamplesProblem) -> CpuKernel:
 
 
 def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequence[Operand]) -> None:
-    """Write red, green and blue, each (H, W), into the planes of a frame: gray, or luma and chroma.
+    """Write red, green and blue, each (H, W), into the planes of a frame: gray, colours, or luma and chroma.
 
     Chroma is that of the upper left pixel of four, or of the mean of two, as in OpenCV.
     """
@@ -136,8 +148,9 @@ def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequ
     for rows, band in _sample_bands(colours, number):
         sources = [band, band, band]
         if right == 2:
-            fewer = [colour[::down, ::2] if down == 2 else colour[:, ::2] + colour[:, 1::2] for colour in band]
-            sources[1:] = fewer, fewer
+            pairs = [np.concatenate([colour, colour[:, -1:]], 1) if colour.shape[1] % 2 else colour for colour in band]
+            fewer = [colour[::down, ::2] if down == 2 else colour[:, ::2] + colour[:, 1::2] for colour in pairs]
+            sources = [pairs if len(planes) == 1 else band, fewer, fewer]
         weights = (matrix.y, matrix.u, matrix.v)
         for samples, source, weight in zip(problem.samples.channels, sources, weights, strict=False):
             plane = planes[samples.plane]
