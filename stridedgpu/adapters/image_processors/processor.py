@@ -29,7 +29,7 @@ from stridedgpu.values.strides import is_one_of
 
 from .declaration import Declared, declared_by
 from .forms.job import Job, Listed, Moved, Stated
-from .inputs import image_operand, nested_images
+from .inputs import broadcast, image_operand, nested_images
 from .kinds.kind import BACKENDS
 from .normalising import Backend, Normalising
 from .outputs import results
@@ -177,6 +177,8 @@ class ImageProcessor:
         CropSources.of_images(flat, "images").check(first.layout.sizes[0], first.element, first.buffer.device)
         where = device or first.buffer.device
         job = self._job(declared, where)
+        if first.layout.sizes[0] == 1 and declared.kind.broadcasts and self.backend == "torchvision":
+            operands = [[broadcast(image, job.renderer.how.channels) for image in group] for group in operands]
         outputs = results(job, operands)
         return ImageFeatures((key, _returned(key, value, tensors, where)) for key, value in outputs.items())
 

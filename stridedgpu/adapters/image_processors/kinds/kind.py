@@ -48,7 +48,8 @@ class Kind:
     `forms/` has a function for each `form` of what is returned.
     `crops`, `pads` and `normalises` are whether `do_center_crop`, `do_pad` and `do_normalize` have an effect.
     `rescales_first`: bytes become floats before they are resized. `flips`: the three channels are reversed, and
-    `converts` is whether `do_convert_rgb` has an effect. `only` has the one value of an option that is reproduced, and
+    `converts` is whether `do_convert_rgb` has an effect. `broadcasts`: by torchvision, three means make three channels
+    of a grey image. `only` has the one value of an option that is reproduced, and
     why. `backends` are those that the class has.
     """
 
@@ -62,6 +63,7 @@ class Kind:
     rescales_first: bool = False
     flips: bool = False
     converts: bool = True
+    broadcasts: bool = False
     only: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
     backends: tuple[Backend, ...] = BACKENDS
 
