@@ -16,7 +16,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .frame_problem import FrameSurface
-from .resize_taps import AxisGeometry, Box, WindowTaps, filtered_axes, window_taps
+from .resize_taps import LONG_AXIS, AxisGeometry, Box, WindowTaps, filtered_axes, window_taps
 
 Place: TypeAlias = tuple[int, int, int, int]
 """Top, left, height and width of a resized box in the target, in pixels."""
@@ -197,6 +197,6 @@ class ResizeProblem:
         """The taps of the visible part of each image; those of filters are computed together."""
         interpolation, element = self.rule.interpolation, self.conversion.source
         if interpolation.sampling == "filter":
-            axes = [axis for window in windows for axis in self.axes(window)]
+            axes = [axis for window in windows for axis in self.axes(window) if axis.target <= LONG_AXIS]
             filtered_axes(interpolation, arithmetic_of(interpolation, element), axes)
         return [self.taps(window) for window in windows]

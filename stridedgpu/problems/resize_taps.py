@@ -29,14 +29,28 @@ Box: TypeAlias = tuple[float, float, float, float]
 """Top, left, bottom and right, in pixels of the source and fractions of them."""
 
 
+LONG_AXIS: Final = 1 << 16
+"""Of a longer axis only the pixels that are seen have taps in memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class AxisGeometry:
-    """One axis: pixels of the source, the box's edges in pixels of the source, and pixels of the result."""
+    """One axis: pixels of the source, the box's edges in pixels of the source, and pixels of the result.
+
+    `seen` is the first pixel of the result that is computed, and how many are; None is all.
+    """
 
     source: int
     low: float
     high: float
     target: int
+    seen: tuple[int, int] | None = None
+
+    @property
+    def pixels(self) -> Array:
+        """The pixels of the result that are computed."""
+        first, count = self.seen or (0, self.target)
+        return np.arange(first, first + count, dtype=np.int32)
 
     @property
     def is_whole(self) -> bool:
@@ -193,6 +207,13 @@ def window_taps(
     down = AxisGeometry(source[0], top, bottom, target[0])
     along = AxisGeometry(source[1], left, right, target[1])
     arithmetic = arithmetic_of(interpolation, element)
+    if seen is not None and interpolation.sampling == "filter":
+        above, before, height, width = seen
+        if target[0] > LONG_AXIS:
+            down, seen = replace(down, seen=(above, height)), (0, *seen[1:])
+        if target[1] > LONG_AXIS:
+            first = target[1] - before - width if flip else before
+            along, seen = replace(along, seen=(first, width)), (seen[0], 0, *seen[2:])
     if interpolation.sampling == "filter":
         rows, columns = (filtered_axes(interpolation, arithmetic, [axis])[0] for axis in (down, along))
         taps = WindowTaps(arithmetic, rows, columns, pillow_columns_first(passes, down, along))
@@ -267,10 +288,7 @@ def filter_taps(
     """
     filtered = [axis for axis in geometries if not axis.is_whole]
     computed = iter(_filtered(interpolation, arithmetic, filtered) if filtered else ())
-    return [
-        _copied(np.arange(axis.target, dtype=np.int32), 0, axis.source) if axis.is_whole else next(computed)
-        for axis in geometries
-    ]
+    return [_copied(axis.pixels, 0, axis.source) if axis.is_whole else next(computed) for axis in geometries]
 
 
 def _filtered(
@@ -282,6 +300,33 @@ def _filtered(
     """
     spec = arithmetic.spec
     number = np.float32 if spec.weights == "float32" else np.float64
+    starts, counts, weights = _shares_of(interpolation, number, geometries)
+    if spec.bits:  # rounded half away from zero
+        largest = [_largest_share(interpolation, axis, one) for axis, one in zip(geometries, weights, strict=True)]
+        unused = np.array([[[spec.bits - _fraction_bits(interpolation, most)]] for most in largest])
+        scaled = weights * 2.0 ** (spec.bits - unused)
+        weights = (scaled + np.copysign(0.5, scaled)).astype(np.int32) << unused.astype(np.int32)
+    most = counts.max(axis=1, initial=1).tolist()
+    return [
+        AxisTaps(starts[number], counts[number], np.ascontiguousarray(weights[number, :, :reached]), 0, axis.source)
+        for number, (axis, reached) in enumerate(zip(geometries, most, strict=True))
+    ]
+
+
+def _largest_share(interpolation: Interpolation, axis: AxisGeometry, weights: Array) -> float:
+    """The largest share of the whole axis, by which the narrow weights of torch are scaled."""
+    if axis.seen is None or not interpolation.has_narrow_weights:
+        return float(weights.max())
+    parts = (
+        replace(axis, seen=(first, min(LONG_AXIS, axis.target - first))) for first in range(0, axis.target, LONG_AXIS)
+    )
+    return max(float(_shares_of(interpolation, np.float64, [part])[2].max()) for part in parts)
+
+
+def _shares_of(
+    interpolation: Interpolation, number: type[np.floating[Any]], geometries: Sequence[AxisGeometry]
+) -> tuple[Array, Array, Array]:
+    """Where the taps of axes begin, how many there are, and the share of each in its pixel."""
     steps = np.array([filter_steps(interpolation, axis, number) for axis in geometries])
     low, scale, support, narrowing = np.moveaxis(steps, 1, 0)[:, :, None]
     sources = np.array([[axis.source] for axis in geometries], np.int32)
@@ -290,7 +335,7 @@ def _filtered(
         """As doubles: torch adds 0.5 in float64, and rounds what else it computes in float32."""
         return numbers if number is np.float64 else numbers.astype(number).astype(np.float64)
 
-    centers = rounded(low + (np.arange(geometries[0].target) + 0.5) * scale)
+    centers = rounded(low + (np.stack([axis.pixels for axis in geometries]) + 0.5) * scale)
     # int() of C rounds towards zero, as astype does.
     starts = np.maximum((rounded(centers - support) + 0.5).astype(np.int32), 0)
     counts = np.minimum((rounded(centers + support) + 0.5).astype(np.int32), sources) - starts
@@ -304,15 +349,7 @@ def _filtered(
     # The sum is taken in order; NumPy's own sum is pairwise.
     total = np.add.accumulate(weights, axis=2)[:, :, -1:]
     np.divide(weights, total, out=weights, where=total != 0)
-    if spec.bits:  # rounded half away from zero
-        unused = np.array([[[spec.bits - _fraction_bits(interpolation, one.max())]] for one in weights])
-        scaled = weights * 2.0 ** (spec.bits - unused)
-        weights = (scaled + np.copysign(0.5, scaled)).astype(np.int32) << unused.astype(np.int32)
-    most = counts.max(axis=1, initial=1).tolist()
-    return [
-        AxisTaps(starts[number], counts[number], np.ascontiguousarray(weights[number, :, :reached]), 0, axis.source)
-        for number, (axis, reached) in enumerate(zip(geometries, most, strict=True))
-    ]
+    return starts, counts, weights
 
 
 def _fraction_bits(interpolation: Interpolation, largest: float) -> int:
@@ -373,7 +410,7 @@ def filtered_axes(
     missing: dict[int, list[AxisGeometry]] = {}
     for axis, known in taps.items():
         if known is None:
-            missing.setdefault(axis.target, []).append(axis)
+            missing.setdefault(len(axis.pixels), []).append(axis)
     for axes in missing.values():
         for axis, computed in zip(axes, filter_taps(interpolation, arithmetic, axes), strict=True):
             taps[axis] = computed

@@ -460,8 +460,12 @@ NONSENSE = {
         {"size": 1, "crop_size": 1, "image_grid_pinpoints": [[3000, 3000]]},
         "more than 4096 tiles of 1 x 1 pixels",
     ),
-    "an endless side": ("PoolFormerImageProcessor", {"crop_pct": 1e-9}, "and has 1048576 at most"),
-    "a whole endless side": ("CLIPImageProcessor", {"size": 65537, "do_center_crop": False}, "and has 65536 at most"),
+    "an endless side": ("PoolFormerImageProcessor", {"crop_pct": 1e-9}, "and has 16777216 at most"),
+    "a whole endless side": (
+        "CLIPImageProcessor",
+        {"size": 32769, "do_center_crop": False},
+        "and both 1073741824 pixels",
+    ),
     "no share": ("PoolFormerImageProcessor", {"crop_pct": 0}, "crop_pct=0 must be finite numbers above"),
     "no window": ("CLIPImageProcessor", {"crop_size": 0}, "crop_size=0 is no size"),
     "a window of no rows": ("CLIPImageProcessor", {"crop_size": [0, 3]}, r"crop_size=\[0, 3\] is no size"),
@@ -489,14 +493,17 @@ def test_numbers_that_no_declaration_has_are_refused(name, options, words, is_ov
             processor(name, **options)(images((40, 50)))
 
 
-def test_a_window_is_cut_of_a_side_that_no_whole_image_may_have():
+def test_a_window_is_cut_of_a_long_side():
     photo = np.random.default_rng(8).integers(0, 256, (900, 3, 3), np.uint8)
     clip = processor("CLIPImageProcessor", do_rescale=False, do_normalize=False)
     made = clip(photo, input_data_format="channels_last", return_tensors="np").pixel_values[0]
     whole = sg.resize(photo, (67200, 224), dims="HWC", interpolation="torch-bicubic").numpy()
     assert np.array_equal(made, whole[:, 33488:33712])
-    with pytest.raises(sg.LayoutError, match=r"becomes 67200 x 224 by size=.*and has 65536 at most"):
-        clip(photo, input_data_format="channels_last", do_center_crop=False)
+    whole = clip(photo, input_data_format="channels_last", do_center_crop=False, return_tensors="np").pixel_values
+    assert np.array_equal(made, whole[0][:, 33488:33712])
+    column = np.broadcast_to(photo[:, :1], (900, 1, 3))
+    with pytest.raises(sg.LayoutError, match=r"becomes 9000000 x 10000 by size=.*and both 1073741824 pixels"):
+        clip(column, input_data_format="channels_last", do_center_crop=False, size={"shortest_edge": 10000})
 
 
 def test_encoded_images_are_upright_and_rgb_as_files():

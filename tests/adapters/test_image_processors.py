@@ -81,7 +81,13 @@ def test_many_drawn_images_have_the_bits_of_transformers(name, backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "name, size",
-    [("CLIPImageProcessor", (900, 3)), ("ChameleonImageProcessor", (15, 2999)), ("BitImageProcessor", (2, 800))],
+    [
+        ("CLIPImageProcessor", (900, 3)),
+        ("ChameleonImageProcessor", (15, 2999)),
+        ("BitImageProcessor", (2, 800)),
+        ("MobileNetV2ImageProcessor", (1, 4200)),
+        ("VideoMAEImageProcessor", (300, 1)),
+    ],
 )
 def test_a_window_of_an_extreme_shape_has_the_bits_of_transformers(name, size, backend):
     theirs = original(name, backend)
@@ -236,6 +242,21 @@ def test_images_of_odd_shapes_in_tiles_have_the_bits_of_transformers(name, backe
         image = draw.integers(0, 256, (*size, 3), np.uint8)
         wanted = theirs([image], return_tensors="pt", input_data_format="channels_last")
         assert differences(ours([image], return_tensors="pt", input_data_format="channels_last"), wanted) == [], size
+
+
+@pytest.mark.parametrize("options", [{}, {"do_normalize": False}, {"image_mean": 0.5, "image_std": 0.25}], ids=repr)
+@pytest.mark.parametrize(
+    "name, backend",
+    [
+        ("EfficientNetImageProcessor", "torchvision"),
+        ("EfficientNetImageProcessor", "pil"),
+        ("DINOv3ViTImageProcessor", "torchvision"),
+    ],
+)
+def test_three_means_make_three_channels_of_a_grey_image(name, backend, options):
+    theirs = original(name, backend, **options)
+    image = np.random.default_rng(29).integers(0, 256, (1, 50, 60), np.uint8)
+    assert compared(sg.image_processor(theirs), theirs, [image, image[:, :40]]) == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -13,7 +13,15 @@ import pytest
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
-from stridedgpu.problems.resize_taps import AxisGeometry, AxisTaps, filter_taps, filtered_axes, fused
+from stridedgpu.problems.resize_taps import (
+    LONG_AXIS,
+    AxisGeometry,
+    AxisTaps,
+    filter_taps,
+    filtered_axes,
+    fused,
+    window_taps,
+)
 from stridedgpu.values.bounded_cache import GENERATION
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.interpolation import ResizeSums, arithmetic_of, interpolation_named
@@ -51,6 +59,35 @@ def test_axes_are_computed_together_as_alone(
         for asked in (geometries, again + geometries[:2], geometries):
             for axis, taps in zip(asked, filtered_axes(rule, arithmetic, asked), strict=True):
                 assert same(taps, filter_taps(rule, arithmetic, [axis])[0])
+
+
+@pytest.mark.parametrize("flip", [False, True], ids=["as it is", "mirrored"])
+@pytest.mark.parametrize("element", ["uint8", "float32"])
+@pytest.mark.parametrize("interpolation", ["pillow-bicubic", "torch-bilinear", "torch-bicubic"])
+def test_the_seen_part_of_a_long_axis_is_that_of_the_whole(interpolation: str, element: str, flip: bool) -> None:
+    rule, target = interpolation_named(interpolation), LONG_AXIS + 5
+    arithmetic = arithmetic_of(rule, element_type(element))
+    for first, count in ((0, 3), (32_000, 224), (target - 9, 9)):
+        box = (0.0, 0.0, 7.0, 31.0)
+        seen = window_taps(
+            rule,
+            "horizontal",
+            element_type(element),
+            3,
+            (7, 31),
+            box,
+            (5, target),
+            flip=flip,
+            seen=(1, first, 3, count),
+        )
+        whole = filter_taps(rule, arithmetic, [AxisGeometry(31, 0.0, 31.0, target)])[0]
+        wanted = (whole.reversed() if flip else whole).part(slice(first, first + count))
+        found = seen.columns
+        assert np.array_equal(found.starts, wanted.starts)
+        assert np.array_equal(found.counts, wanted.counts)
+        assert np.array_equal(found.weights, wanted.weights[:, : found.most])
+        assert not wanted.weights[:, found.most :].any()
+        assert seen.rows.count == 3
 
 
 def test_what_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ KINDS: Final[Mapping[str, Kind]] = {
 _REFUSED: Final[Mapping[str, str]] = {
     "Owlv2ImageProcessor": "it blurs and resizes floats, whose bits depend on the processor that torch runs on: use "
     "transformers' own",
-    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with the same size, mean and "
-    "std has its pixels",
+    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with the same size, mean "
+    "and std has its pixels",
     **dict.fromkeys(
         ("Kosmos2_5ImageProcessor", "Pix2StructImageProcessor"),
         "it divides by each image's own deviation, whose bits depend on the order of torch's sums: use transformers' "

@@ -173,11 +173,16 @@ def _of_pillow(image: Any, *, converts: bool) -> Operand:
     return operand_of_array(array_of_pillow(image))
 
 
+def broadcast(image: Operand, channels: int) -> Operand:
+    """An image of one channel as a view of it so many times."""
+    return image.with_layout(image.layout.broadcast_to((channels, *image.layout.sizes[1:])))
+
+
 def _converted(name: str, image: Operand, backend: Backend) -> Operand:
     """An array's image as RGB: a gray one as a view of its channel three times, a transparent one over white."""
     layout = image.layout
     if layout.sizes[0] == 1:
-        return image.with_layout(layout.broadcast_to((3, *layout.sizes[1:])))
+        return broadcast(image, 3)
     if layout.sizes[0] != 4:
         return image
     if image.buffer.device != "cpu":

@@ -74,6 +74,11 @@ class Normalising:
         steps = (self.factor, self.mean, self.again, self.first)
         return _FLOAT32 if self.floats or any(step is not None for step in steps) else _UINT8
 
+    @property
+    def channels(self) -> int:
+        """The channels that the mean is for; 1 where one number is for all."""
+        return len(self.mean) if isinstance(self.mean, tuple) else 1
+
     def table(self, channels: int) -> NDArray[np.float32]:
         """The value of each byte in each channel, (channels, 256), before channels are reversed.
 

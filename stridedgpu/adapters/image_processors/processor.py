@@ -29,7 +29,7 @@ from stridedgpu.values.strides import is_one_of
 
 from .declaration import Declared, declared_by
 from .forms.job import Filled, Images, Job, Joined, Listed, Moved, OfTensors, Stated
-from .inputs import image_operand, nested_images, opened
+from .inputs import broadcast, image_operand, nested_images, opened
 from .kinds.kind import BACKENDS
 from .normalising import Backend, Normalising, figures_of
 from .outputs import results
@@ -219,7 +219,11 @@ class ImageProcessor:
         rest, first = iter(flat), flat[0]
         operands = [list(islice(rest, len(group))) for group in groups]
         CropSources.of_images(flat, "images").check(first.layout.sizes[0], first.element, first.buffer.device)
-        return self._features(declared, device or first.buffer.device, operands, tensors)
+        where = device or first.buffer.device
+        if first.layout.sizes[0] == 1 and declared.kind.broadcasts and self.backend == "torchvision":
+            channels = self._job(declared, where).renderer.how.channels
+            operands = [[broadcast(image, channels) for image in group] for group in operands]
+        return self._features(declared, where, operands, tensors)
 
     def rehearse(self, **options: Any) -> None:
         """Call the processor with black images, as `sg.warmup(processor)` does, and drop the results.

@@ -74,20 +74,21 @@ def height_and_width(name: str, size: Any) -> Size:
     return sides["height"], sides["width"]
 
 
-_MOST_PIXELS: Final = 1 << 16
-"""Of a side: a declaration from elsewhere asks for no more memory than that."""
+_MOST_PIXELS: Final = 1 << 30
+"""Of a whole image: a declaration from elsewhere asks for no more memory than that."""
 
-_MOST_CUT: Final = 1 << 20
-"""Of a side of which a window is computed: an image 4,681 times as wide as high, at a height of 224."""
+_LONGEST: Final = 1 << 24
+"""Of a side, of which a window may be computed: an image 74,898 times as wide as high, at a height of 224."""
 
 
 def new_size(rule: SizeRule, values: Values, size: Size, *, is_cut: bool = False) -> Size:
     """Height and width of an image of `size` when it is resized; with `is_cut` a window of it is computed."""
-    resized, most = rule(values, size), _MOST_CUT if is_cut else _MOST_PIXELS
-    if min(resized) < 1 or max(resized) > most:
+    resized = rule(values, size)
+    if min(resized) < 1 or max(resized) > _LONGEST or (resized[0] * resized[1] > _MOST_PIXELS and not is_cut):
+        alone = "" if is_cut else f", and both {_MOST_PIXELS} pixels"
         raise LayoutError(
             f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]} by size={values['size']}; "
-            f"each side needs one pixel, and has {most} at most."
+            f"each side needs one pixel, and has {_LONGEST} at most{alone}."
         )
     return resized
 

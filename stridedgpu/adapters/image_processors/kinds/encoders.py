@@ -23,7 +23,13 @@ KINDS: Final[Mapping[str, Kind]] = {
     "ViTImageProcessor": kind(HALF, square(224), resample=BILINEAR),
     "PvtImageProcessor": kind(IMAGENET, square(224)),
     "DINOv3ViTImageProcessor": kind(
-        IMAGENET, square(224), resample=BILINEAR, rescales_first=True, pads=False, backends=("torchvision",)
+        IMAGENET,
+        square(224),
+        resample=BILINEAR,
+        rescales_first=True,
+        broadcasts=True,
+        pads=False,
+        backends=("torchvision",),
     ),
     "DeiTImageProcessor": kind(HALF, square(256), crop_size=square(224), do_center_crop=True),
     "MobileNetV1ImageProcessor": kind(
@@ -57,6 +63,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         do_center_crop=False,
         rescale_offset=False,
         include_top=True,
+        broadcasts=True,
         pads=False,
     ),
     "BeitImageProcessor": kind(HALF, square(224), crop_size=square(224), do_center_crop=False, pads=False),

@@ -18,6 +18,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.launch_cache import cached_launches
 from stridedgpu.problems.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.problems.resize_taps import (
+    LONG_AXIS,
     Array,
     AxisGeometry,
     AxisTaps,
@@ -267,6 +268,8 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
         return None
     _, _, (row, column) = problem.resized(window)
     down, along = problem.axes(window)
+    if rule.interpolation.has_narrow_weights and max(down.target, along.target) > LONG_AXIS:
+        return None  # the loop would hold the whole axis, whose largest share these weights need
     above, before, _, width = window.place
     first, begin, seen_height, seen_width = problem.visible(window)
     start, step = (width - 1 - (begin - before), -1) if window.flip else (begin - before, 1)
