@@ -28,7 +28,7 @@ OPTIONS = {
     "SamImageProcessor": {"size": {"longest_edge": 200}, "pad_size": {"height": 210, "width": 200}},
     "DetrImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
     "Mask2FormerImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
-    "Qwen3VLVideoProcessor": {"do_sample_frames": False},
+    "VideoLlama3VideoProcessor": {"return_metadata": False},
 }
 """Options beside the defaults: sizes that are large by default, and steps that are off."""
 
@@ -44,12 +44,22 @@ VIDEOS = [[IMAGES[0], IMAGES[0][::-1], IMAGES[0][:, ::-1]], [IMAGES[1]] * 2]
 
 def digest(name: str, backend: str) -> str:
     """A digest of a processor's keys, shapes, types and bits."""
-    processor = sg.image_processor({"image_processor_type": name, **OPTIONS.get(name, {})}, backend=backend)
+    is_video = KINDS[name].is_video
+    made = sg.video_processor if is_video else sg.image_processor
+    named = {"video_processor_type": name, "do_sample_frames": False} if is_video else {"image_processor_type": name}
+    processor = made({**named, **OPTIONS.get(name, {})}, backend=backend)
     found = hashlib.sha256()
     images = IMAGES + [TRANSPARENT] * bool(KINDS[name].defaults["do_convert_rgb"])
-    for key, value in processor(VIDEOS if KINDS[name].form == "clips" else images, return_tensors="np").items():
-        found.update(f"{key} {value.dtype.str} {value.shape}".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
+    # Windows of videos that differ in size are no tensor.
+    calls = (
+        [[one] for one in VIDEOS]
+        if KINDS[name].form.startswith(("videos", "padded_videos"))
+        else [VIDEOS if is_video else images]
+    )
+    for call in calls:
+        for key, value in processor(call, return_tensors="np").items():
+            found.update(f"{key} {value.dtype.str} {value.shape}".encode())
+            found.update(np.ascontiguousarray(value).tobytes())
     return found.hexdigest()[:24]
 
 

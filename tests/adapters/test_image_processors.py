@@ -15,7 +15,7 @@ from stridedgpu.adapters.image_processors.declaration import KINDS
 pytestmark = pytest.mark.interop
 
 BACKENDS = ("torchvision", "pil")
-NAMES = [name for name, kind in KINDS.items() if kind.form != "clips"]
+NAMES = [name for name, kind in KINDS.items() if not kind.is_video]
 
 """Options beside the defaults of each class; each is set when the processor is made, and once more in a call."""
 
