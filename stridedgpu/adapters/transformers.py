@@ -1,4 +1,4 @@
-"""transformers' `AutoImageProcessor` with this library's image processors as a backend."""
+"""transformers' `AutoImageProcessor` and `AutoVideoProcessor` with this library's processors as a backend."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _NAMES: Final[dict[str, Backend]] = {"stridedgpu": "torchvision", "stridedgpu-pi
 
 
 def register() -> None:
-    """Make "stridedgpu" a backend of transformers' `AutoImageProcessor`, for every processor that is reproduced.
+    """Make "stridedgpu" a backend of `AutoImageProcessor` and `AutoVideoProcessor`, for what is reproduced.
 
     `AutoImageProcessor.from_pretrained(path, backend="stridedgpu")` then gives a processor of transformers' own class
     whose pixels are computed here, with the bits of its "torchvision" backend; "stridedgpu-pil" has those of "pil". The
     options, `device=` in a call and what belongs to a model, such as `post_process_object_detection`, stay. What is not
-    reproduced is refused, whole classes with `LayoutError`: transformers itself would take its "pil" backend.
+    reproduced is refused, whole classes with `LayoutError`: transformers itself would take its "pil" backend. Of video
+    processors, which have no "pil", transformers refuses what is not registered.
 
     Raises `DeviceError` where transformers 5 is not installed.
     """
@@ -46,6 +47,21 @@ def register() -> None:
                 configs.CONFIG_MAPPING[model_type], image_processor_classes=added, exist_ok=True
             )
 
+    _register_videos(configs)
+
+
+def _register_videos(configs: Any) -> None:
+    """Make "stridedgpu" a backend of `AutoVideoProcessor`, where transformers has backends of video processors."""
+    mapping = _library("models.auto.video_processing_auto")
+    for model_type, classes in list(mapping.VIDEO_PROCESSOR_MAPPING_NAMES.items()):
+        name = classes.get("torchvision") if isinstance(classes, dict) else None
+        if name in KINDS:
+            mapping.AutoVideoProcessor.register(
+                configs.CONFIG_MAPPING[model_type],
+                video_processor_classes={"stridedgpu": _class(name, "stridedgpu")},
+                exist_ok=True,
+            )
+
 
 def _library(module: str) -> Any:
     try:
@@ -60,6 +76,7 @@ class _Processes:
     """What replaces the preprocessing of a class of transformers."""
 
     _backend: str
+    _named = "image_processor_type"
 
     @property
     def backend(self) -> str:
@@ -86,7 +103,7 @@ class _Processes:
         """The options, with the name of transformers' class."""
         values: dict[str, object] = super().to_dict()  # type: ignore[misc]
         values.pop("_processor", None)
-        return {**values, "image_processor_type": type(self).__name__}
+        return {**values, self._named: type(self).__name__}
 
     def __reduce__(self) -> tuple[object, ...]:
         """The options: the class itself is made in each process."""
@@ -98,13 +115,26 @@ class _Processes:
         super().__setattr__(name, value)
 
 
+class _ProcessesVideos(_Processes):
+    """What replaces the preprocessing of a class of video processors."""
+
+    _named = "video_processor_type"
+
+    def preprocess(self, videos: Any, *_: Any, **kwargs: Any) -> Any:
+        """Process videos as the original does."""
+        features = dict(self._processor(videos, **kwargs))
+        if "video_metadata" in features:
+            metadata = _library("video_utils").VideoMetadata
+            features["video_metadata"] = [metadata(**known) for known in features["video_metadata"]]
+        return _library("image_processing_base").BatchFeature(features)
+
+
 @cache
 def _class(name: str, backend: str) -> type:
     """The class of transformers with its preprocessing replaced; it keeps the class's name, which files have."""
     original = getattr(import_module("transformers"), name)
-    return type(
-        name, (_Processes, original), {"_backend": backend, "__module__": __name__, "__doc__": original.__doc__}
-    )
+    processes = _ProcessesVideos if KINDS[name].is_video else _Processes
+    return type(name, (processes, original), {"_backend": backend, "__module__": __name__, "__doc__": original.__doc__})
 
 
 @cache

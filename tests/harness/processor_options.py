@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["NEEDED", "OPTIONS"]
+__all__ = ["NEEDED", "OPTIONS", "VIDEOS"]
 
 ENCODERS: dict[str, list[dict[str, Any]]] = {
     "CLIPImageProcessor": [
@@ -355,3 +355,68 @@ NEEDED: dict[str, dict[str, Any]] = {
 """Options without which a processor is not reproduced."""
 
 OPTIONS = ENCODERS | DETECTORS | LANGUAGE_MODELS | TILES
+
+_SMALL = {"size": {"shortest_edge": 28 * 28 * 8, "longest_edge": 28 * 28 * 40}}
+"""Frames of few patches."""
+
+VIDEOS: dict[str, list[dict[str, Any]]] = {
+    "LlavaNextVideoVideoProcessor": [
+        {"size": {"shortest_edge": 50}, "crop_size": {"height": 60, "width": 40}},
+        {"do_center_crop": False, "size": {"height": 40, "width": 50}, "do_normalize": False},
+        {"do_resize": False, "do_center_crop": False, "do_rescale": False},
+        {"do_rescale": False, "do_normalize": False, "size": {"shortest_edge": 40}, "crop_size": 40},
+    ],
+    "TimesformerVideoProcessor": [{"resample": 3, "size": {"shortest_edge": 30, "longest_edge": 40}, "crop_size": 32}],
+    "VideoMAEVideoProcessor": [{"image_mean": [0.4, 0.5, 0.6], "rescale_factor": 1 / 127.5}],
+    "VivitVideoProcessor": [{"do_normalize": False}, {"do_rescale": False}, {"rescale_factor": 1 / 255}],
+    "VJEPA2VideoProcessor": [{"crop_size": {"height": 60, "width": 60}}, {"do_convert_rgb": True, "crop_size": 64}],
+    "LlavaOnevisionVideoProcessor": [{"size": {"height": 31, "width": 77}}, {"do_resize": False}],
+    "InternVLVideoProcessor": [{"size": {"max_height": 40, "max_width": 50}}, {"resample": 1}],
+    "Sam2VideoVideoProcessor": [{"size": {"height": 64, "width": 60}}],
+    "PeVideoVideoProcessor": [
+        {"do_resize": True, "size": {"height": 30, "width": 40}, "do_rescale": True},
+        {"do_rescale": True, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3},
+    ],
+    "Qwen2VLVideoProcessor": [
+        _SMALL,
+        _SMALL | {"cap_pixels_per_frame": True, "max_video_tokens": 40},
+        _SMALL | {"cap_pixels_per_frame": True, "max_video_tokens": 7},
+        _SMALL | {"do_normalize": False},
+        _SMALL | {"do_rescale": False, "do_normalize": False},
+        {"min_pixels": 28 * 28 * 8, "max_pixels": 28 * 28 * 10},
+    ],
+    "Qwen3VLVideoProcessor": [
+        _SMALL,
+        _SMALL | {"cap_pixels_per_frame": True, "max_video_tokens": 7},
+        _SMALL | {"patch_size": 10, "merge_size": 1, "temporal_patch_size": 3},
+        _SMALL | {"rescale_factor": 0.0078, "image_mean": [0.1, 0.2, 0.3]},
+    ],
+    "Cosmos3EdgeVideoProcessor": [_SMALL],
+    "VideoLlama3VideoProcessor": [
+        _SMALL | {"use_token_compression": False, "return_metadata": False},
+        _SMALL | {"temporal_patch_size": 2, "merge_size": 1},
+    ],
+    "Glm4vVideoProcessor": [_SMALL, {"do_resize": True, "patch_size": 16}],
+    "GlmgaVideoProcessor": [_SMALL | {"patch_expand_factor": 2}],
+    "Glm5NextVideoProcessor": [
+        {"max_image_tokens": 20},
+        {"min_image_tokens": 90, "max_image_tokens": 100},
+        {"patch_expand_factor": 2, "temporal_patch_size": 4},
+    ],
+    "HYV4VLVideoProcessor": [
+        {"max_image_size": {"longest_edge": 6000}, "merge_size": 1},
+        {"size": {"longest_edge": 30000}, "temporal_patch_size": 2},
+    ],
+    "MiniMaxM3VLVideoProcessor": [
+        {"min_pixels": 28 * 28 * 30, "max_pixels": 28 * 28 * 40},
+        {"vision_segment_max_frames": 2, "temporal_patch_size": 1},
+        {"vision_segment_max_frames": None},
+    ],
+    "MuseGlimmerVideoProcessor": [{"max_video_frame_tokens": 7}, {"resample": 2, "temporal_patch_size": 3}],
+    "Kimi_K25VideoProcessor": [
+        {"max_patches": 9, "temporal_patch_size": 2},
+        {"size": {"max_height": 5, "max_width": 5}, "merge_size": 1},
+    ],
+    "Gemma4VideoProcessor": [{"max_soft_tokens": 140}, {"pooling_kernel_size": 2, "patch_size": 8}],
+    "Gemma4UnifiedVideoProcessor": [{"max_soft_tokens": 140, "do_rescale": False, "do_normalize": False}],
+}

@@ -18,7 +18,7 @@ from stridedgpu.values.errors import LayoutError
 
 from . import windows
 from .kinds import detectors, encoders, language_models, tiles, videos
-from .kinds.kind import BACKENDS, Kind, square
+from .kinds.kind import BACKENDS, Kind, shortest, square
 from .normalising import Backend
 from .sampling import MOST_FRAMES
 from .sizes import is_count, is_finite
@@ -249,6 +249,9 @@ def _of_mapping(
     taken = {**kind.defaults, **{key: value for key, value in values.items() if key in kind.defaults}}
     if not nulls:
         taken = {key: kind.defaults[key] if value is None else value for key, value in taken.items()}
+        if name == "VJEPA2VideoProcessor":  # its class computes the size, whatever is declared
+            crop = windows.size_named("crop_size", taken["crop_size"])
+            taken["size"] = shortest(int(crop.get("height", 0) * 256 / 224))
     return Declared(name, _adapted(name, taken, values), backend)
 
 

@@ -57,6 +57,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "chunked_clips": clips.chunked,
     "segmented_clips": clips.segmented,
     "compressed_clips": clips.compressed,
+    "positioned_clips": clips.positioned,
     "videos": clips.windowed,
     "padded_videos": clips.padded,
     "videos_with_sizes": clips.with_sizes,

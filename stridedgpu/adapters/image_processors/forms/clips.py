@@ -21,8 +21,8 @@ from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
-from .job import Filled, Job, Listed, OfTensors, Results
-from .patches import patch_sizes, write_patches
+from .job import Filled, Job, Listed, Moved, OfTensors, Results
+from .patches import patch_sizes, positions_of, soft_tokens, whole_patches, write_merged, write_patches
 
 _AT_ONCE: Final = 4
 """Frames that are read and resized by one call."""
@@ -161,6 +161,39 @@ def _changed(before: StridedTensor, now: StridedTensor, tokens: int) -> NDArray[
     if not mask.any():
         mask[0] = True
     return mask
+
+
+def positioned(job: Job, clips: Sequence[Clip]) -> Results:
+    """Gemma 4: the patches of each frame, filled up, with the column and the row of each: -1 where there is none."""
+    most, patches_of = soft_tokens(job)
+    most *= patches_of
+    renderer, channels = job.renderer, clips[0].channels
+    places = [_placement(job, clip) for clip in clips]
+    shapes = [whole_patches(job, place.size, most) for place in places]
+    lengths = [len(clip.taken) for clip in clips]
+    rows = renderer.rows((sum(lengths), most, *patch_sizes(job, channels)), channels)
+    written = 0
+    for clip, place, shape in zip(clips, places, shapes, strict=True):
+        for frames in clip.parts(_AT_ONCE):
+            count = len(frames.layouts)
+            frames.check(channels, frames.element, frames.device, "videos[0][0]")
+            pixels = renderer.plain.batch(frames, [place] * count, place.size).operand
+            for number in range(count):
+                image = pixels.with_layout(pixels.layout.sliced(number))
+                write_merged(job, image, shape, rows, (written + number) * most)
+            written += count
+    patches, first = renderer.finished(rows, channels), 0
+    for length, (down, across) in zip(lengths, shapes, strict=True):
+        if down * across < most:
+            patches[first : first + length, down * across :][...] = 0
+        first += length
+    frames_of = [shape for shape, length in zip(shapes, lengths, strict=True) for _ in range(length)]
+    return {
+        job.declared.kind.key: patches,
+        "video_position_ids": Moved(positions_of(frames_of, most)),
+        "num_frames_per_video": lengths,
+        "num_soft_tokens_per_video": [down * across // patches_of for down, across in shapes],
+    }
 
 
 def _patches(job: Job, clips: Sequence[Clip]) -> tuple[StridedTensor, list[tuple[int, int, int]]]:

@@ -12,6 +12,7 @@ from math import prod
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.adapters.image_processors.normalising import Normalising
 from stridedgpu.adapters.image_processors.sizes import Size
@@ -123,6 +124,12 @@ def write_patches(job: Job, image: Operand, grid: Size, rows: StridedTensor, fir
     job.renderer.rearranged(image, opened, rows, target, order.index("c"))
 
 
+def write_merged(job: Job, image: Operand, shape: Size, rows: StridedTensor, first: int) -> None:
+    """Write the patches of an image; where several are one, `shape` counts these."""
+    merge = _counted(job, 1)["h"]
+    write_patches(job, image, (shape[0] * merge, shape[1] * merge), rows, first)
+
+
 def packed_patches(job: Job, images: Images) -> Results:
     """SigLIP 2: the patches of each image, filled up to `max_num_patches`, with masks and the numbers of patches."""
     most = job.values["max_num_patches"]
@@ -139,18 +146,42 @@ _SOFT_TOKENS: Final = (70, 140, 280, 560, 1120)
 
 def positioned_patches(job: Job, images: Images) -> Results:
     """Gemma 4: the patches of each image, filled up, with the column and the row of each: -1 where there is none."""
+    most, patches_of = soft_tokens(job)
+    flat, placements, _ = all_placed(job, images)
+    patches, shapes = filled_up(job, flat, placements, most * patches_of)
+    positions = Moved(positions_of(shapes, most * patches_of))
+    counts = [down * across // patches_of for down, across in shapes]
+    return {"pixel_values": patches, "image_position_ids": positions, "num_soft_tokens_per_image": counts}
+
+
+def soft_tokens(job: Job) -> tuple[int, int]:
+    """The most tokens of an image of Gemma 4, and how many patches each has."""
     most, pool = job.values["max_soft_tokens"], job.values["pooling_kernel_size"] ** 2
     if most not in _SOFT_TOKENS:
         raise LayoutError(f"max_soft_tokens={most} is not taken; it is one of {', '.join(map(str, _SOFT_TOKENS))}.")
-    patches_of = 1 if "h" in job.declared.kind.axes else pool
-    flat, placements, _ = all_placed(job, images)
-    patches, shapes = filled_up(job, flat, placements, most * patches_of)
-    positions = np.full((len(shapes), most * patches_of, 2), -1, np.int64)
+    return most, 1 if "h" in job.declared.kind.axes else pool
+
+
+def positions_of(shapes: Sequence[Size], most: int) -> NDArray[np.int64]:
+    """The column and the row of each patch of images with so many patches down and across; -1 behind them."""
+    positions = np.full((len(shapes), most, 2), -1, np.int64)
     for row, (down, across) in enumerate(shapes):
         lines, columns = np.indices((down, across))
         positions[row, : down * across] = np.stack([columns, lines], -1).reshape(-1, 2)
-    counts = [down * across // patches_of for down, across in shapes]
-    return {"pixel_values": patches, "image_position_ids": Moved(positions), "num_soft_tokens_per_image": counts}
+    return positions
+
+
+def whole_patches(job: Job, size: Size, most: int) -> Size:
+    """How many patches lie along a height and a width. Raises `LayoutError` for parts of one and for more than most."""
+    counted = _counted(job, 1)
+    factor = counted["y"] * counted["h"]
+    down, across = size[0] // factor, size[1] // factor
+    if (down * factor, across * factor) != size or down * across > most:
+        raise LayoutError(
+            f"An image of {size[0]} x {size[1]} pixels is no whole number of patches of {factor} pixels, or "
+            f"more than {most}: do_resize=True gives it one."
+        )
+    return down, across
 
 
 def filled_up(
@@ -159,20 +190,12 @@ def filled_up(
     """The patches of each image with zeros behind them, up to `most`, and how many lie along its height and width."""
     windows = [placement.size for placement in placements]
     channels = images[0].layout.sizes[0]
-    counted = _counted(job, channels)
-    patch, merge = counted["y"], counted["h"]
-    shapes = [(height // (patch * merge), width // (patch * merge)) for height, width in windows]
-    for (height, width), (down, across) in zip(windows, shapes, strict=True):
-        if (down * patch * merge, across * patch * merge) != (height, width) or down * across > most:
-            raise LayoutError(
-                f"An image of {height} x {width} pixels is no whole number of patches of {patch * merge} pixels, or "
-                f"more than {most}: do_resize=True gives it one."
-            )
+    shapes = [whole_patches(job, window, most) for window in windows]
     pixels = job.renderer.plain.batch(images, placements, largest(windows)).operand
     rows = job.renderer.rows((len(images), most, *patch_sizes(job, channels)), channels)
     for row, (down, across) in enumerate(shapes):
         image = pixels.with_layout(pixels.layout.sliced(row))
-        write_patches(job, image, (down * merge, across * merge), rows, row * most)
+        write_merged(job, image, (down, across), rows, row * most)
     patches = job.renderer.finished(rows, channels)
     for row, (down, across) in enumerate(shapes):
         if down * across < most:

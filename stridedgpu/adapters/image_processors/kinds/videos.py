@@ -91,6 +91,31 @@ _QWEN3_VL: Final = _of_stacks(
     own=("max_video_tokens",),
 )
 
+
+def _of_gemma(axes: str = "HW yxc", **options: Any) -> Kind:
+    """A kind of Gemma's, by the axes of its patches."""
+    return kind(
+        {"image_mean": (0.0, 0.0, 0.0), "image_std": (1.0, 1.0, 1.0)},
+        None,
+        resizes=windows.soft_tokens,
+        form="positioned_clips",
+        axes=axes,
+        crops=False,
+        pads=False,
+        backends=("torchvision",),
+        **{
+            "do_convert_rgb": True,
+            "patch_size": 16,
+            "max_soft_tokens": 70,
+            "pooling_kernel_size": 3,
+            "sampling": sampling.uniformly,
+            **_SAMPLING,
+            "do_sample_frames": True,
+            **options,
+        },
+    )
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     "LlavaNextVideoVideoProcessor": _cropped(CLIP),
     "VideoLlavaVideoProcessor": _cropped(CLIP),
@@ -256,5 +281,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         do_normalize=None,
         do_convert_rgb=None,
         do_sample_frames=None,
+    ),
+    "Gemma4VideoProcessor": _of_gemma(num_frames=32),
+    "Gemma4UnifiedVideoProcessor": _of_gemma("HW hywxc", num_frames=32),
+    "EmbeddingGemma2VideoProcessor": _of_gemma(
+        sampling=sampling.within_budget, fps=1, max_frames=32, overflow_strategy="uniform", add_timestamps=False
     ),
 }
