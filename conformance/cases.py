@@ -351,7 +351,6 @@ OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
         "image_grid_pinpoints": [[32, 64], [64, 32], [64, 64]],
     },
     "PerceiverImageProcessor": {"size": {"height": 24, "width": 24}},
-    "Qwen3VLVideoProcessor": {"do_sample_frames": False},
     "Siglip2ImageProcessor": {"max_num_patches": 16},
 }
 """Options beside the defaults: steps that are off by default, and sizes that `_small` does not have."""
@@ -365,7 +364,7 @@ _ALONE: Final = (
 
 def _small(kind: Kind) -> dict[str, Any]:
     """Sizes of some 40 pixels for a class whose defaults are larger, or of some 4,000 where it counts them."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"do_sample_frames": False} if kind.is_video else {}
     for option, (side, longest) in {"size": (36, 48), "crop_size": (32, 32), "pad_size": (48, 48)}.items():
         default = kind.defaults.get(option)
         if isinstance(default, Mapping):
@@ -381,11 +380,12 @@ _LONGEST_SIDE: Final = 2048
 def _processors() -> Iterator[Case]:
     for name, kind in KINDS.items():
         options = {**_small(kind), **OPTIONS.get(name, {})}
-        is_video = kind.form == "clips"
+        if kind.halves:  # no .npy has bfloat16
+            continue
         other = _CLEAR if kind.defaults["do_convert_rgb"] and kind.converts else _SECOND
-        inputs = _CLIP if is_video else (_FIRST,) if name in _ALONE else (_FIRST, other)
+        inputs = _CLIP if kind.is_video else (_FIRST,) if name in _ALONE else (_FIRST, other)
         for backend in kind.backends:
-            given = "[images]" if is_video else "images"
+            given = "[images]" if kind.is_video else "images"
             call = f"transformers.{name}{'Pil' * (backend == 'pil')}(**options)({given}, return_tensors='pt')"
             arguments = {"class": name, "backend": backend, "options": options}
             yield Case(f"{name}.{backend}", "image_processor", inputs, arguments, "transformers", call)
@@ -394,7 +394,7 @@ def _processors() -> Iterator[Case]:
 def _processed(name: str, images: list[Values], arguments: Mapping[str, Any]) -> Iterator[Entry]:
     """The results of a processor by their keys; of Pillow's backend by both orders of passes, where these differ."""
     declared = {"image_processor_type": arguments["class"], **arguments["options"]}
-    given = [images] if KINDS[arguments["class"]].form == "clips" else images
+    given = [images] if KINDS[arguments["class"]].is_video else images
     results = []
     for passes in ("horizontal", "pillow-13") if arguments["backend"] == "pil" else ("pillow-13",):
         with patch.object(rendering, "installed_passes", lambda order=passes: order):
