@@ -63,7 +63,7 @@ def switches():
 
 
 def test_every_switch_is_here():
-    made_inside = {"ImageProcessor(as_files)"}  # `image_processor` makes it
+    made_inside = {"ImageProcessor(as_files)", "VideoProcessor(as_files)"}  # by `image_processor` and `video_processor`
     assert set(switches()) - made_inside == set(CALLS) - {"Frame.of(full_range)"}  # None is what the frame states
 
 
