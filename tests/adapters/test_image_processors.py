@@ -12,6 +12,7 @@ from harness.transformers_processors import differences, drawn_image, original, 
 import stridedgpu as sg
 from stridedgpu.adapters.image_processors.declaration import KINDS
 from stridedgpu.adapters.image_processors.kinds import tiles
+from stridedgpu.adapters.image_processors.kinds.language_models import KINDS as OF_LANGUAGE
 
 pytestmark = pytest.mark.interop
 
@@ -257,6 +258,23 @@ def test_three_means_make_three_channels_of_a_grey_image(name, backend, options)
     theirs = original(name, backend, **options)
     image = np.random.default_rng(29).integers(0, 256, (1, 50, 60), np.uint8)
     assert compared(sg.image_processor(theirs), theirs, [image, image[:, :40]]) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lists_of_images_are_rows_in_fuyu(backend):
+    theirs = original("FuyuImageProcessor", backend, size={"height": 90, "width": 70})
+    draw = np.random.default_rng(19)
+    images = [[drawn_image(draw), drawn_image(draw)], [drawn_image(draw), drawn_image(draw)]]
+    assert compared(sg.image_processor(theirs), theirs, images) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(1, 300), (3, 500), (20, 4100), (4100, 20), (5, 5)])
+@pytest.mark.parametrize("name, backend", [(name, one) for name in OF_LANGUAGE for one in KINDS[name].backends])
+def test_odd_images_have_the_bits_of_transformers(name, backend, size):
+    theirs = original(name, backend)
+    image = np.random.default_rng(19).integers(0, 256, (*size, 3), np.uint8)
+    assert compared(sg.image_processor(theirs), theirs, [image], input_data_format="channels_last") == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

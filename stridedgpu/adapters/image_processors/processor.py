@@ -464,11 +464,15 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         return _array(value.array, tensors)
     if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
-    if isinstance(value, list) and value and isinstance(value[0], (StridedTensor, list)):
+    leaves = _leaves(value) if isinstance(value, list) else []
+    if leaves and isinstance(leaves[0], StridedTensor):
         if tensors is None:
             return [_returned(key, one, None, device) for one in value]
         return _array(_stacked(key, value), tensors)
-    return value if tensors is None else _array(np.array(value, np.int64), tensors)
+    if tensors is None:
+        return value
+    is_whole = not leaves or not isinstance(leaves[0], float)
+    return _array(np.array(value, np.int64 if is_whole else np.float32 if tensors == "pt" else np.float64), tensors)
 
 
 def _unstacked(whole: Any, depth: int) -> list[Any]:
@@ -508,7 +512,8 @@ def _filled(key: str, videos: list[StridedTensor]) -> StridedTensor:
     return whole
 
 
-def _leaves(value: list[Any]) -> list[StridedTensor]:
+def _leaves(value: list[Any]) -> list[Any]:
+    """What lists of lists hold."""
     return [leaf for one in value for leaf in (_leaves(one) if isinstance(one, list) else [one])]
 
 
