@@ -35,7 +35,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 _REFUSED: Final[Mapping[str, str]] = {
     "Owlv2ImageProcessor": "it blurs and resizes floats, whose bits depend on the processor that torch runs on: use "
     "transformers' own",
-    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with the same size, mean and std "
+    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with its size, mean and std "
     "has its pixels",
 }
 """Processors whose bits cannot be given, and why."""
