@@ -123,6 +123,18 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
         {"max_soft_tokens": 70, "image_mean": [0.1, 0.2, 0.3], "do_normalize": True},
         {"patch_size": 14, "pooling_kernel_size": 2, "max_soft_tokens": 140},
     ],
+    "MiniCPMV4_6ImageProcessor": [
+        {"scale_resolution": 100, "max_slice_nums": 6, "downsample_mode": "4x"},
+        {"slice_mode": False, "patch_size": 16, "do_rescale": False, "do_normalize": False},
+        {"scale_resolution": 60, "patch_size": 5, "do_normalize": False},
+    ],
+    "MiniCPMOcrImageProcessor": [{"scale_resolution": 100}, {"small_image_upsize": "never", "do_rescale": False}],
+    "Lfm2VlImageProcessor": [
+        {"tile_size": 64, "max_image_tokens": 20, "min_image_tokens": 4, "max_tiles": 6, "return_row_col_info": True},
+        {"tile_size": 96, "max_image_tokens": 16, "min_tiles": 1, "max_pixels_tolerance": 0.5, "use_thumbnail": False},
+        {"do_image_splitting": False, "encoder_patch_size": 14, "do_resize": False, "do_normalize": False},
+        {"do_pad": False, "min_image_tokens": 64, "max_image_tokens": 64},
+    ],
     "MiniMaxM3VLImageProcessor": [{"max_pixels": 90_000}, {"do_normalize": False}],
     "Ernie4_5_VLMoeImageProcessor": [{"size": {"shortest_edge": 40_000, "longest_edge": 50_000}, "merge_size": 1}],
     "HunYuanVLImageProcessor": [
@@ -244,5 +256,9 @@ VIDEOS: dict[str, list[dict[str, Any]]] = {
         {"size": {"max_height": 5, "max_width": 5}, "merge_size": 1},
     ],
     "Gemma4VideoProcessor": [{"max_soft_tokens": 140}, {"pooling_kernel_size": 2, "patch_size": 8}],
+    "MiniCPMV4_6VideoProcessor": [
+        {"scale_resolution": 60, "max_slice_nums": 4},
+        {"slice_mode": False, "downsample_mode": "4x", "scale_resolution": 90},
+    ],
     "Gemma4UnifiedVideoProcessor": [{"max_soft_tokens": 140, "do_rescale": False, "do_normalize": False}],
 }

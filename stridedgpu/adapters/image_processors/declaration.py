@@ -34,7 +34,16 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 _REFUSED: Final[Mapping[str, str]] = {
     "Owlv2ImageProcessor": "it blurs and resizes floats, whose bits depend on the processor that torch runs on: use "
-    "transformers' own"
+    "transformers' own",
+    **dict.fromkeys(
+        ("Kosmos2_5ImageProcessor", "Pix2StructImageProcessor"),
+        "it divides by each image's own deviation, whose bits depend on the order of torch's sums: use transformers' "
+        "own",
+    ),
+    **dict.fromkeys(
+        ("Molmo2ImageProcessor", "Molmo2VideoProcessor"),
+        "it resizes floats without antialias, by loops of torch that are not here: use transformers' own",
+    ),
 }
 """Processors whose bits cannot be given, and why."""
 
@@ -49,6 +58,8 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("patch_size", "merge_size", "temporal_patch_size", "max_num_patches"), (1, 1 << 20)),
     **dict.fromkeys(("patch_expand_factor", "min_image_tokens", "max_image_tokens", "max_side"), (1, 1 << 20)),
     **dict.fromkeys(("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"), (1, 1 << 16)),
+    **dict.fromkeys(("scale_resolution", "encoder_patch_size", "downsample_factor"), (1, 1 << 16)),
+    **dict.fromkeys(("max_slice_nums", "min_tiles", "max_tiles"), (1, 1 << 10)),
     "max_video_tokens": (1, 1 << 40),
     **dict.fromkeys(("num_frames", "min_frames", "max_frames"), (1, 1 << 20)),
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
@@ -62,6 +73,7 @@ _NEEDED: Final = (
     *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
+    *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -72,6 +84,7 @@ _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     **dict.fromkeys(("image_mean", "image_std", "rescale_factor"), (-_LARGEST, _LARGEST)),
     **dict.fromkeys(("high_res_image_mean", "high_res_image_std"), (-_LARGEST, _LARGEST)),
     "crop_pct": (2.0**-32, _LARGEST),
+    "max_pixels_tolerance": (0.0, _LARGEST),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .forms import batches, clips, patches, squares, tiles
+from .forms import batches, clips, patches, slices, squares, tiles
 from .forms.job import Images, Job, Results
 from .videos import Clip
 
@@ -26,6 +26,8 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "grid_patches": patches.grid_patches,
     "packed_patches": patches.packed_patches,
     "positioned_patches": patches.positioned_patches,
+    "slices_side_by_side": slices.slices_side_by_side,
+    "tiles_of_patches": slices.tiles_of_patches,
     "tiles": tiles.tiles,
     "grid": tiles.grid,
     "crops": tiles.crops,
@@ -35,6 +37,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "segmented_clips": clips.segmented,
     "compressed_clips": clips.compressed,
     "positioned_clips": clips.positioned,
+    "sliced_clips": clips.sliced,
     "videos": clips.windowed,
     "padded_videos": clips.padded,
     "videos_with_sizes": clips.with_sizes,

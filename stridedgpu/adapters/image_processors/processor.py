@@ -28,7 +28,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 
 from .declaration import Declared, declared_by
-from .forms.job import Filled, Images, Job, Listed, Moved, OfTensors
+from .forms.job import Filled, Images, Job, Listed, Moved, OfTensors, Stated
 from .inputs import image_operand, nested_images, opened
 from .kinds.kind import BACKENDS
 from .normalising import Backend, Normalising, figures_of
@@ -433,6 +433,8 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)
         return list(whole) if value.is_listed and tensors is None else whole
+    if isinstance(value, Stated):
+        return value.value
     if isinstance(value, Filled):
         videos = value.videos
         return [_array(video, None) for video in videos] if tensors is None else _array(_filled(key, videos), tensors)

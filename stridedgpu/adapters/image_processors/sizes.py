@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import product
-from math import ceil, floor, isfinite, sqrt
+from math import ceil, floor, isfinite, log, prod, sqrt
 from numbers import Integral, Real
 from typing import Any
 
@@ -131,12 +131,29 @@ def volume_limited(size: Size, factor: int, frames: int, counted: int, least: in
 
 def _limited(size: Size, factor: int, frames: tuple[int, int], least: int, most: int) -> Size:
     """Sides of whole factors with `least` to `most` pixels in all `frames`: their number, and that in whole stacks."""
-    (height, width), (stated, counted) = size, frames
+    height, width = size
     if max(size) / min(size) > 200:
         raise LayoutError(
             f"An image has {height} x {width} pixels; the longer side may be at most 200 times the shorter one."
         )
-    rows, columns = round(height / factor) * factor, round(width / factor) * factor
+    near = round(height / factor) * factor, round(width / factor) * factor
+    return _between(size, near, factor, frames, least, most)
+
+
+def factors_limited(size: Size, factor: int, least: int, most: int) -> Size:
+    """The same for a still of any shape, whose sides are a factor at least, as in LFM2-VL."""
+    near = in_factors(size[0], factor), in_factors(size[1], factor)
+    return _between(size, near, factor, (1, 1), least, most)
+
+
+def in_factors(side: float, factor: int) -> int:
+    """A side in whole factors, at least one."""
+    return max(round(side / factor) * factor, factor)
+
+
+def _between(size: Size, near: Size, factor: int, frames: tuple[int, int], least: int, most: int) -> Size:
+    """Sides of whole factors: those that are near, or with `least` to `most` pixels in all `frames`."""
+    (height, width), (rows, columns), (stated, counted) = size, near, frames
     if counted * rows * columns > most:
         shrink = sqrt((stated * height * width) / most)
         rows = max(factor, floor(height / shrink / factor) * factor)
@@ -376,6 +393,48 @@ def tile_grid(size: Size, tile: Size, least: int, most: int) -> tuple[int, int]:
         elif difference == nearest and width * height > 0.5 * tile[0] * tile[1] * columns * rows:
             best = rows, columns
     return best
+
+
+def nearest_grid(size: Size, tile: int, least: int, most: int) -> tuple[int, int]:
+    """Rows and columns of the grid of `least` to `most` tiles whose shape is nearest to an image's, as in LFM2-VL."""
+    height, width = size
+    # Grids of one number of tiles lie in the order of the library's set of tuples, which the same set has here.
+    every = set(product(range(1, most + 1), repeat=2))
+    nearest, best = float("inf"), (1, 1)
+    for columns, rows in sorted((grid for grid in every if least <= prod(grid) <= most), key=prod):
+        difference = abs(width / height - columns / rows)
+        if difference < nearest:
+            nearest, best = difference, (rows, columns)
+        elif difference == nearest and width * height > 0.5 * (tile * tile * columns * rows):
+            best = rows, columns
+    return best
+
+
+def slice_grid(size: Size, edge: int, most: int) -> tuple[int, int] | None:
+    """Rows and columns of slices of about `edge` squared, `most` at most, as in MiniCPM-V; None for one slice."""
+    height, width = size
+    shape, wanted = log(width / height), min(ceil(width * height / (edge * edge)), most)
+    if wanted <= 1:
+        return None
+    best, least = (1, 1), float("inf")
+    for count in (wanted - 1, wanted, wanted + 1):
+        if count == 1 or count > most:
+            continue
+        for rows in (rows for rows in range(1, count + 1) if count % rows == 0):
+            difference = abs(shape - log(count // rows / rows))
+            if difference < least or (difference == least and rows > best[0]):
+                best, least = (rows, count // rows), difference
+    return best
+
+
+def near_a_square(size: tuple[float, float], edge: int, factor: int, *, grows: bool) -> Size:
+    """Whole factors with the pixels of a square of `edge`; a smaller image keeps its own unless it `grows`."""
+    height, width = size
+    if height * width > edge * edge or grows:
+        shape = width / height
+        height = int(edge / sqrt(shape))
+        width = int(height * shape)
+    return in_factors(height, factor), in_factors(width, factor)
 
 
 def scan_crops(size: Size, least: int, most: int, ratio: float) -> list[tuple[int, int, int, int]]:

@@ -9,7 +9,7 @@ A `SizeRule` computes the new size for one class of processors, or for several: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ceil
+from math import ceil, prod
 from numbers import Integral
 from typing import Any, Final, TypeAlias
 
@@ -326,6 +326,53 @@ def patches(values: Values, size: Size) -> Size:
 def soft_tokens(values: Values, size: Size) -> Size:
     """Gemma 4: whole pools of patches, at most `max_soft_tokens` of them."""
     return sizes.pooled(size, values["patch_size"] * values["pooling_kernel_size"], values["max_soft_tokens"])
+
+
+def whole_of_slices(values: Values, size: Size) -> Size:
+    """MiniCPM-V: the whole image, which grows where it has no slices; in MiniCPM-OCR with "always" alone."""
+    grows = values.get("small_image_upsize", "always") == "always"
+    return _sliced(values, size, grows=grows and slice_grid(values, size) is None)
+
+
+def slice_grid(values: Values, size: Size) -> tuple[int, int] | None:
+    """MiniCPM-V: the rows and columns of slices; None for none."""
+    return (
+        sizes.slice_grid(size, values["scale_resolution"], values["max_slice_nums"]) if values["slice_mode"] else None
+    )
+
+
+def slice_size(values: Values, size: Size, grid: tuple[int, int]) -> Size:
+    """MiniCPM-V: the size of each slice."""
+    height, width = (sizes.in_factors(side, count) / count for side, count in zip(size, grid, strict=True))
+    return _sliced(values, (height, width), grows=True)
+
+
+def _sliced(values: Values, size: tuple[float, float], *, grows: bool) -> Size:
+    factor = values["patch_size"] * (2 if values["downsample_mode"] == "4x" else 4)
+    return sizes.near_a_square(size, values["scale_resolution"], factor, grows=grows)
+
+
+def image_tokens(values: Values, size: Size) -> Size:
+    """LFM2-VL: the whole image, `min_image_tokens` to `max_image_tokens` of it."""
+    token = _patches_of_a_token(values)
+    least, most = (values[name] * token**2 for name in ("min_image_tokens", "max_image_tokens"))
+    return sizes.factors_limited(size, token, least, most)
+
+
+def tile_count(values: Values, size: Size) -> tuple[int, int]:
+    """LFM2-VL: the least and the most tiles of an image: one of those that are small, and without splitting."""
+    least, most, token = values["min_tiles"], values["max_tiles"], _patches_of_a_token(values)
+    if not values["do_image_splitting"]:
+        return 1, 1
+    if least > most:
+        raise LayoutError(f"min_tiles={least} is more than max_tiles={most}: give at most as many.")
+    sides = (max(values["encoder_patch_size"], round(side / token) * token) for side in size)
+    is_large = prod(sides) > values["max_image_tokens"] * token**2 * values["max_pixels_tolerance"]
+    return (least, most) if is_large else (1, 1)
+
+
+def _patches_of_a_token(values: Values) -> int:
+    return int(values["encoder_patch_size"] * values["downsample_factor"])
 
 
 def factors(values: Values, size: Size) -> Size:

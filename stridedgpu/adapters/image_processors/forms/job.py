@@ -55,6 +55,12 @@ class OfTensors(NamedTuple):
     array: NDArray[np.bool_]
 
 
+class Stated(NamedTuple):
+    """What is returned as it is."""
+
+    value: Any
+
+
 Images = list[list[Operand]]
 Results = dict[str, Any]
 

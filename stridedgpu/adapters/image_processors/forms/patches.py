@@ -82,7 +82,7 @@ def patch_sizes(job: Job, channels: int) -> tuple[int, ...]:
 def _counted(job: Job, channels: int) -> dict[str, int]:
     """How long each axis is that is the same in all images."""
     values = job.values
-    patch, times = values["patch_size"], values.get("temporal_patch_size", 1)
+    patch, times = values.get("patch_size") or values["encoder_patch_size"], values.get("temporal_patch_size", 1)
     merge = values.get("merge_size", values.get("pooling_kernel_size")) if "h" in job.declared.kind.axes else 1
     return {"h": merge, "w": merge, "c": channels, "t": times, "y": patch, "x": patch}
 
@@ -114,7 +114,8 @@ def write_merged(job: Job, image: Operand, shape: Size, rows: StridedTensor, fir
 def packed_patches(job: Job, images: Images) -> Results:
     """SigLIP 2: the patches of each image, filled up to `max_num_patches`, with masks and the numbers of patches."""
     most = job.values["max_num_patches"]
-    patches, shapes = _filled_up(job, images, most)
+    flat, placements, _ = all_placed(job, images)
+    patches, shapes = filled_up(job, flat, placements, most)
     masks = np.zeros((len(shapes), most), np.int32)
     for row, (down, across) in enumerate(shapes):
         masks[row, : down * across] = 1
@@ -127,7 +128,8 @@ _SOFT_TOKENS: Final = (70, 140, 280, 560, 1120)
 def positioned_patches(job: Job, images: Images) -> Results:
     """Gemma 4: the patches of each image, filled up, with the column and the row of each: -1 where there is none."""
     most, patches_of = soft_tokens(job)
-    patches, shapes = _filled_up(job, images, most * patches_of)
+    flat, placements, _ = all_placed(job, images)
+    patches, shapes = filled_up(job, flat, placements, most * patches_of)
     positions = Moved(positions_of(shapes, most * patches_of))
     counts = [down * across // patches_of for down, across in shapes]
     return {"pixel_values": patches, "image_position_ids": positions, "num_soft_tokens_per_image": counts}
@@ -163,13 +165,15 @@ def whole_patches(job: Job, size: Size, most: int) -> Size:
     return down, across
 
 
-def _filled_up(job: Job, images: Images, most: int) -> tuple[StridedTensor, list[Size]]:
+def filled_up(
+    job: Job, images: Sequence[Operand], placements: Sequence[Placement], most: int
+) -> tuple[StridedTensor, list[Size]]:
     """The patches of each image with zeros behind them, up to `most`, and how many lie along its height and width."""
-    flat, placements, windows = all_placed(job, images)
-    channels = flat[0].layout.sizes[0]
+    windows = [placement.size for placement in placements]
+    channels = images[0].layout.sizes[0]
     shapes = [whole_patches(job, window, most) for window in windows]
-    pixels = job.renderer.plain.batch(flat, placements, largest(windows)).operand
-    rows = job.renderer.rows((len(flat), most, *patch_sizes(job, channels)), channels)
+    pixels = job.renderer.plain.batch(images, placements, largest(windows)).operand
+    rows = job.renderer.rows((len(images), most, *patch_sizes(job, channels)), channels)
     for row, (down, across) in enumerate(shapes):
         image = pixels.with_layout(pixels.layout.sliced(row))
         write_merged(job, image, (down, across), rows, row * most)

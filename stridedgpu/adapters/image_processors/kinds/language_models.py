@@ -59,11 +59,30 @@ def _gemma4(axes: str, **options: Any) -> Kind:
     )
 
 
+def _minicpm(mode: str, **options: Any) -> Kind:
+    return kind(
+        HALF,
+        None,
+        do_convert_rgb=True,
+        max_slice_nums=9,
+        scale_resolution=448,
+        patch_size=14,
+        slice_mode=True,
+        downsample_mode=mode,
+        use_image_id=True,
+        resizes=windows.whole_of_slices,
+        form="slices_side_by_side",
+        crops=False,
+        pads=False,
+        floats=("torchvision",),
+        **options,
+    )
+
+
 _UNEXPANDED: Final[Mapping[Backend, Mapping[str, Any]]] = {"pil": {"patch_expand_factor": 1}}
 """transformers' PIL backend has the option and leaves it out."""
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "PPChart2TableImageProcessor": kind(CLIP, square(1024)),
     "PI0ImageProcessor": kind(
         HALF,
         {"max_height": 224, "max_width": 224},
@@ -247,6 +266,32 @@ KINDS: Final[Mapping[str, Kind]] = {
         resizes=windows.budget,
         canvas=windows.patch_canvas,
         form="grid_patches",
+        axes="HW yxc",
+        crops=False,
+        pads=False,
+        backends=("torchvision",),
+    ),
+    "MiniCPMV4_6ImageProcessor": _minicpm("16x"),
+    "MiniCPMOcrImageProcessor": _minicpm("4x", small_image_upsize="always", backends=("torchvision",)),
+    "Lfm2VlImageProcessor": kind(
+        HALF,
+        square(512),
+        resample=BILINEAR,
+        do_pad=True,
+        downsample_factor=2,
+        do_image_splitting=True,
+        min_tiles=2,
+        max_tiles=10,
+        use_thumbnail=True,
+        min_image_tokens=64,
+        max_image_tokens=256,
+        encoder_patch_size=16,
+        tile_size=512,
+        max_pixels_tolerance=2.0,
+        return_row_col_info=False,
+        resizes=windows.image_tokens,
+        overrides={"torchvision": {"do_resize": True}},
+        form="tiles_of_patches",
         axes="HW yxc",
         crops=False,
         pads=False,
