@@ -120,7 +120,7 @@ class _ProcessesVideos(_Processes):
 
     _named = "video_processor_type"
 
-    def preprocess(self, videos: Any, *_: Any, **kwargs: Any) -> Any:
+    def preprocess(self, videos: Any, *_: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # the original's name
         """Process videos as the original does."""
         features = dict(self._processor(videos, **kwargs))
         if "video_metadata" in features:

@@ -422,5 +422,9 @@ VIDEOS: dict[str, list[dict[str, Any]]] = {
         {"size": {"max_height": 5, "max_width": 5}, "merge_size": 1},
     ],
     "Gemma4VideoProcessor": [{"max_soft_tokens": 140}, {"pooling_kernel_size": 2, "patch_size": 8}],
+    "MiniCPMV4_6VideoProcessor": [
+        {"scale_resolution": 60, "max_slice_nums": 4},
+        {"slice_mode": False, "downsample_mode": "4x", "scale_resolution": 90},
+    ],
     "Gemma4UnifiedVideoProcessor": [{"max_soft_tokens": 140, "do_rescale": False, "do_normalize": False}],
 }

@@ -42,8 +42,10 @@ _REFUSED: Final[Mapping[str, str]] = {
         "it divides by each image's own deviation, whose bits depend on the order of torch's sums: use transformers' "
         "own",
     ),
-    "Molmo2ImageProcessor": "it resizes floats without antialias, by loops of torch that are not here: use "
-    "transformers' own",
+    **dict.fromkeys(
+        ("Molmo2ImageProcessor", "Molmo2VideoProcessor"),
+        "it resizes floats without antialias, by loops of torch that are not here: use transformers' own",
+    ),
 }
 """Processors whose bits cannot be given, and why."""
 

@@ -59,6 +59,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "segmented_clips": clips.segmented,
     "compressed_clips": clips.compressed,
     "positioned_clips": clips.positioned,
+    "sliced_clips": clips.sliced,
     "videos": clips.windowed,
     "padded_videos": clips.padded,
     "videos_with_sizes": clips.with_sizes,

@@ -364,21 +364,6 @@ def by_single_steps(own: Values, values: Values, video: Recorded) -> list[int]:
     return numbers
 
 
-def up_to_a_rate(own: Values, values: Values, video: Recorded) -> list[int]:
-    """Molmo 2: even steps rounded down, by `fps`, or by `num_frames` and at most `max_fps`."""
-    _check_exclusive(values)
-    fps = values["fps"]
-    wanted, most = _stated(own, values, "num_frames", "max_fps")
-    if video.rate is None:
-        video.rate = most if fps is None else fps
-    video.duration = video.whole / video.rate if video.duration is None else video.duration
-    if fps is not None:
-        wanted = int(video.duration * fps)
-    elif most is not None and video.rate > most:
-        wanted = min(wanted, int(video.duration * most))
-    return _floors(Fraction(0), video, _check_count(max(min(wanted, video.whole), 1), video))
-
-
 def by_tenths(own: Values, values: Values, video: Recorded) -> list[int]:
     """MiniCPM-V 4.6: a frame a second; of videos of more than `max_num_frames` seconds as many, at even steps."""
     if video.duration is None:

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from stridedgpu.adapters.image_processors.sizes import Size
 from stridedgpu.adapters.image_processors.videos import Clip
-from stridedgpu.adapters.image_processors.windows import new_size, placed
+from stridedgpu.adapters.image_processors.windows import grid_places, new_size, placed, slice_grid, slice_size
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
-from .job import Filled, Job, Listed, Moved, OfTensors, Results
+from .job import Filled, Job, Listed, Moved, OfTensors, Results, Stated
 from .patches import patch_sizes, positions_of, soft_tokens, whole_patches, write_merged, write_patches
+from .slices import write_side_by_side
 
 _AT_ONCE: Final = 4
 """Frames that are read and resized by one call."""
@@ -193,6 +194,47 @@ def positioned(job: Job, clips: Sequence[Clip]) -> Results:
         "video_position_ids": Moved(positions_of(frames_of, most)),
         "num_frames_per_video": lengths,
         "num_soft_tokens_per_video": [down * across // patches_of for down, across in shapes],
+    }
+
+
+def sliced(job: Job, clips: Sequence[Clip]) -> Results:
+    """MiniCPM-V 4.6 and MiniCPM-OCR: the patches of each frame, and behind them those of its slices, along one axis."""
+    values, renderer, channels = job.values, job.renderer, clips[0].channels
+    if values["stack_frames"] > 1 or not values["do_resize"]:
+        raise LayoutError(
+            f"stack_frames={values['stack_frames']} with do_resize={values['do_resize']} is not reproduced for "
+            f"{job.declared.name}: stack_frames=1 with do_resize=True is."
+        )
+    patch = values["patch_size"]
+    grids, windows = [], []
+    for clip in clips:
+        grid = slice_grid(values, clip.size)
+        slices = [] if grid is None else grid_places(clip.size, grid, slice_size(values, clip.size, grid))
+        grids.append((0, 0) if grid is None else grid)
+        windows.append([_placement(job, clip), *slices])
+    shapes = [[(place.size[0] // patch, place.size[1] // patch) for place in places] for places in windows]
+    of_frames = [sum(down * across for down, across in one) for one in shapes]
+    lengths = [len(clip.taken) for clip in clips]
+    total = sum(length * count for length, count in zip(lengths, of_frames, strict=True))
+    wide, first = renderer.rows((1, channels, patch, total * patch), channels), 0
+    for clip, places, kinds, count in zip(clips, windows, shapes, of_frames, strict=True):
+        for frames in clip.parts(_AT_ONCE):
+            frames.check(channels, frames.element, frames.device, "videos[0][0]")
+            inside, number = first, len(frames.layouts)
+            for place, shape in zip(places, kinds, strict=True):
+                pixels = renderer.plain.batch(frames, [place] * number, place.size).operand
+                for row in range(number):
+                    image = pixels.with_layout(pixels.layout.sliced(row))
+                    write_side_by_side(job, image, shape, wide, inside + row * count)
+                inside += shape[0] * shape[1]
+            first += number * count
+    per_frame = [place for place, length in enumerate(lengths) for _ in range(length)]
+    return {
+        job.declared.kind.key: renderer.finished(wide, channels),
+        "target_sizes_videos": np.array([shape for place in per_frame for shape in shapes[place]], np.int32),
+        "grids_videos": np.array([grids[place] for place in per_frame], np.int32),
+        "num_patches_per_frame": np.array([len(shapes[place]) for place in per_frame], np.int32),
+        "num_frames_per_video": Stated(lengths),
     }
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from stridedgpu.adapters.image_processors import sizes
+from stridedgpu.adapters.image_processors.sizes import Size
 from stridedgpu.adapters.image_processors.windows import grid_places, slice_grid, slice_size, tile_count
+from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
@@ -44,22 +46,27 @@ def slices_side_by_side(job: Job, images: Images) -> Results:
     pixels = job.renderer.plain.batch(rows, places, largest(windows)).operand
     channels, total = flat[0].layout.sizes[0], sum(down * across for down, across in shapes)
     wide = job.renderer.rows((1, channels, patch, total * patch), channels)
-    _, plane, line, _ = wide.operand.layout.strides
-    first = wide.operand.layout.offset
-    for row, (down, across) in enumerate(shapes):
-        window = pixels.layout.sliced(row)
-        far, under, beside = window.strides
-        counted = (channels, patch, down, across, patch)
-        opened = Layout(counted, (far, under, under * patch, beside * patch, beside), window.offset)
-        target = Layout(counted, (plane, line, across * patch, patch, 1), first)
-        job.renderer.rearranged(pixels, opened, wide, target, 0)
-        first += down * across * patch
+    first = 0
+    for row, shape in enumerate(shapes):
+        first = write_side_by_side(job, pixels.with_layout(pixels.layout.sliced(row)), shape, wide, first)
     return {
         "pixel_values": job.renderer.finished(wide, channels),
         "target_sizes": np.array(shapes, np.int32),
         "grids": Stated(grids),
         "num_patches_per_image": Stated(counts),
     }
+
+
+def write_side_by_side(job: Job, image: Operand, shape: Size, wide: StridedTensor, first: int) -> int:
+    """Write the patches of an image behind `first` others, and return how many there are then."""
+    (down, across), patch = shape, job.values["patch_size"]
+    _, plane, line, _ = wide.operand.layout.strides
+    far, under, beside = image.layout.strides
+    counted = (image.layout.sizes[0], patch, down, across, patch)
+    opened = Layout(counted, (far, under, under * patch, beside * patch, beside), image.layout.offset)
+    target = Layout(counted, (plane, line, across * patch, patch, 1), wide.operand.layout.offset + first * patch)
+    job.renderer.rearranged(image, opened, wide, target, 0)
+    return first + down * across
 
 
 def tiles_of_patches(job: Job, images: Images) -> Results:

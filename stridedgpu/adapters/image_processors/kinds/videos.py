@@ -116,6 +116,32 @@ def _of_gemma(axes: str = "HW yxc", **options: Any) -> Kind:
     )
 
 
+def _of_slices(mode: str) -> Kind:
+    """A kind of MiniCPM's, by how far its model merges patches."""
+    return kind(
+        HALF,
+        None,
+        resizes=windows.whole_of_slices,
+        form="sliced_clips",
+        sampling=sampling.by_tenths,
+        crops=False,
+        pads=False,
+        floats=("torchvision",),
+        backends=("torchvision",),
+        counts={"max_num_frames": (1, 1 << 20), "stack_frames": (1, 1 << 10)},
+        do_convert_rgb=True,
+        max_slice_nums=9,
+        scale_resolution=448,
+        patch_size=14,
+        slice_mode=True,
+        downsample_mode=mode,
+        use_image_id=True,
+        max_num_frames=128,
+        stack_frames=1,
+        **{**_SAMPLING, "do_sample_frames": True},
+    )
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     "LlavaNextVideoVideoProcessor": _cropped(CLIP),
     "VideoLlavaVideoProcessor": _cropped(CLIP),
@@ -287,4 +313,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "EmbeddingGemma2VideoProcessor": _of_gemma(
         sampling=sampling.within_budget, fps=1, max_frames=32, overflow_strategy="uniform", add_timestamps=False
     ),
+    "MiniCPMV4_6VideoProcessor": _of_slices("16x"),
+    "MiniCPMOcrVideoProcessor": _of_slices("4x"),
 }
