@@ -37,7 +37,7 @@ template <typename Sample> struct FrameGroups {
           red_stride(frame.shape.row_strides[2]), row_shift(frame.shape.row_shift), matrix(frame.shape.matrix) {
         const FrameShape& shape = frame.shape;
         runs = runs_of(shape.column_strides[0], shape.column_strides[1], shape.column_strides[2]);
-        if (shape.kind != FrameKind::repeated || shape.column_shift == 0) runs = FrameRuns::none;
+        if (shape.kind != FrameKind::repeated) runs = FrameRuns::none;
         if (runs != FrameRuns::none) columns = shape.width / length * length;
     }
 

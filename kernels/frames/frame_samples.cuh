@@ -39,21 +39,22 @@ template <typename Sample> struct FrameColour {
     }
 };
 
-// A colour times a factor of 20 fraction bits.
+// A colour times a factor of 20 fraction bits, which of bytes is 1.
 template <typename Sample> __device__ __forceinline__ Sample scaled_colour(Sample colour, int32 factor) {
-    using Sum = FrameSum<Sample>;
-    constexpr Sum most = Sample(~Sample(0));
-    const Sum whole = (Sum(colour) * factor + (1 << 19)) >> 20;
+    if constexpr (sizeof(Sample) == 1) return colour;
+    constexpr int64 most = Sample(~Sample(0));
+    const int64 whole = (int64(colour) * factor + (1 << 19)) >> 20;
     return Sample(whole > most ? most : whole);
 }
 
-// The samples of a pixel: luma and repeated or linear chroma; or its colours, which the matrix's `luma` multiplies.
-enum class FrameKind : int32 { repeated, linear, colours };
+// The samples of a pixel: luma, and repeated or linear chroma of two columns, or chroma of its own; or its colours,
+// which the matrix's `luma` multiplies.
+enum class FrameKind : int32 { repeated, linear, whole, colours };
 
 // Strides of the three kinds of samples (luma, blue and red difference; or red, green and blue), in samples.
 struct FrameShape {
     int64 row_strides[3], column_strides[3];
-    int32 row_shift, column_shift;      // 1 if two rows, or columns, of pixels share one of chroma
+    int32 row_shift;                    // 1 if two rows of pixels share one of chroma
     int32 chroma_height, chroma_width;
     int32 width;                        // in pixels
     FrameKind kind;
@@ -122,16 +123,11 @@ template <typename Sample> struct FramePixels {
     // next sample.
     __device__ __forceinline__ void chroma(int kind, int32 row, int32 number, Sample (&made)[2]) const {
         const int32 own = row >> shape.row_shift;
-        if (shape.column_shift == 0) {
-#pragma unroll
-            for (int32 i = 0; i < 2; ++i) {
-                const int32 column = 2 * number + i, last = shape.chroma_width - 1;
-                made[i] = sample(kind, own, column < last ? column : last);
-            }
-            return;
-        }
-        if (shape.kind == FrameKind::repeated) {
-            made[0] = made[1] = sample(kind, own, number);
+        if (shape.kind != FrameKind::linear) {
+            const bool is_whole = shape.kind == FrameKind::whole;
+            const int32 first = number << is_whole;
+            made[0] = made[1] = sample(kind, own, first);
+            if (is_whole && first + 1 < shape.chroma_width) made[1] = sample(kind, own, first + 1);
             return;
         }
         const int32 other = own + ((row & 1) != 0 ? 1 : -1), last = shape.chroma_height - 1;

@@ -103,8 +103,8 @@ template <typename Element_> struct FrameQuadReader {
           matrix(frame.shape.matrix) {
         const FrameShape& shape = frame.shape;
         // Without branches: all of the record is on its way together.
-        quick = (shape.kind == FrameKind::repeated) & (shape.column_shift == 1) &
-                (shape.row_strides[1] == shape.row_strides[2]) & (shape.column_strides[1] == shape.column_strides[2]);
+        quick = (shape.kind == FrameKind::repeated) & (shape.row_strides[1] == shape.row_strides[2]) &
+                (shape.column_strides[1] == shape.column_strides[2]);
 #pragma unroll
         for (int kind = 0; kind < 2; ++kind) {
             steps[kind] = int32(shape.column_strides[kind]);

@@ -23,7 +23,7 @@ from stridedgpu.values.layout import Layout
 from .fake_gathers import memory
 
 RECORD = struct.Struct("<QQQqqq IIIiiI IIIiiI iiii IfI 4x")
-FRAME = struct.Struct("<3Q 3q 3q 6i 8i")
+FRAME = struct.Struct("<3Q 3q 3q 5i 8i 4x")
 FIELDS = dataclasses.fields(ResizeProblem)
 
 
@@ -83,12 +83,13 @@ def run_resizes(choice, taps, block):
 
 def colours_at(record, height, width, element):
     """The first rows and columns of the frame that a record describes, as RGB pixels (H, W, 3)."""
-    addresses, (*strides, shift, across, chroma_height, chroma_width, whole_width, kind), matrix = (
+    addresses, (*strides, shift, chroma_height, chroma_width, whole_width, kind), matrix = (
         (numbers := FRAME.unpack(record))[:3],
-        numbers[3:15],
-        numbers[15:],
+        numbers[3:14],
+        numbers[14:],
     )
-    assert kind == 2 or chroma_width == -(-whole_width >> across)
+    across = int(kind < 2)
+    assert kind == 3 or chroma_width == -(-whole_width >> across)
     rows, columns = np.arange(height), np.arange(width)
 
     def samples(number, row, column):
@@ -101,7 +102,7 @@ def colours_at(record, height, width, element):
 
     def chroma(number):
         own, pair = rows[:, None] >> shift, columns >> across
-        if kind == 0 or across == 0:
+        if kind != 1:
             return samples(number, own, pair)
         beside = np.clip(own + np.where(rows[:, None] % 2, 1, -1), 0, chroma_height - 1)
 
@@ -112,7 +113,7 @@ def colours_at(record, height, width, element):
         left, right = sums(pair), sums(np.minimum(pair + 1, chroma_width - 1))
         return np.where(columns % 2, left + right + 4 >> 3, left + 2 >> 2)
 
-    if kind == 2:
+    if kind == 3:
         scaled = [samples(number, rows[:, None], columns) * matrix[3] + 2**19 >> 20 for number in range(3)]
         return np.ascontiguousarray(np.minimum(np.stack(scaled, -1), np.iinfo(element).max).astype(element))
     constants = ColourMatrix(*matrix, np.iinfo(element).max)

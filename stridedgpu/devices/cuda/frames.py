@@ -183,16 +183,16 @@ def _most_pixels(problem: FrameProblem) -> int:
     return limits.most_pixels
 
 
-_SHAPE: Final = struct.Struct("<3q 3q 6i 8i")
+_SHAPE: Final = struct.Struct("<3q 3q 5i 8i 4x")
 """`sg::FrameShape`, aligned to 8 bytes."""
 
 _SAMPLES: Final = struct.Struct("<3Q")
 """The addresses of `sg::FrameRecord`, before its shape."""
 
 _KINDS: Final = {"repeated": 0, "linear": 1}
-
-_COLOURS: Final = 2
-"""The values of `sg::FrameKind`."""
+_WHOLE: Final = 2
+_COLOURS: Final = 3
+"""The values of `sg::FrameKind`: of chroma by its upsampling, of 4:4:4, and of colours."""
 
 
 def _matrix_words(matrix: ColourMatrix) -> tuple[int, ...]:
@@ -227,11 +227,10 @@ def _frame_shape(surface: FrameSurface) -> bytes:
         *(kind.row for kind in strides),
         *(kind.column for kind in strides),
         down.bit_length() - 1,
-        right.bit_length() - 1,
         -(-height // down),
         -(-width // right),
         width,
-        _KINDS[surface.chroma] if surface.samples.kind == "yuv" else _COLOURS,
+        _COLOURS if surface.samples.kind != "yuv" else _WHOLE if right == 1 else _KINDS[surface.chroma],
         *_matrix_words(surface.matrix),
     )
 
@@ -249,7 +248,7 @@ def colours_record(layout: Layout, address: int, element: ElementType) -> bytes:
     across, down, right = layout.strides
     first = address + (layout.offset - layout.first_offset) * element.itemsize
     addresses = (first + channel * across * element.itemsize for channel in range(3))
-    shape = _SHAPE.pack(*(down,) * 3, *(right,) * 3, 0, 0, 0, 0, 0, _COLOURS, *_matrix_words(_AS_THEY_ARE))
+    shape = _SHAPE.pack(*(down,) * 3, *(right,) * 3, 0, 0, 0, 0, _COLOURS, *_matrix_words(_AS_THEY_ARE))
     return _SAMPLES.pack(*addresses) + shape
 
 

@@ -15,6 +15,8 @@ FORMATS = (
     ("bgra", (9, 11), "repeated"),
     ("yv12", (2, 2), "linear"),
     ("gray", (12, 7), "repeated"),
+    ("nv24", (9, 13), "linear"),
+    ("gbrp", (7, 15), "repeated"),
 )
 ALIGNED = (
     ("nv12", (24, 40), "repeated"),
@@ -27,8 +29,21 @@ ALIGNED = (
     ("bgra", (9, 12), "repeated"),
     ("nv12", (6, 1030), "repeated"),
     ("yuyv", (4, 78), "repeated"),
+    ("nv12", (15, 47), "repeated"),
+    ("i422", (7, 31), "repeated"),
+    ("nv16", (8, 48), "repeated"),
+    ("i444", (9, 40), "repeated"),
 )
-DEEP = (("p010", (18, 44), "repeated"), ("i010", (20, 38), "repeated"), ("p016", (12, 22), "repeated"))
+DEEP = (
+    ("p010", (18, 44), "repeated"),
+    ("i010", (20, 38), "repeated"),
+    ("p016", (12, 22), "repeated"),
+    ("i209", (11, 39), "repeated"),
+    ("p412", (9, 24), "repeated"),
+    ("y210", (6, 32), "repeated"),
+    ("gbrp10", (5, 16), "repeated"),
+    ("gray12", (5, 16), "repeated"),
+)
 CASES = {
     "aligned": [
         Case(ALIGNED, "pillow-bilinear", source_alignment=16),

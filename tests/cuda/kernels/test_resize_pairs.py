@@ -76,6 +76,8 @@ FRAMES = (
     ("i420", (20, 14), "linear"),
     ("yuyv", (13, 22), "repeated"),
     ("bgra", (9, 11), "repeated"),
+    ("i444", (9, 15), "repeated"),
+    ("nv16", (9, 13), "repeated"),
 )
 
 
