@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from .forms import batches, clips, patches, tiles
+from .forms import batches, clips, documents, pairs, patches, tiles
 from .forms.job import Images, Job, Results
 
 _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
@@ -21,6 +21,8 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "task": batches.with_task,
     "splits": batches.splits,
     "frames": batches.frames,
+    "pairs": pairs.pairs,
+    "documents": documents.documents,
     "originals": batches.with_originals,
     "detection": batches.detection,
     "segmentation": batches.segmentation,
