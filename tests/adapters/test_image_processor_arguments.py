@@ -113,6 +113,9 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         ("GLPNImageProcessor", {"size_divisor": 60}, "becomes 0 x 60"),
         ("Swin2SRImageProcessor", {"size_divisor": 0}, "do_pad=True needs a size_divisor"),
         ("EomtImageProcessor", {"size": {"height": 9, "width": 9}, "do_pad": True}, "of another kind"),
+        ("SuperGlueImageProcessor", {"do_rescale": False}, "do_grayscale=True of bytes is not reproduced"),
+        ("DonutImageProcessor", {"size": 30, "do_thumbnail": False}, "is larger than 30 x 30: do_thumbnail=True"),
+        ("DonutImageProcessor", {"do_center_crop": True}, "pages are whole; give do_center_crop=None"),
         ("PerceiverImageProcessor", {"size": 300}, "size=300 is no part of crop_size"),
         ("VideoMAEImageProcessor", {"do_center_crop": False}, "A video has frames of the sizes"),
         ("DetrImageProcessor", {"do_pad": False}, "do_pad=True fills them up to one"),
@@ -177,6 +180,21 @@ def test_the_colour_of_a_mean_has_the_channels_of_the_images():
 def test_a_size_that_was_no_size_is_the_default():
     made = processor("MiniMaxM3VLImageProcessor", size=[672, 672])
     assert made.to_dict()["size"] == {"shortest_edge": 4 * 28 * 28, "longest_edge": 451584}
+
+
+def test_pairs_and_pages_that_are_not_reproduced_are_refused():
+    with pytest.raises(sg.LayoutError, match=r"groups of \[3\] images; give two images"):
+        processor("LightGlueImageProcessor")(images((50, 60)) * 3)
+    with pytest.raises(sg.LayoutError, match="needs images of 1 or 3 channels, and these have 4"):
+        processor("LightGlueImageProcessor")(images((50, 60), channels=4) * 2)
+    with pytest.raises(sg.LayoutError, match="A pair has images of the sizes"):
+        processor("LightGlueImageProcessor", size={"shortest_edge": 20})(images((50, 60), (60, 50)))
+    with pytest.raises(sg.LayoutError, match="for which Pillow reduces it first"):
+        processor("NougatImageProcessor", "pil", do_crop_margin=False)(images((50, 400)))
+    with pytest.raises(sg.LayoutError, match="needs RGB images, and one has 4 channels"):
+        processor("NougatImageProcessor")(images((50, 60), channels=4))
+    with pytest.raises(sg.LayoutError, match="as it is resized, becomes 0 x 60"):
+        processor("DonutImageProcessor", size=60, do_resize=False)(images((2, 400)))
 
 
 def test_what_a_call_takes_is_checked():
@@ -305,7 +323,8 @@ def test_one_number_as_a_size_is_the_shorter_side_where_the_default_is():
     images = {name: kind for name, kind in KINDS.items() if not kind.is_video}
     by_sides = {name for name, kind in images.items() if "shortest_edge" in (kind.defaults["size"] or {})}
     of_other_sizes = ("Siglip", "RTDetr", "PI0", "MuseGlimmer", "Glm5Next", "Tvp", "LlavaOnevision")
-    assert shorter == by_sides | {f"{name}ImageProcessor" for name in of_other_sizes}
+    of_pairs = ("SuperPoint", "SuperGlue", "LightGlue", "EfficientLoFTR")
+    assert shorter == by_sides | {f"{name}ImageProcessor" for name in of_other_sizes + of_pairs}
 
 
 def test_lists_of_images_of_one_size_are_one_tensor():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.processor_options import NEEDED, OPTIONS
+from harness.processor_options import COUNTS, LEAST, NEEDED, OPTIONS
 from harness.transformers_processors import differences, drawn_image, original, transformers_library
 
 import stridedgpu as sg
@@ -63,8 +63,8 @@ def test_images_have_the_bits_of_transformers(name, options, backend):
     theirs = original(name, backend, **options)
     ours = sg.image_processor(theirs)
     draw = np.random.default_rng([17, *name.encode()])
-    for count in (1, 3):
-        images = [drawn_image(draw) for _ in range(count)]
+    for count in COUNTS.get(KINDS[name].form, (1, 3)):
+        images = [drawn_image(draw, LEAST.get(name, 40)) for _ in range(count)]
         assert compared(ours, theirs, images) == []
 
 
@@ -75,7 +75,8 @@ def test_many_drawn_images_have_the_bits_of_transformers(name, backend):
     ours = sg.image_processor(theirs)
     draw = np.random.default_rng([23, *name.encode()])
     for _ in range(12):
-        images = [drawn_image(draw, 30, 900) for _ in range(int(draw.integers(1, 4)))]
+        counts = COUNTS.get(KINDS[name].form, (1, 2, 3))
+        images = [drawn_image(draw, 2 * LEAST.get(name, 15), 900) for _ in range(draw.choice(counts))]
         assert compared(ours, theirs, images) == []
 
 
@@ -220,6 +221,35 @@ NESTED = {
         "image_grid_pinpoints": [[60, 120], [120, 60]],
     },
 }
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pages_are_turned_and_without_margins(backend):
+    options = {"size": {"height": 96, "width": 128}, "do_align_long_axis": True}
+    theirs = original("NougatImageProcessor", backend, **options)
+    draw = np.random.default_rng(37)
+    pages = [
+        np.pad(drawn_image(draw, 60, 90), ((9, 30), (50, 7), (0, 0)), constant_values=white) for white in (255, 240)
+    ]
+    pages.append(np.full((60, 80, 3), 200, np.uint8))
+    assert compared(sg.image_processor(theirs), theirs, pages) == []
+    tall = np.pad(drawn_image(draw, 90, 120), ((90, 0), (0, 0), (0, 0)), constant_values=3)
+    if backend == "pil":
+        assert compared(sg.image_processor(theirs), theirs, [tall]) == []
+    else:
+        with pytest.raises(sg.LayoutError, match="turn the page, or give backend='pil'"):
+            sg.image_processor(theirs)(tall)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("size", [{"height": 50, "width": 60}, {"shortest_edge": 40}], ids=repr)
+def test_gray_pairs_keep_their_values_beside_coloured_ones(backend, size):
+    theirs = original("SuperGlueImageProcessor", backend, size=size)
+    draw = np.random.default_rng(41)
+    coloured, photo = drawn_image(draw), drawn_image(draw)
+    gray = np.repeat(photo[:, :, :1], 3, axis=2)
+    for pairs in ([gray, gray], [[gray, photo], [gray, gray]], [[coloured, coloured], [photo, photo]]):
+        assert compared(sg.image_processor(theirs), theirs, pairs) == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

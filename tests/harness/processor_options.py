@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["NEEDED", "OPTIONS", "VIDEOS"]
+__all__ = ["COUNTS", "LEAST", "NEEDED", "OPTIONS", "VIDEOS"]
 
 ENCODERS: dict[str, list[dict[str, Any]]] = {
     "CLIPImageProcessor": [
@@ -74,6 +74,16 @@ ENCODERS: dict[str, list[dict[str, Any]]] = {
     "LayoutLMv2ImageProcessor": [{"size": {"height": 60, "width": 80}, "resample": 3}, {"do_resize": False}],
     "LayoutLMv3ImageProcessor": [{"size": {"height": 60, "width": 80}}, {"do_normalize": False, "resample": 3}],
     "ImageGPTImageProcessor": [{"size": 32}, {"do_normalize": False}],
+    "DonutImageProcessor": [
+        {"size": {"height": 128, "width": 96}},
+        {"size": {"height": 96, "width": 128}, "do_align_long_axis": True, "do_pad": False},
+        {"size": {"height": 300, "width": 200}, "do_resize": False},
+        {"size": {"height": 60, "width": 80}, "do_thumbnail": False, "do_pad": False},
+    ],
+    "NougatImageProcessor": [
+        {"size": {"height": 128, "width": 96}},
+        {"size": {"height": 300, "width": 200}, "do_crop_margin": False, "resample": 3},
+    ],
     "VideoMAEImageProcessor": [
         {"size": {"shortest_edge": 97}, "crop_size": 90},
         {"do_center_crop": False, "size": {"height": 60, "width": 80}, "do_rescale": False},
@@ -110,6 +120,12 @@ DETECTORS: dict[str, list[dict[str, Any]]] = {
         {"size": {"shortest_edge": 97}, "size_divisor": 7},
         {"do_center_crop": True, "size": {"shortest_edge": 200}},
     ],
+    "SuperPointImageProcessor": [{"size": {"height": 60, "width": 80}}, {"size": 70, "do_rescale": False}],
+    "SuperGlueImageProcessor": [
+        {"size": {"height": 60, "width": 80}, "rescale_factor": 0.01},
+        {"do_grayscale": False, "size": {"height": 60, "width": 80}},
+    ],
+    "LightGlueImageProcessor": [{"size": {"height": 60, "width": 80}}],
     "SegGptImageProcessor": [{"size": {"height": 60, "width": 80}}, {"do_rescale": False, "size": 70}],
     "Sapiens2ImageProcessor": [{"size": {"height": 60, "width": 80}}, {"do_center_crop": True, "size": 100}],
     "Swin2SRImageProcessor": [{"size_divisor": 32}, {"do_pad": False}, {"do_rescale": False}],
@@ -357,6 +373,12 @@ NEEDED: dict[str, dict[str, Any]] = {
     "ImageGPTImageProcessor": {"do_color_quantize": False},
 }
 """Options without which a processor is not reproduced."""
+
+COUNTS = {"pairs": (2,)}
+"""How many images a call has, for each form with another number than one or three."""
+
+LEAST = {"NougatImageProcessor": 150}
+"""The shortest sides of images that are not too long for a processor."""
 
 OPTIONS = ENCODERS | DETECTORS | LANGUAGE_MODELS | TILES
 

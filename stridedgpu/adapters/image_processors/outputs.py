@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .forms import batches, clips, patches, slices, squares, tiles
+from .forms import batches, clips, documents, pairs, patches, slices, squares, tiles
 from .forms.job import Images, Job, Results
 from .videos import Clip
 
@@ -22,6 +22,8 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "task": batches.with_task,
     "strips": batches.strips,
     "frames": batches.frames,
+    "pairs": pairs.pairs,
+    "documents": documents.documents,
     "originals": batches.with_originals,
     "detection": batches.detection,
     "segmentation": batches.segmentation,

@@ -291,6 +291,19 @@ def textnet(values: Values, size: Size) -> Size:
     raise other_size(values, "shortest_edge")
 
 
+def page_size(values: Values) -> Size:
+    """The height and width of a document's page; Donut's lists have the width first."""
+    size = values["size"]
+    return height_and_width(
+        "size", size[::-1] if "do_crop_margin" not in values and isinstance(size, (list, tuple)) else size
+    )
+
+
+def page(values: Values, size: Size) -> Size:
+    """Donut and Nougat: the shorter side becomes that of the page."""
+    return sizes.shortest_edge(size, min(page_size(values)))
+
+
 def lcnet(values: Values, size: Size) -> Size:
     """PP-LCNet: the shorter side becomes `resize_short`, both rounded half to even and up to whole multiples."""
     edge = values["resize_short"]

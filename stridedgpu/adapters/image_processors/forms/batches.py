@@ -106,6 +106,13 @@ def cropped_first(job: Job, images: Images) -> Results:
     placements = []
     for size in sizes_of(flat):
         cut = int(wanted[0] / whole[0] * min(size)), int(wanted[1] / whole[1] * min(size))
+        if min(cut) < 1 and job.backend == "pil" and values["do_resize"]:
+            # Pillow makes black of nothing: the image lies below its window.
+            extent = job.resized(size)
+            placements.append(
+                Placement(size, (0.0, 0.0, float(size[0]), float(size[1])), (extent[0], 0, *extent), extent)
+            )
+            continue
         if min(cut) < 1:
             raise LayoutError(f"An image of {size[0]} x {size[1]} pixels has no pixel in {cut[0]} x {cut[1]} of it.")
         top, left = centred(size, cut, rounds_up=False)

@@ -29,6 +29,16 @@ _SEGMENTATION: Final = kind(
 )
 _DPT: Final = {"do_pad": False, "ensure_multiple_of": 1, "keep_aspect_ratio": False, "size_divisor": None}
 
+_KEYPOINTS: Final[dict[str, Any]] = {
+    "default_to_square": False,
+    "resample": BILINEAR,
+    "do_normalize": None,
+    "crops": False,
+    "pads": False,
+    "normalises": False,
+}
+_MATCHING: Final = kind({}, {"height": 480, "width": 640}, **_KEYPOINTS, do_grayscale=True, form="pairs")
+
 
 def _sam(figures: Mapping[str, Any], side: int) -> Kind:
     """SAM 2 or 3."""
@@ -70,6 +80,16 @@ KINDS: Final[Mapping[str, Kind]] = {
         resizes=windows.textnet,
         pads=False,
     ),
+    "SuperPointImageProcessor": kind(
+        {},
+        {"height": 480, "width": 640},
+        **_KEYPOINTS,
+        do_grayscale=False,
+        only={"do_grayscale": (False, "it is of bytes before the resize, or of floats behind it")},
+    ),
+    "SuperGlueImageProcessor": _MATCHING,
+    "LightGlueImageProcessor": _MATCHING,
+    "EfficientLoFTRImageProcessor": _MATCHING,
     "SegGptImageProcessor": kind(IMAGENET, square(448), do_convert_rgb=True, converts=False, crops=False, pads=False),
     "Sapiens2ImageProcessor": kind(
         IMAGENET,

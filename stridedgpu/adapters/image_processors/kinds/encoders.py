@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from stridedgpu.adapters.image_processors import windows
 
@@ -13,6 +13,15 @@ _CLIP_LIKE: Final = kind(CLIP, shortest(224), crop_size=square(224), do_center_c
 _TIPS: Final = kind(
     {}, square(448), resample=BILINEAR, do_normalize=False, do_convert_rgb=True, backends=("torchvision",)
 )
+_PAGES: Final[dict[str, Any]] = {
+    "resample": BILINEAR,
+    "do_pad": True,
+    "do_thumbnail": True,
+    "do_align_long_axis": False,
+    "resizes": windows.page,
+    "form": "documents",
+    "crops": False,
+}
 _READS: Final = (False, "Tesseract reads the words, in transformers")
 _BYTES: Final = (None, "this processor returns bytes")
 KINDS: Final[Mapping[str, Kind]] = {
@@ -137,6 +146,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         only={"do_color_quantize": (False, "which cluster is nearest depends on the processor's matrix product")},
         pads=False,
     ),
+    "DonutImageProcessor": kind(
+        HALF, {"height": 2560, "width": 1920}, **_PAGES, only={"do_center_crop": (None, "pages are whole")}
+    ),
+    "NougatImageProcessor": kind(IMAGENET, {"height": 896, "width": 672}, **_PAGES, do_crop_margin=True),
     "VideoMAEImageProcessor": kind(
         HALF, shortest(224), crop_size=square(224), resample=BILINEAR, do_center_crop=True, form="frames", pads=False
     ),
