@@ -142,6 +142,7 @@ DETECTORS: dict[str, list[dict[str, Any]]] = {
         {"size": {"shortest_edge": 80, "longest_edge": 133}, "do_pad": True},
         {"size": {"shortest_edge": 80, "longest_edge": 300}, "do_split_image": True},
         {"size": {"shortest_edge": 80}, "do_split_image": True, "do_pad": True},
+        {"size": {"shortest_edge": 36, "longest_edge": 48}, "do_split_image": True, "do_pad": True},
         {"size": {"height": 60, "width": 70}, "do_rescale": False},
     ],
     "Sam2ImageProcessor": [

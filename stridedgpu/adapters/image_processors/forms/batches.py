@@ -5,6 +5,7 @@ Source: transformers, models/*/image_processing_*.py (`_preprocess`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from math import ceil
 from typing import Any
@@ -221,11 +222,15 @@ def strips(job: Job, images: Images) -> Results:
             starts = _split_starts(max(whole.size), edge)
             offsets += [Moved(np.array([number, start, start + edge], np.int64)) for start in starts]
             parts = [_part(whole, start, edge) for start in starts]
-        if values["do_pad"]:
-            least = edge, wanted.get("longest_edge", edge)
-            parts = [part._replace(size=largest([part.size, least])) for part in parts]
         rows += [image] * len(parts)
         places += parts
+    if values["do_pad"]:
+        if values["do_split_image"]:  # what lies behind a square is no part of it
+            cut = batched(replace(job, renderer=job.renderer.plain), rows, places)
+            rows = [square.operand for square in cut]
+            places = [placed(size, size, None, job.backend) for size in sizes_of(rows)]
+        least = edge, wanted.get("longest_edge", edge)
+        places = [place._replace(size=largest([place.size, least])) for place in places]
     return {"pixel_values": listed(batched(job, rows, places)), "patch_offsets": Stated(offsets)}
 
 
