@@ -14,7 +14,10 @@
 enum Arrangement { PLANAR, PAIRED, PACKED, COLOURS };
 
 struct FramePlane { char* address; int64_t pitch; };
-struct ColourMatrix { int64_t luma_least, luma_floor, centre, luma, red_v, green_u, green_v, blue_u; };
+struct ColourMatrix {
+    int64_t luma_least, luma_floor, centre, luma, red_v, green_u, green_v, blue_u;
+    int64_t bits, floors;                           // fractional ones; products are rounded down each, or their sum is
+};
 struct Frame {
     FramePlane luma, blue, red;                     // of PAIRED and PACKED samples, blue is the plane of both
     int64_t parity, phase;                          // of the window's first row and column in a sample of chroma
@@ -45,10 +48,11 @@ template <class Sum, int N> INLINE Vec<Sum, N> times(Vec<int32_t, N> x, int64_t 
     return cast<Sum, int32_t, N>(x) * cast<Sum, int32_t, N>(all<int32_t, N>(int32_t(factor)));
 }
 
-// Sums of even and of odd pixels, clamped to the samples' range, as pixels in order.
-template <class T, int N> INLINE auto joined(Vec<typename Sample<T>::Sum, N> even, Vec<typename Sample<T>::Sum, N> odd) {
+// Sums of even and of odd pixels, clamped to the samples' range, as pixels in order. Those of 16 bits have FRACTION ones.
+template <class T, int N>
+INLINE auto joined(Vec<typename Sample<T>::Sum, N> even, Vec<typename Sample<T>::Sum, N> odd, int32_t fraction) {
     if constexpr (sizeof(T) == 1) {
-        auto pairs = ((even >> FRACTION) & 0xFFFF) | ((odd >> (FRACTION - 16)) & ~0xFFFF);
+        auto pairs = ((even >> fraction) & 0xFFFF) | ((odd >> (fraction - 16)) & ~0xFFFF);
         auto words = bits<Vec<int16_t, 2 * N>>(pairs);
         return clamped<uint8_t, int16_t, 2 * N>(words);
     } else {
@@ -63,16 +67,18 @@ template <class T, int N> INLINE auto joined(Vec<typename Sample<T>::Sum, N> eve
 }
 
 // Colours of N pairs of pixels or more. `chroma`: rows of blue and red of the even columns, and with `own` of the odd ones.
-template <class T, bool own>
+// With `floors` each product is rounded down, luma's with the sum. Sums of bytes may wrap round, as swscale's of 4:4:4.
+template <class T, bool own, bool floors>
 INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* const (&chroma)[4], char* colours,
                        int64_t pitch, int64_t pairs) {
     typedef typename Sample<T>::Sum Sum;
     constexpr int N = LINE / sizeof(Sum);
     typedef Vec<Sum, N> Sums;
     typedef Vec<int32_t, N> Numbers;
-    const Sum black = (1 << (FRACTION - 1)) - Sum(m.luma_floor) * m.luma, centre = m.centre;
+    const int32_t fraction = int32_t(m.bits);
+    const Sum black = (floors ? 0 : Sum(1) << (fraction - 1)) - Sum(m.luma_floor) * m.luma, centre = m.centre;
     const Sum red = black - centre * m.red_v, blue = black - centre * m.blue_u;
-    const Sum green = black - centre * (m.green_u + m.green_v);
+    const Sum green = black - centre * (m.green_u + m.green_v), whole = Sum(-1) << fraction;
     const int64_t factor = m.luma, red_v = m.red_v, green_u = m.green_u, green_v = m.green_v, blue_u = m.blue_u;
     const auto least = all<T, 2 * N>(T(m.luma_least));
     for_steps<N>(pairs, [&](int64_t at) INLINE_LAMBDA {
@@ -80,6 +86,13 @@ INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* cons
         auto products = [&](const char* blues, const char* reds) INLINE_LAMBDA {
             auto u = cast<int32_t, T, N>(load<Vec<T, N>>(blues + at * sizeof(T)));
             auto v = cast<int32_t, T, N>(load<Vec<T, N>>(reds + at * sizeof(T)));
+            if constexpr (floors) {
+                u -= int32_t(centre);
+                v -= int32_t(centre);
+                return Products{{(times<Sum, N>(v, red_v) & whole) + black,
+                                 (times<Sum, N>(v, green_v) & whole) + (times<Sum, N>(u, green_u) & whole) + black,
+                                 (times<Sum, N>(u, blue_u) & whole) + black}};
+            }
             return Products{{times<Sum, N>(v, red_v) + red, times<Sum, N>(v, green_v) + times<Sum, N>(u, green_u) + green,
                              times<Sum, N>(u, blue_u) + blue}};
         };
@@ -89,7 +102,7 @@ INLINE void colours_of(const ColourMatrix& m, const char* luma, const char* cons
         const Sums odd = times<Sum, N>(__builtin_convertvector(y >> 8 * sizeof(T), Numbers), factor);
         const Products first = products(chroma[0], chroma[1]), second = own ? products(chroma[2], chroma[3]) : first;
         unrolled<3>([&](auto c) INLINE_LAMBDA {
-            store(colours + c * pitch + 2 * at * sizeof(T), joined<T, N>(even + first.of[c], odd + second.of[c]));
+            store(colours + c * pitch + 2 * at * sizeof(T), joined<T, N>(even + first.of[c], odd + second.of[c], fraction));
         });
     });
 }
@@ -209,7 +222,13 @@ template <class T, bool own> void frames(const char*, char* target, const void* 
                 u = rows[EVEN_BLUE]; v = rows[EVEN_RED];
             }
             const char* const chroma[] = {u, v, rows[ODD_BLUE], rows[ODD_RED]};
-            colours_of<T, own>(p.matrix, luma, chroma, colours, colours_pitch, is_short ? least / 2 : pairs);
+            auto computed = [&](auto floors) INLINE_LAMBDA {
+                colours_of<T, own, floors != 0>(p.matrix, luma, chroma, colours, colours_pitch, is_short ? least / 2 : pairs);
+            };
+            if constexpr (sizeof(T) == 1 && !own) {  // all that have such a matrix
+                if (p.matrix.floors) computed(Count<1>());
+                else computed(Count<0>());
+            } else computed(Count<0>());
         }
         if (is_direct) continue;
         // The window's pixels of the strip, through the stages.

@@ -29,6 +29,7 @@ struct FramesPolicy {
     int chroma_rows;            // rows of pixels that share a row of chroma
     int chroma_columns;         // pixels of a row that share a sample of chroma: 2, or 1 of 4:4:4
     bool linear;                // chroma; else repeated
+    bool floors;                // products are rounded down, each by itself
     int luma, blue, red;        // the first sample's index in a row of packed pixels, or in a pair
     int rows;                   // of the matrix, or 0 without one
     bool finite;                // the sums of the matrix are finite, and need no look for NaN
@@ -160,7 +161,7 @@ template <typename Sample, FramesPolicy policy> struct FrameVectors {
                 const int pixel = w * per_word + i;
                 const ChromaDifference chroma = difference(pixel, matrix.chroma_centre);
                 int32 colour[3];
-                unclamped_colour<Sample>(luma_of(pixel), chroma.blue, chroma.red, matrix, colour);
+                unclamped_colour<Sample, policy.floors>(luma_of(pixel), chroma.blue, chroma.red, matrix, colour);
 #pragma unroll
                 for (int c = 0; c < 3; ++c) whole[c][i] = colour[c];
             }

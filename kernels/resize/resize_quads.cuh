@@ -82,7 +82,6 @@ template <typename Element_, int Count, int Step> struct QuadReader {
 // What rows begin with is read from the frame's record for each row: a thread has no registers for it.
 template <typename Element_> struct FrameQuadReader {
     using Element = Element_;
-    using Sum = FrameSum<Element>;
     static constexpr int count = 3;
     static constexpr bool whole = true;
 
@@ -94,7 +93,6 @@ template <typename Element_> struct FrameQuadReader {
     int32 steps[2];  // of luma and of chroma
     bool quick;
     FrameMatrix matrix;
-    Sum centred[3];  // what a colour's sum begins with: a half, less the products of black and of chroma's centre
 
     template <typename Order>
     __device__ __forceinline__ FrameQuadReader(const uint8* source, const uint8* records, const ResizeSample& sample,
@@ -110,10 +108,6 @@ template <typename Element_> struct FrameQuadReader {
             steps[kind] = int32(shape.column_strides[kind]);
             quick = quick & fits(shape.row_strides[kind]) & fits(shape.column_strides[kind]);
         }
-        const Sum centre = matrix.chroma_centre, black = (1 << 19) - Sum(matrix.luma_floor) * matrix.luma;
-        centred[0] = black - centre * matrix.red_v;
-        centred[1] = black - centre * matrix.green_v - centre * matrix.green_u;
-        centred[2] = black - centre * matrix.blue_u;
     }
 
     __device__ __forceinline__ bool is_quick() const { return quick; }
@@ -145,11 +139,11 @@ template <typename Element_> struct FrameQuadReader {
         int32 whole[3][4];
 #pragma unroll
         for (int tap = 0; tap < 4; ++tap) {
-            const int32 luma = samples[tap][0];
-            const Sum y = luma < matrix.luma_least ? matrix.luma_least : luma, u = samples[tap][1], v = samples[tap][2];
-            whole[0][tap] = int32((v * matrix.red_v + centred[0] + y * matrix.luma) >> 20);
-            whole[1][tap] = int32((v * matrix.green_v + (u * matrix.green_u + centred[1]) + y * matrix.luma) >> 20);
-            whole[2][tap] = int32((u * matrix.blue_u + centred[2] + y * matrix.luma) >> 20);
+            const int32 centre = matrix.chroma_centre;
+            int32 colour[3];
+            ruled_colour<Element>(samples[tap][0], samples[tap][1] - centre, samples[tap][2] - centre, matrix, colour);
+#pragma unroll
+            for (int c = 0; c < 3; ++c) whole[c][tap] = colour[c];
         }
         constexpr int per_word = 4 / int(sizeof(Element));
 #pragma unroll

@@ -25,7 +25,7 @@ from stridedgpu.operations.raw import unpack_operand
 from stridedgpu.operations.video_frames import frame_operand, pitched_plane
 from stridedgpu.problems.frame_problem import CHROMA
 from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike, VideoFrameLike
-from stridedgpu.values.colour_matrix import check_matrix
+from stridedgpu.values.colour_matrix import check_arithmetic, check_matrix
 from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import FULL_RANGE_NAMES, PIXEL_FORMATS, PLANE_NAMES, PixelFormat, pixel_format
@@ -70,8 +70,13 @@ class Frame(FrameBase):
     are sited left and vertically centred, the default of MPEG-2 and H.264). "gray" is copied to all three channels;
     alpha is dropped.
 
-    Raises `LayoutError` for sizes, planes and names that do not fit and for a `full_range` that is no bool,
-    `ElementTypeError` for another element type and `BindingError` for planes on two devices.
+    `arithmetic` is "rounded", which is all of the above, or "swscale": the pixels of FFmpeg's swscale on x86-64, which
+    are those of PyAV's `frame.to_ndarray(format="rgb24")`, of TorchCodec on the CPU and of OpenCV's `VideoCapture`, for
+    every matrix and range. It is for i420, yv12 and i422 of even height, and for i444.
+
+    Raises `LayoutError` for sizes, planes and names that do not fit, for a `full_range` that is no bool, and for
+    "swscale" beside linear chroma and where its rule is not known; `ElementTypeError` for another element type and
+    `BindingError` for planes on two devices.
 
     >>> import numpy as np
     >>> frame = Frame("nv12", [np.full((4, 6), 235, np.uint8), np.full((2, 3, 2), 128, np.uint8)], sizes=(4, 6))
@@ -87,6 +92,7 @@ class Frame(FrameBase):
     matrix: str
     full_range: bool
     chroma: str
+    arithmetic: str
     operand: FrameOperand
 
     def __init__(
@@ -98,6 +104,7 @@ class Frame(FrameBase):
         matrix: str = "bt601",
         full_range: bool = False,
         chroma: str = "repeated",
+        arithmetic: str = "rounded",
     ) -> None:
         """Check the planes against the format and the sizes."""
         samples = pixel_format(format)
@@ -119,7 +126,8 @@ class Frame(FrameBase):
                     f"planes[{number}] is on {operand.buffer.device} and planes[0] on {operands[0].buffer.device}."
                 )
         is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
-        self._set(samples, size, operands, check_matrix(matrix), is_full, chroma)
+        check_arithmetic(arithmetic, samples, size[0], chroma)
+        self._set(samples, size, operands, check_matrix(matrix), is_full, chroma, arithmetic)
 
     def _set(
         self,
@@ -129,13 +137,14 @@ class Frame(FrameBase):
         matrix: str,
         full_range: bool,
         chroma: str,
+        arithmetic: str,
     ) -> None:
         """Set the fields. Raises `LayoutError` for an unknown `chroma`."""
         if not is_one_of(chroma, CHROMA):
             raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
-        operand = FrameOperand(samples, sizes, planes, matrix, full_range, chroma)
+        operand = FrameOperand(samples, sizes, planes, matrix, full_range, chroma, arithmetic)
         tensors = tuple(StridedTensor.over(plane, "HW" if plane.layout.ndim == 2 else None) for plane in planes)
-        facts = (samples.name, sizes, tensors, matrix, full_range, chroma, operand)
+        facts = (samples.name, sizes, tensors, matrix, full_range, chroma, arithmetic, operand)
         for name, value in zip(self.__dataclass_fields__, facts, strict=True):
             object.__setattr__(self, name, value)
 
@@ -151,6 +160,7 @@ class Frame(FrameBase):
         matrix: str = "bt601",
         full_range: bool = False,
         chroma: str = "repeated",
+        arithmetic: str = "rounded",
     ) -> Frame:
         """A frame over one piece of memory that holds all its planes: bytes, an array, DLPack, a CUDA array.
 
@@ -176,7 +186,8 @@ class Frame(FrameBase):
         planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
         result = cls.__new__(cls)
         is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
-        result._set(samples, size, planes, check_matrix(matrix), is_full, chroma)
+        check_arithmetic(arithmetic, samples, size[0], chroma)
+        result._set(samples, size, planes, check_matrix(matrix), is_full, chroma, arithmetic)
         return result
 
     @classmethod
@@ -187,6 +198,7 @@ class Frame(FrameBase):
         matrix: str | None = None,
         full_range: bool | None = None,
         chroma: str = "repeated",
+        arithmetic: str = "rounded",
     ) -> Frame:
         """A decoder's frame over its own planes, with the format, matrix, range, pitch and size that it states.
 
@@ -196,7 +208,8 @@ class Frame(FrameBase):
         ("abgr"), rgba, bgra, argb and abgr. Rows are `line_size` bytes apart, from the last one upwards where that is
         negative. A frame that states no colour space is BT.601, and one that states no range is limited, which are the
         defaults of FFmpeg's swscale. HD video without a colour space is BT.709 as a rule: say `matrix="bt709"`.
-        `matrix` and `full_range` replace what the frame states.
+        `matrix` and `full_range` replace what the frame states. `arithmetic` is that of `Frame`: "swscale" has the
+        pixels of PyAV's `frame.to_ndarray(format="rgb24")`.
 
         A `RawFrame` of TorchCodec is read likewise, on the CPU or a GPU. Its tensors of samples that share a plane,
         such as both chromas of NV12, become views of that plane. No rotation is applied that a frame states: `rotated`
@@ -220,7 +233,7 @@ class Frame(FrameBase):
         """
         if isinstance(frame, Mapping):
             standard, is_full = "bt601" if matrix is None else matrix, False if full_range is None else full_range
-            return _of_named_planes(frame, standard, is_full, chroma)
+            return _of_named_planes(frame, standard, is_full, chroma, arithmetic)
         if not is_video_frame(frame):
             raise LayoutError(
                 f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV, a RawFrame of "
@@ -229,13 +242,15 @@ class Frame(FrameBase):
             )
         read = frame_operand(frame, matrix)
         is_full = read.full_range if full_range is None else truth("full_range", full_range)
-        return cls._over_operand(replace(read, full_range=is_full, chroma=chroma))
+        return cls._over_operand(replace(read, full_range=is_full, chroma=chroma, arithmetic=arithmetic))
 
     @classmethod
     def _over_operand(cls, frame: FrameOperand) -> Frame:
         """The frame of an operand."""
         result = cls.__new__(cls)
-        result._set(frame.samples, frame.sizes, frame.planes, frame.matrix, frame.full_range, frame.chroma)
+        check_arithmetic(frame.arithmetic, frame.samples, frame.sizes[0], frame.chroma)
+        facts = (frame.matrix, frame.full_range, frame.chroma, frame.arithmetic)
+        result._set(frame.samples, frame.sizes, frame.planes, *facts)
         return result
 
     @property
@@ -300,7 +315,8 @@ class Frame(FrameBase):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the planes, as tensors are pickled, and the arguments of `Frame`."""
-        return _unpickled, (self.format, self.planes, self.sizes, self.matrix, self.full_range, self.chroma)
+        facts = self.format, self.planes, self.sizes, self.matrix, self.full_range, self.chroma, self.arithmetic
+        return _unpickled, facts
 
     def describe(self) -> str:
         """One line for the frame and one for each plane: samples, sizes, pitch, padding and offset.
@@ -325,7 +341,8 @@ class Frame(FrameBase):
         """Format, sizes, matrix and device in one line."""
         height, width = self.sizes
         full = " full range" if self.full_range else ""
-        colour = f", {self.matrix}{full}" if self.operand.samples.kind == "yuv" else ""
+        rule = "" if self.arithmetic == "rounded" else f" by {self.arithmetic}"
+        colour = f", {self.matrix}{full}{rule}" if self.operand.samples.kind == "yuv" else ""
         return f"<Frame {self.format}, {height} x {width}{colour}, on {self.device}>"
 
 
@@ -336,11 +353,16 @@ def _unpickled(
     matrix: str,
     full_range: bool,
     chroma: str,
+    arithmetic: str,
 ) -> Frame:
-    return Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
+    return Frame(
+        format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma, arithmetic=arithmetic
+    )
 
 
-def _of_named_planes(planes: Mapping[str, TensorLike], matrix: str, full_range: bool, chroma: str) -> Frame:
+def _of_named_planes(
+    planes: Mapping[str, TensorLike], matrix: str, full_range: bool, chroma: str, arithmetic: str
+) -> Frame:
     """A frame of planes by their names, of the size that the first of the format's planes has."""
     formats = [known for known, names in PLANE_NAMES.items() if set(names) == set(planes)]
     if not formats:
@@ -357,7 +379,8 @@ def _of_named_planes(planes: Mapping[str, TensorLike], matrix: str, full_range: 
     fitting = (
         known for known in formats if [math.prod(one.sizes(sizes)) for one in PIXEL_FORMATS[known].planes] == counts
     )
-    return Frame(next(fitting, formats[0]), ordered, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
+    colours = {"matrix": matrix, "chroma": chroma, "arithmetic": arithmetic}
+    return Frame(next(fitting, formats[0]), ordered, sizes=sizes, full_range=full_range, **colours)
 
 
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:

@@ -21,7 +21,8 @@ CHANNELS: Final = 3
 class FrameOperand:
     """A frame of `sizes` (height, width) in planes with the sizes that its format states.
 
-    `matrix` is the name of the standard; `chroma` is the upsampling of chroma to the size of luma.
+    `matrix` is the name of the standard; `chroma` is the upsampling of chroma to the size of luma; `arithmetic` is a
+    name of `stridedgpu.values.colour_matrix`.
     """
 
     samples: PixelFormat
@@ -30,6 +31,7 @@ class FrameOperand:
     matrix: str
     full_range: bool
     chroma: str
+    arithmetic: str = "rounded"
 
     fitted: ClassVar[None] = None
     """No requirement on a tensor was met, as `Operand.fitted` may say of one."""
@@ -52,7 +54,7 @@ class FrameOperand:
     @property
     def constants(self) -> ColourMatrix:
         """The integer constants from samples to colours."""
-        return colour_matrix(self.matrix, self.samples, full_range=self.full_range)
+        return colour_matrix(self.matrix, self.samples, full_range=self.full_range, arithmetic=self.arithmetic)
 
     @property
     def surface(self) -> FrameSurface:

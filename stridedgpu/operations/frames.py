@@ -142,8 +142,8 @@ def write_frame(
     """Write an image with axes C, H, W into the planes of a frame; the fourth byte of a pixel is not written.
 
     Raises before anything is written: `ElementTypeError` for an image of another type than the frame's, `LayoutError`
-    for axes, sizes and conversions that do not fit, `BindingError` for planes that are read-only, on another device, or
-    share memory with the image or with each other.
+    for axes, sizes and conversions that do not fit and for a frame with another arithmetic than "rounded",
+    `BindingError` for planes that are read-only, on another device, or share memory with the image or with each other.
     """
     layout = image.layout
     labels = inferred_labels(dims, layout.ndim, "CHW" if layout.ndim == 3 else None)
@@ -177,6 +177,11 @@ def write_frame(
     if frame.samples.kind == "rgb" and frame.colours is not None:
         move_elements(image, frame.colours, conversion, 0, stream)
         return
+    if frame.arithmetic != "rounded" and frame.samples.kind == "yuv":
+        raise LayoutError(
+            f"out has arithmetic={frame.arithmetic!r}, by which a frame is read alone; write into a frame over the "
+            "same planes without it."
+        )
     chosen = tuple(layout.sliced(channel) for channel in conversion.channels or range(CHANNELS))
     strides = tuple(plane.layout.strides for plane in frame.planes)
     matrix = luma_matrix(frame.matrix, frame.samples, full_range=frame.full_range)

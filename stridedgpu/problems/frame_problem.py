@@ -93,10 +93,11 @@ class FrameProblem(FrameSurface):
         """The problem in lines, as plans explain it."""
         _, height, width = self.target.layout.sizes
         frames = f"{self.samples.name} frames of {self.sizes[0]} x {self.sizes[1]}"
+        down = ", of products rounded down" if self.matrix.floors else ""
         return [
             f"a window of {height} x {width} pixels of {frames} with plane strides {self.plane_strides}",
             f"chroma {self.chroma}: {CHROMA[self.chroma]}",
-            f"colours 0 to {self.matrix.most}, then {self.conversion}",
+            f"colours 0 to {self.matrix.most}{down}, then {self.conversion}",
             f"writes in steps of {self.target.layout.strides} elements along C, H, W",
             f"{self.bytes_moved} bytes must move",
         ]

@@ -19,6 +19,14 @@ Each further bit doubles these. "bt601" at limited range and 8 bits instead has 
 1.164, 1.596, 0.813, 0.391 and 2.018, so that its bits are those of `cv2.cvtColor`,
 which takes luma below black, 0 to 15, as black: its `luma_least` is 16, and that of all others 0.
 
+`ARITHMETIC` has another arithmetic, "swscale": that of FFmpeg's swscale for planes of 8 bits, with constants of 13
+fractional bits. Those of limited range are rounded to 16 bits first, times 224/255 rounded toward 0 for full range,
+and then rounded to 13. Where pixels share chroma, each product is rounded down by itself:
+
+    red    = (y * luma >> 13) + (v * red_v >> 13)        green and blue likewise
+
+Of 4:4:4 the sum is rounded, in 32 bits with 22 of fraction: one of 512 levels or more wraps round, and is clamped to 0.
+
 Accuracy against float64, rounded to nearest. All 2^24 samples of 8 bits: 3.4% of the colours differ with OpenCV's
 constants, at most 1 in 9,000 with the others; always by one level, and no result is 0.7 of a level from the exact
 value. 2^21 random samples of each depth, every matrix and range: at most 0.46% of the colours differ of 9 bits, 0.31%
@@ -26,7 +34,8 @@ of 10, 0.34% of 12, 0.35% of 14 and 0.33% of 16, and no result is 0.53 of a leve
 planes of red, green and blue: none differs of 8, 9, 10 and 16 bits, 0.17% of 12 and 0.01% of 14, by one level, and no
 result is 0.51 of a level from the exact value.
 
-Sources: ITU-R BT.601-7, BT.709-6, BT.2020-2 and BT.2100-2; OpenCV, `modules/imgproc/src/color_yuv.simd.hpp`.
+Sources: ITU-R BT.601-7, BT.709-6, BT.2020-2 and BT.2100-2; OpenCV, `modules/imgproc/src/color_yuv.simd.hpp`; all 2^24
+samples of 8 bits through swscale 7, 8 and 9 of PyAV's wheels for x86-64.
 """
 
 from __future__ import annotations
@@ -36,13 +45,16 @@ from functools import lru_cache
 from typing import Final
 
 from .errors import LayoutError
-from .pixel_formats import PixelFormat
+from .pixel_formats import PIXEL_FORMATS, PixelFormat
 
 FRACTION_BITS: Final = 20
-"""Fractional bits of every constant."""
+"""Fractional bits of constants, but of swscale's for 4:4:4."""
 
 STANDARDS: Final = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 """Shares of red and of blue in brightness."""
+
+ARITHMETIC: Final = ("rounded", "swscale")
+"""How samples become colours: by one rounded sum, or as in FFmpeg's swscale."""
 
 GRAY: Final = (9798, 19235, 3735)
 """The weights of red, green and blue in gray, times 2^15: BT.601's, as `cv2.COLOR_RGB2GRAY` has them."""
@@ -53,7 +65,10 @@ GRAY_BITS: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class ColourMatrix:
-    """Fixed-point constants from YUV samples to RGB; `most` is the largest colour value: 255 or 65535."""
+    """Fixed-point constants from YUV samples to RGB; `most` is the largest colour value: 255 or 65535.
+
+    They have `bits` fractional bits. With `floors` each product is rounded down by itself, else their sum is rounded.
+    """
 
     luma_least: int
     luma_floor: int
@@ -64,6 +79,8 @@ class ColourMatrix:
     green_v: int
     blue_u: int
     most: int
+    bits: int = FRACTION_BITS
+    floors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +108,36 @@ def check_matrix(matrix: object) -> str:
     return matrix
 
 
+def check_arithmetic(arithmetic: object, samples: PixelFormat, height: int, chroma: str) -> str:
+    """The name of an arithmetic. Raises `LayoutError` for another, and for "swscale" where it has no rule here.
+
+    Of other formats, and of an odd height where pixels share chroma, swscale interpolates chroma; each of its versions
+    does so in a way of its own.
+    """
+    if not isinstance(arithmetic, str) or arithmetic not in ARITHMETIC:
+        raise LayoutError(f"arithmetic={arithmetic!r} is unknown; it is one of {', '.join(map(repr, ARITHMETIC))}.")
+    if arithmetic != "swscale" or (samples.kind != "yuv" and samples.bits == 8):
+        return arithmetic
+    leave = "leave arithmetic= out, or take swscale's own pixels, as frame.to_ndarray(format='rgb24') of PyAV has them."
+    if samples.bits > 8 or len(samples.planes) != 3:
+        rows = (row for row in PIXEL_FORMATS.values() if row.kind == "yuv" and row.bits == 8)
+        known = [row.name for row in rows if len(row.planes) == 3]
+        raise LayoutError(f"arithmetic='swscale' is for {', '.join(known)}, and this frame is {samples.name}; {leave}")
+    if height % 2 and samples.chroma_step[1] == 2:
+        raise LayoutError(
+            f"arithmetic='swscale' is for an even height where pixels share chroma, and this {samples.name} frame has "
+            f"{height} rows; {leave}"
+        )
+    if chroma != "repeated":
+        raise LayoutError(
+            f"arithmetic='swscale' repeats chroma, and chroma={chroma!r} does not; leave one of them out."
+        )
+    return arithmetic
+
+
 @lru_cache(maxsize=64)
-def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> ColourMatrix:
-    """The constants for a standard and a format's samples.
+def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool, arithmetic: str = "rounded") -> ColourMatrix:
+    """The constants for a standard and a format's samples, by the rule of an arithmetic.
 
     Samples of more than 8 bits give 16-bit colours, whose largest value is the same white. Those of a format of colours
     or of gray have full range, and no constant but `luma`, by which each colour is multiplied.
@@ -108,17 +152,34 @@ def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> Col
     if samples.kind != "yuv":
         return ColourMatrix(0, 0, 0, round(most / brightest * 2**FRACTION_BITS) << samples.shift, 0, 0, 0, 0, most)
     top = 2 ** (8 * samples.element.itemsize - 8 - samples.shift)  # an 8-bit code of 1, as it stands in an element
+    if arithmetic == "swscale":
+        return _swscale_matrix(matrix, samples, full_range=full_range)
     if matrix == "bt601" and not full_range and samples.bits == 8:
         return ColourMatrix(16, 16, 128, 1220542, 1673527, -409993, -852492, 2116026, most)
+    luma_range, chroma_range = (brightest, brightest) if full_range else (219 << _depth(most), 224 << _depth(most))
+    exact = _exact_constants(matrix, most / luma_range, most / chroma_range)
+    # Rounded before the shift, so that the same image at the bottom of its elements has the same colours.
+    luma, red_v, green_u, green_v, blue_u = (round(value * 2**FRACTION_BITS) << samples.shift for value in exact)
+    return ColourMatrix(0, 0 if full_range else 16 * top, 128 * top, luma, red_v, green_u, green_v, blue_u, most)
+
+
+def _exact_constants(matrix: str, luma: float, chroma: float) -> tuple[float, ...]:
+    """The constants of `ColourMatrix` from `luma` on, for the levels that one of luma and one of chroma make."""
     red, blue = STANDARDS[check_matrix(matrix)]
     green = 1 - red - blue
-    luma_range, chroma_range = (brightest, brightest) if full_range else (219 << _depth(most), 224 << _depth(most))
-    red_v, blue_u = 2 * (1 - red) * most / chroma_range, 2 * (1 - blue) * most / chroma_range
-    constants = (most / luma_range, red_v, -blue_u * blue / green, -red_v * red / green, blue_u)
-    # Rounded before the shift, so that the same image at the bottom of its elements has the same colours.
-    luma, *others = (round(value * 2**FRACTION_BITS) << samples.shift for value in constants)
-    red_v_, green_u, green_v, blue_u_ = others
-    return ColourMatrix(0, 0 if full_range else 16 * top, 128 * top, luma, red_v_, green_u, green_v, blue_u_, most)
+    red_v, blue_u = 2 * (1 - red) * chroma, 2 * (1 - blue) * chroma
+    return luma, red_v, -blue_u * blue / green, -red_v * red / green, blue_u
+
+
+def _swscale_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> ColourMatrix:
+    """The constants of swscale, which `check_arithmetic` has found to be those of the format."""
+    floors = samples.chroma_step[1] == 2
+    bits, black = FRACTION_BITS if floors else _WRAPPING_BITS, 0 if full_range else 16
+    numbers = [round(value * 2**16) for value in _exact_constants(matrix, 255 / 219, 255 / 224)]
+    if full_range:
+        numbers = [2**16, *(int(number * 224 / 255) for number in numbers[1:])]
+    luma, red_v, green_u, green_v, blue_u = (number + 4 >> 3 << (bits - 13) for number in numbers)
+    return ColourMatrix(0, black, 128, luma, red_v, green_u, green_v, blue_u, 255, bits, floors)
 
 
 def luma_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> LumaMatrix:
@@ -170,6 +231,9 @@ _OPENCV_422: Final = LumaMatrix(
     (3596 << 6, -3015 << 6, -582 << 6, 128),
 )
 """OpenCV's have 14 fractional bits."""
+
+_WRAPPING_BITS: Final = 22
+"""Fractional bits with which sums of 512 levels are beyond 32 bits."""
 
 _DEEP_FRACTION_BITS: Final = 32
 """Fractional bits of weights for 16-bit colours; with 20, their rounding would be a tenth of a 10-bit level."""

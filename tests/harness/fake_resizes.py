@@ -23,7 +23,7 @@ from stridedgpu.values.layout import Layout
 from .fake_gathers import memory
 
 RECORD = struct.Struct("<QQQqqq IIIiiI IIIiiI iiii IfI 4x")
-FRAME = struct.Struct("<3Q 3q 3q 5i 8i 4x")
+FRAME = struct.Struct("<3Q 3q 3q 5i 10i 4x")
 FIELDS = dataclasses.fields(ResizeProblem)
 
 
@@ -116,7 +116,7 @@ def colours_at(record, height, width, element):
     if kind == 3:
         scaled = [samples(number, rows[:, None], columns) * matrix[3] + 2**19 >> 20 for number in range(3)]
         return np.ascontiguousarray(np.minimum(np.stack(scaled, -1), np.iinfo(element).max).astype(element))
-    constants = ColourMatrix(*matrix, np.iinfo(element).max)
+    constants = ColourMatrix(*matrix[:8], np.iinfo(element).max, *matrix[8:])
     luma = samples(0, rows[:, None], columns)
     return np.ascontiguousarray(np.stack(colours_of(luma, chroma(1), chroma(2), constants), -1))
 

@@ -58,14 +58,16 @@ class Surface:
     red: np.ndarray[Any, Any] | None
     colours: np.ndarray[Any, Any] | None
 
-    def frame(self, **options: Any) -> sg.Frame:
-        """The frame over the memory."""
+    def frame(self, chroma: str = "repeated", **options: Any) -> sg.Frame:
+        """The frame over the memory. `chroma` may be "swscale" for its arithmetic, which repeats chroma."""
+        name = "arithmetic" if chroma == "swscale" else "chroma"
         return sg.Frame.over(
             self.format,
             self.memory,
             self.sizes,
             row_pitch_bytes=self.pitches,
             plane_offsets_bytes=self.offsets,
+            **{name: chroma},
             **options,
         )
 

@@ -68,7 +68,8 @@ class FrameCase:
             wide = np.zeros((*array.shape[:2], self.apart, *array.shape[2:]), array.dtype)
             wide[:, :, 0] = array
             planes.append(wide[:, :, 0])
-        return sg.Frame(self.format, planes, sizes=(height, width), matrix="bt709", chroma=self.chroma)
+        options = {"matrix": "bt709", "chroma": made.chroma, "arithmetic": made.arithmetic}
+        return sg.Frame(self.format, planes, sizes=(height, width), **options)
 
     @functools.cached_property
     def sides(self) -> tuple[np.ndarray[Any, Any], Operand]:

@@ -183,7 +183,7 @@ def _most_pixels(problem: FrameProblem) -> int:
     return limits.most_pixels
 
 
-_SHAPE: Final = struct.Struct("<3q 3q 5i 8i 4x")
+_SHAPE: Final = struct.Struct("<3q 3q 5i 10i 4x")
 """`sg::FrameShape`, aligned to 8 bytes."""
 
 _SAMPLES: Final = struct.Struct("<3Q")
@@ -206,6 +206,8 @@ def _matrix_words(matrix: ColourMatrix) -> tuple[int, ...]:
         matrix.green_u,
         matrix.green_v,
         matrix.blue_u,
+        matrix.bits,
+        int(matrix.floors),
     )
 
 
@@ -299,6 +301,7 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
         chroma_rows=rows,
         chroma_columns=columns,
         linear=problem.chroma == "linear" and columns == 2,
+        floors=problem.matrix.floors,
         luma=luma.first,
         blue=blue,
         red=red,

@@ -94,6 +94,13 @@ CASES = {
         FrameCase("i420", "float32", "HWC", NORMALISED, turned=180, origin=(1, 1), size=(4, 5)),
         FrameCase("p010", "float16", "CHW", NORMALISED, turned=270, gap=2, size=(5, 6), index_bits=64),
     ],
+    "by swscale's arithmetic": [
+        FrameCase("i420", "uint8", "HWC", size=(4, 64), chroma="swscale"),
+        FrameCase("yv12", "float16", "CHW", NORMALISED, origin=(1, 3), size=(3, 19), chroma="swscale"),
+        FrameCase("i422", "uint8", "CHW", size=(2, 37), chroma="swscale"),
+        FrameCase("i444", "uint8", "HWC", size=(4, 64), chroma="swscale"),
+        FrameCase("i420", "uint8", "CHW", apart=2, size=(4, 6), chroma="swscale"),
+    ],
     "samples apart": [
         FrameCase("nv12", "uint8", "CHW", apart=3, size=(4, 6)),
         FrameCase("yv12", "float32", "HWC", NORMALISED, apart=2, origin=(1, 1), size=(4, 5), mirrored=True),
@@ -152,7 +159,8 @@ def test_encoders_frames_under_sanitizers_are_those_of_the_cpu():
 
 @emulated
 def test_a_few_frames_under_sanitizers_are_those_of_the_cpu():
-    check_launches([*CASES["planes of half"], *CASES["pixels"], *CASES["linear chroma"][:2], GREY])
+    few = [*CASES["planes of half"], *CASES["pixels"], *CASES["linear chroma"][:2], GREY]
+    check_launches([*few, *CASES["by swscale's arithmetic"]])
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ DEEP = (
     ("gbrp10", (5, 16), "repeated"),
     ("gray12", (5, 16), "repeated"),
 )
+SWSCALE = (("i420", (24, 40), "swscale"), ("nv12", (24, 40), "repeated"), ("i444", (9, 31), "swscale"))
 CASES = {
     "aligned": [
         Case(ALIGNED, "pillow-bilinear", source_alignment=16),
@@ -67,6 +68,11 @@ CASES = {
         Case(FORMATS, "opencv-nearest", order="NHWC"),
         Case(FORMATS[:3], "pillow-nearest", "float32", arithmetic=NORMALISED),
     ],
+    "by swscale's arithmetic": [
+        Case(SWSCALE, "pillow-bilinear", source_alignment=16),
+        Case(SWSCALE, "opencv-linear"),
+        Case(SWSCALE[1:], "opencv-nearest"),
+    ],
     "deep": [
         Case((("p010", (18, 20), "repeated"), ("i010", (16, 12), "linear")), "opencv-linear", "float16"),
         Case((("p016", (18, 20), "linear"), ("p010", (4, 6), "repeated")), "pillow-nearest", "uint16"),
@@ -77,6 +83,11 @@ CASES = {
 @emulated
 def test_frames_of_several_formats_in_one_launch_are_those_of_the_cpu():
     check_resizes(CASES["opencv"][:1])
+
+
+@emulated
+def test_frames_by_swscales_arithmetic_beside_others_are_those_of_the_cpu():
+    check_resizes(CASES["by swscale's arithmetic"])
 
 
 @emulated

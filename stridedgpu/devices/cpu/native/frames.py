@@ -285,6 +285,7 @@ def _matrix_fields(matrix: ColourMatrix) -> list[int]:
     return [
         *(matrix.luma_least, matrix.luma_floor, matrix.chroma_centre),
         *(matrix.luma, matrix.red_v, matrix.green_u, matrix.green_v, matrix.blue_u),
+        *(matrix.bits, int(matrix.floors)),
     ]
 
 

@@ -117,15 +117,17 @@ def colours_of(luma: Array, blue: Array, red: Array, matrix: ColourMatrix) -> li
     """Red, green and blue of samples, by the integer arithmetic of `stridedgpu.values.colour_matrix`."""
     number: Any = np.int32 if matrix.most == 255 else np.int64
     y = (np.maximum(luma, matrix.luma_least).astype(number) - number(matrix.luma_floor)) * number(matrix.luma)
-    y += number(1 << (FRACTION_BITS - 1))
     u, v = (samples.astype(number) - number(matrix.chroma_centre) for samples in (blue, red))
-    sums = (
-        y + v * number(matrix.red_v),
-        y + v * number(matrix.green_v) + u * number(matrix.green_u),
-        y + u * number(matrix.blue_u),
-    )
+    factors = (v, matrix.red_v), (v, matrix.green_v), (u, matrix.green_u), (u, matrix.blue_u)
+    products = [samples * number(factor) for samples, factor in factors]
+    if matrix.floors:  # luma's is rounded down with the sum
+        products = [product & number(-1 << matrix.bits) for product in products]
+    else:
+        y += number(1 << (matrix.bits - 1))
+    to_red, *to_green, to_blue = products
+    sums = y + to_red, y + to_green[0] + to_green[1], y + to_blue  # which wrap round where `ColourMatrix` says so
     element = np.uint8 if matrix.most == 255 else np.uint16
-    return [np.clip(total >> FRACTION_BITS, 0, matrix.most).astype(element) for total in sums]
+    return [np.clip(total >> matrix.bits, 0, matrix.most).astype(element) for total in sums]
 
 
 # From colours to samples
