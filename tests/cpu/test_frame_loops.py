@@ -245,6 +245,23 @@ def test_no_byte_beside_a_surface_is_read(path, name, chroma, at_end, cut):
 
 
 @cpu_paths
+@pytest.mark.parametrize("chroma", CHROMA)
+@pytest.mark.parametrize("name", ["nv12", "i422", "i444", "p410", "gbrp10"])
+def test_no_byte_behind_a_plane_of_an_odd_size_is_read_or_written(path, name, chroma):
+    given = surface(name, (5, 71), seed=3).frame(chroma=chroma)
+    held, planes = [], []
+    for plane in given.planes:
+        array = plane.numpy()
+        held.append(Fenced(array.nbytes, np.random.default_rng(0), at_end=True))
+        planes.append(held[-1].bytes.view(array.dtype).reshape(array.shape))
+        planes[-1][:] = array
+    there = sg.Frame(name, planes, sizes=(5, 71), chroma=chroma)
+    with converting_by(path):
+        assert np.array_equal(sg.relayout(there, layout="HWC").numpy(), sg.relayout(given, layout="HWC").numpy())
+        sg.relayout(sg.relayout(given, layout="HWC"), out=there)
+
+
+@cpu_paths
 @pytest.mark.parametrize("matrix", MATRICES)
 def test_the_strongest_colours_of_full_range_do_not_wrap(path, matrix):
     """Half a level more than the largest sample, rounded up, is the largest."""
