@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil, floor, isfinite, sqrt
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Final
 
 from stridedgpu.values.errors import LayoutError
 
 Size = tuple[int, int]
 """Height and width in pixels."""
+
+MOST_PIXELS: Final = 1 << 30
+"""Of a whole image: a declaration from elsewhere asks for no more memory than that."""
 
 
 def is_count(value: Any, least: int = 1) -> bool:

@@ -18,7 +18,7 @@ from stridedgpu.values.errors import LayoutError
 
 from . import sizes
 from .normalising import Backend
-from .sizes import Size, is_count
+from .sizes import MOST_PIXELS, Size, is_count
 
 _SIZES: Final = (
     {"height", "width"},
@@ -66,9 +66,6 @@ def height_and_width(name: str, size: Any) -> Size:
     return sides["height"], sides["width"]
 
 
-_MOST_PIXELS: Final = 1 << 30
-"""Of a whole image: a declaration from elsewhere asks for no more memory than that."""
-
 _LONGEST: Final = 1 << 24
 """Of a side, of which a window may be computed: an image 74,898 times as wide as high, at a height of 224."""
 
@@ -76,8 +73,8 @@ _LONGEST: Final = 1 << 24
 def new_size(rule: SizeRule, values: Values, size: Size, *, is_cut: bool = False) -> Size:
     """Height and width of an image of `size` when it is resized; with `is_cut` a window of it is computed."""
     resized = rule(values, size)
-    if min(resized) < 1 or max(resized) > _LONGEST or (resized[0] * resized[1] > _MOST_PIXELS and not is_cut):
-        alone = "" if is_cut else f", and both {_MOST_PIXELS} pixels"
+    if min(resized) < 1 or max(resized) > _LONGEST or (resized[0] * resized[1] > MOST_PIXELS and not is_cut):
+        alone = "" if is_cut else f", and both {MOST_PIXELS} pixels"
         raise LayoutError(
             f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]} by size={values['size']}; "
             f"each side needs one pixel, and has {_LONGEST} at most{alone}."
