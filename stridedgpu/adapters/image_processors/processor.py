@@ -323,7 +323,9 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         whole = _array(value.batch, tensors)
         return whole if tensors is not None else _unstacked(whole, value.depth)
     if isinstance(value, Stated):
-        return [_returned(key, one, tensors, device) if isinstance(one, Moved) else one for one in value.entries]
+        return value.value
+    if isinstance(value, list) and value and isinstance(value[0], Moved):
+        return [_returned(key, one, tensors, device) for one in value]
     if isinstance(value, Moved):
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)

@@ -229,7 +229,7 @@ def splits(job: Job, images: Images) -> Results:
             parts = [part._replace(size=largest([part.size, least])) for part in parts]
         rows += [image] * len(parts)
         places += parts
-    return {"pixel_values": listed(batched(job, rows, places)), "patch_offsets": Stated(offsets)}
+    return {"pixel_values": listed(batched(job, rows, places)), "patch_offsets": offsets or Stated([])}
 
 
 def _split_starts(side: int, edge: int) -> list[int]:

@@ -45,9 +45,9 @@ class Moved(NamedTuple):
 
 
 class Stated(NamedTuple):
-    """What stays a list whatever tensors are asked for."""
+    """What is returned as it is."""
 
-    entries: list[Any]
+    value: Any
 
 
 Images = list[list[Operand]]
