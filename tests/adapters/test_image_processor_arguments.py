@@ -64,6 +64,7 @@ def test_a_folder_has_a_file_of_its_own_or_one_for_all(tmp_path):
         ({"image_processor_type": "CLIPImageProzessor"}, "Did you mean CLIPImageProcessor"),
         ({"image_processor_type": "Molmo2ImageProcessor"}, "Molmo2ImageProcessor is not reproduced: it resizes floats"),
         ({"image_processor_type": "Owlv2ImageProcessor"}, "Owlv2ImageProcessor is not reproduced: it blurs"),
+        ({"image_processor_type": "RfDetrImageProcessor"}, "RfDetrImageProcessor is not reproduced: it resizes floats"),
         ("/nowhere/at/all", "'/nowhere/at/all' is no file"),
     ],
 )
@@ -493,6 +494,10 @@ NONSENSE = {
         {"size": 32769, "do_center_crop": False},
         "and both 1073741824 pixels",
     ),
+    "a task that is no list": ("OneFormerImageProcessor", {"task_inputs": 3}, "task_inputs=3 must be a list of texts"),
+    "an endless window": ("CLIPImageProcessor", {"crop_size": 1 << 20}, "Images of 1048576 x 1048576 pixels are asked"),
+    "an endless pad": ("Swin2SRImageProcessor", {"size_divisor": 1 << 16}, "Images of 65536 x 65536 pixels are asked"),
+    "an endless frame": ("SamImageProcessor", {"pad_size": 1 << 20}, "each has 1073741824 at most"),
     "no share": ("PoolFormerImageProcessor", {"crop_pct": 0}, "crop_pct=0 must be finite numbers above"),
     "no window": ("CLIPImageProcessor", {"crop_size": 0}, "crop_size=0 is no size"),
     "a window of no rows": ("CLIPImageProcessor", {"crop_size": [0, 3]}, r"crop_size=\[0, 3\] is no size"),

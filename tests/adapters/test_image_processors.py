@@ -80,6 +80,25 @@ def test_many_drawn_images_have_the_bits_of_transformers(name, backend):
         assert compared(ours, theirs, images) == []
 
 
+ODD = ((1, 40), (40, 1), (3, 200), (20, 1100), (7, 5), (1, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, backend", [pair for pair in PAIRS if pair[0] not in LEAST])
+def test_odd_images_are_taken_where_transformers_takes_them(name, backend):
+    theirs = original(name, backend, **NEEDED.get(name, {}))
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng([29, *name.encode()])
+    for size in ODD:
+        images = [draw.integers(0, 256, (*size, 3), np.uint8)] * COUNTS.get(KINDS[name].form, (1,))[0]
+        call = {"return_tensors": "np", "input_data_format": "channels_last"}
+        try:
+            wanted = theirs(images, **call)
+        except Exception:  # noqa: BLE001 - whatever transformers raises
+            continue
+        assert differences(ours(images, **call), wanted, str(size)) == []
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "name, size",

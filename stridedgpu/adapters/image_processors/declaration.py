@@ -32,16 +32,21 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 """The processors that are reproduced, by the name of transformers' class for torchvision."""
 
+_UNFILTERED: Final = "it resizes floats from two pixels each, without a filter: use transformers' own"
+_SUMMED: Final = (
+    "it divides by a mean and a std of each image, sums whose order torch and NumPy choose: use transformers' own"
+)
+
 _REFUSED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("RfDetrImageProcessor", "DepthProImageProcessor", "ZoeDepthImageProcessor", "UVDocImageProcessor"), _UNFILTERED
+    ),
+    **dict.fromkeys(("Pix2StructImageProcessor", "Kosmos2_5ImageProcessor"), _SUMMED),
+    "VitMatteImageProcessor": "it takes a trimap beside each image: use transformers' own",
     "Owlv2ImageProcessor": "it blurs and resizes floats, whose bits depend on the processor that torch runs on: use "
     "transformers' own",
     "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with its size, mean and std "
     "has its pixels",
-    **dict.fromkeys(
-        ("Kosmos2_5ImageProcessor", "Pix2StructImageProcessor"),
-        "it divides by each image's own deviation, whose bits depend on the order of torch's sums: use transformers' "
-        "own",
-    ),
     **dict.fromkeys(
         ("Molmo2ImageProcessor", "Molmo2VideoProcessor"),
         "it resizes floats without antialias, by loops of torch that are not here: use transformers' own",

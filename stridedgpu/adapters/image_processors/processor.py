@@ -449,10 +449,9 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         ends = accumulate(value.counts, initial=0)
         return whole if tensors is not None else [whole[first:end] for first, end in pairwise(ends)]
     if isinstance(value, Stated):
-        entries = value.value
-        if not isinstance(entries, list):
-            return entries
-        return [_returned(key, one, tensors, device) if isinstance(one, Moved) else one for one in entries]
+        return value.value
+    if isinstance(value, list) and value and isinstance(value[0], Moved):
+        return [_returned(key, one, tensors, device) for one in value]
     if isinstance(value, Moved):
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)

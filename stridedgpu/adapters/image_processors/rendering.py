@@ -32,7 +32,7 @@ from stridedgpu.values.interpolation import interpolation_named
 from stridedgpu.values.layout import Layout
 
 from .normalising import Backend, Normalising
-from .sizes import Size
+from .sizes import MOST_PIXELS, Size
 
 __all__ = ["Renderer", "resize_rule"]
 
@@ -188,6 +188,11 @@ class Renderer:
         return self.how.conversion(channels) or self.how.places(channels)
 
     def _empty(self, sizes: tuple[int, ...], element: ElementType) -> Operand:
+        if len(sizes) >= len(_BATCH) and sizes[-2] * sizes[-1] > MOST_PIXELS:
+            raise LayoutError(
+                f"Images of {sizes[-2]} x {sizes[-1]} pixels are asked for; each has {MOST_PIXELS} at most: give a "
+                "smaller crop_size, pad_size or size_divisor."
+            )
         labels = _BATCH if len(sizes) == len(_BATCH) else (None,) * len(sizes)
         spec = MemoryOptions().allocation(sizes, labels, element)
         return spec.allocate(self.memory if self.device == "cpu" else device_named(self.device))

@@ -23,6 +23,9 @@ Size = tuple[int, int]
 Grid = tuple[int, int]
 """Rows and columns of tiles."""
 
+MOST_PIXELS: Final = 1 << 30
+"""Of a whole image: a declaration from elsewhere asks for no more memory than that."""
+
 
 def is_count(value: Any, least: int = 1) -> bool:
     """Whether it is a whole number of Python's or NumPy's from `least` on."""

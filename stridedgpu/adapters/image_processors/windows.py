@@ -20,7 +20,7 @@ from stridedgpu.values.errors import LayoutError
 
 from . import sizes
 from .normalising import Backend
-from .sizes import Grid, Size, is_count
+from .sizes import MOST_PIXELS, Grid, Size, is_count
 
 _SIZES: Final = (
     {"height", "width"},
@@ -74,21 +74,22 @@ def height_and_width(name: str, size: Any) -> Size:
     return sides["height"], sides["width"]
 
 
-_MOST_PIXELS: Final = 1 << 30
-"""Of a whole image: a declaration from elsewhere asks for no more memory than that."""
-
 _LONGEST: Final = 1 << 24
 """Of a side, of which a window may be computed: an image 74,898 times as wide as high, at a height of 224."""
 
 
 def new_size(rule: SizeRule, values: Values, size: Size, *, is_cut: bool = False) -> Size:
     """Height and width of an image of `size` when it is resized; with `is_cut` a window of it is computed."""
-    resized = rule(values, size)
-    if min(resized) < 1 or max(resized) > _LONGEST or (resized[0] * resized[1] > _MOST_PIXELS and not is_cut):
-        alone = "" if is_cut else f", and both {_MOST_PIXELS} pixels"
+    return _bounded(size, rule(values, size), f" by size={values['size']}", is_cut=is_cut)
+
+
+def _bounded(size: Size, resized: Size, by: str = "", *, is_cut: bool = False) -> Size:
+    """The size of an image when it is resized. Raises `LayoutError` where it would have too many pixels, or none."""
+    if min(resized) < 1 or max(resized) > _LONGEST or (resized[0] * resized[1] > MOST_PIXELS and not is_cut):
+        alone = "" if is_cut else f", and both {MOST_PIXELS} pixels"
         raise LayoutError(
-            f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]} by size={values['size']}; "
-            f"each side needs one pixel, and has {_LONGEST} at most{alone}."
+            f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]}{by}; each side needs one "
+            f"pixel, and has {_LONGEST} at most{alone}."
         )
     return resized
 
@@ -117,12 +118,8 @@ def placed(size: Size, resized: Size, window: Size | None, backend: Backend) -> 
 
 
 def whole_place(size: Size, resized: Size) -> Placement:
-    """A whole image at another size, of at most 65,536 pixels a side."""
-    if min(resized) < 1 or max(resized) > _MOST_PIXELS:
-        raise LayoutError(
-            f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]}; each side needs one pixel, "
-            f"and has {_MOST_PIXELS} at most."
-        )
+    """A whole image at another size."""
+    _bounded(size, resized)
     return Placement(size, (0.0, 0.0, float(size[0]), float(size[1])), (0, 0, *resized), resized)
 
 

@@ -173,8 +173,11 @@ def masks_first(job: Job, images: Images) -> Results:
 
 def with_task(job: Job, images: Images) -> Results:
     """OneFormer: masks, and what the model is asked for."""
-    tasks = [f"the task is {task}" for task in job.values["task_inputs"] or ("panoptic",)]
-    return {**_filled(job, images, None), "task_inputs": Stated(tasks)}
+    stated = job.values["task_inputs"]
+    tasks = ["panoptic"] if stated is None else stated
+    if not isinstance(tasks, (list, tuple)) or not all(isinstance(task, str) for task in tasks):
+        raise LayoutError(f"task_inputs={stated!r} must be a list of texts, such as ['panoptic'].")
+    return {**_filled(job, images, None), "task_inputs": Stated([f"the task is {task}" for task in tasks])}
 
 
 def with_originals(job: Job, images: Images) -> Results:
@@ -231,7 +234,7 @@ def strips(job: Job, images: Images) -> Results:
             places = [placed(size, size, None, job.backend) for size in sizes_of(rows)]
         least = edge, wanted.get("longest_edge", edge)
         places = [place._replace(size=largest([place.size, least])) for place in places]
-    return {"pixel_values": listed(batched(job, rows, places)), "patch_offsets": Stated(offsets)}
+    return {"pixel_values": listed(batched(job, rows, places)), "patch_offsets": offsets or Stated([])}
 
 
 def _split_starts(side: int, edge: int) -> list[int]:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from stridedgpu.adapters.image_processors.grays import grays
 from stridedgpu.api.creation import asarray
 from stridedgpu.api.tensor import StridedTensor
@@ -60,9 +62,10 @@ def _grayed(job: Job, batch: StridedTensor) -> StridedTensor:
     if channels not in (1, 3):
         raise LayoutError(f"do_grayscale=True needs images of 1 or 3 channels, and these have {channels}.")
     values = job.renderer.how.table(1)[0]
-    numbers = values[bytes_of]
-    if channels != 1:
-        coloured = (bytes_of[:, :1] != bytes_of[:, 1:]).any(axis=(1, 2, 3))
-        if coloured.any():
-            numbers[coloured] = grays(bytes_of[coloured], values, job.backend)[:, None]
+    numbers = np.empty(bytes_of.shape, np.float32)
+    for image, result in zip(bytes_of, numbers, strict=True):
+        if (image == image[0]).all():
+            result[...] = values[image[0]]
+        else:
+            result[...] = grays(image, values, job.backend)
     return asarray(numbers).to_device(job.renderer.device)
