@@ -122,6 +122,6 @@ def test_a_video_processor_has_the_class_and_the_bits_of_the_original(automatic,
 
 
 def test_a_video_processor_that_is_not_reproduced_is_refused_by_transformers(automatic, tmp_path):
-    original("SmolVLMVideoProcessor", "torchvision").save_pretrained(tmp_path)
+    original("Molmo2VideoProcessor", "torchvision").save_pretrained(tmp_path)
     with pytest.raises(ImportError, match="stridedgpu backend is not available"):
         transformers_library().AutoVideoProcessor.from_pretrained(tmp_path, backend="stridedgpu")

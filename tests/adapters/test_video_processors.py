@@ -210,6 +210,17 @@ def test_a_size_of_vjepa_is_that_of_its_crop():
     assert made.to_dict()["size"] == {"shortest_edge": 438}
 
 
+@pytest.mark.interop
+def test_older_files_of_smolvlm_say_how_frames_are_sampled():
+    older = {"video_sampling": {"max_frames": 5, "fps": 1, "video_size": {"longest_edge": 90}}}
+    declares = {**declared("SmolVLMVideoProcessor", **older), "do_sample_frames": True}
+    theirs = original("SmolVLMVideoProcessor", "torchvision", do_sample_frames=True, **older)
+    clip = video(np.random.default_rng(3), 30)
+    call = {"video_metadata": [{"total_num_frames": 30, "fps": 4.0, "duration": 7.5}], "return_tensors": "np"}
+    for source in (declares, theirs):
+        assert differences(sg.video_processor(source)([clip], **call), theirs([clip], **call)) == []
+
+
 @pytest.mark.parametrize(
     "source, words",
     [

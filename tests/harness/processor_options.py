@@ -211,6 +211,10 @@ VIDEOS: dict[str, list[dict[str, Any]]] = {
     "LlavaOnevisionVideoProcessor": [{"size": {"height": 31, "width": 77}}, {"do_resize": False}],
     "InternVLVideoProcessor": [{"size": {"max_height": 40, "max_width": 50}}, {"resample": 1}],
     "Sam2VideoVideoProcessor": [{"size": {"height": 64, "width": 60}}],
+    "SmolVLMVideoProcessor": [
+        {"size": {"longest_edge": 90}, "max_image_size": {"longest_edge": 40}},
+        {"size": {"height": 50, "width": 60}, "max_image_size": {"longest_edge": 44}, "do_pad": False, "resample": 3},
+    ],
     "PeVideoVideoProcessor": [
         {"do_resize": True, "size": {"height": 30, "width": 40}, "do_rescale": True},
         {"do_rescale": True, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3},

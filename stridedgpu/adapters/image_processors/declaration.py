@@ -237,6 +237,10 @@ def _of_mapping(
         if name == "VJEPA2VideoProcessor":  # its class computes the size, whatever is declared
             crop = windows.size_named("crop_size", taken["crop_size"])
             taken["size"] = shortest(int(crop.get("height", 0) * 256 / 224))
+        sampling = values.get("video_sampling")
+        if name == "SmolVLMVideoProcessor" and isinstance(sampling, Mapping):  # where older files have three options
+            taken |= {"num_frames": sampling.get("max_frames"), "fps": sampling.get("fps")}
+            taken["size"] = values.get("size") or sampling.get("video_size") or taken["size"]
     return Declared(name, _adapted(name, taken, values), backend)
 
 

@@ -38,6 +38,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "compressed_clips": clips.compressed,
     "positioned_clips": clips.positioned,
     "sliced_clips": clips.sliced,
+    "squares": clips.squares,
     "videos": clips.windowed,
     "padded_videos": clips.padded,
     "videos_with_sizes": clips.with_sizes,

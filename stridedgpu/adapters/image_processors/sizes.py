@@ -83,6 +83,17 @@ def longest_rounded(size: Size, edge: int, least: int) -> Size:
     return max(round(size[0] * scale), least), max(round(size[1] * scale), least)
 
 
+def evened(size: Size, edge: int) -> Size:
+    """The longer side becomes `edge`; the other is rounded down, and an odd one is one larger, as SmolVLM's frames."""
+    height, width = size
+    shape = width / height
+    if width >= height:
+        other = int(edge / shape)
+        return max(other + other % 2, 1), edge
+    other = int(edge * shape)
+    return edge, max(other + other % 2, 1)
+
+
 def within(size: Size, least: int, most: int) -> Size:
     """The longer side is at most `most`, and then both sides are at least `least`, as in Idefics2."""
     height, width = size

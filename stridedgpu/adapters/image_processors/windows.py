@@ -425,6 +425,19 @@ def patch_canvas(values: Values, placement: Placement) -> Placement:
     return _larger(placement, _in_multiples(placement.size, values["patch_size"]))
 
 
+_MOST_EDGE: Final = 4096
+
+
+def longest_even(values: Values, size: Size) -> Size:
+    """SmolVLM's frames: the longer side, 4096 at most."""
+    match _wanted(values):
+        case {"longest_edge": edge}:
+            return sizes.evened(size, min(edge, _MOST_EDGE))
+        case {"height": height, "width": width}:
+            return height, width
+    raise other_size(values, "longest_edge, or height and width")
+
+
 def pixels_of_frames(values: Values, size: Size) -> Size:
     """VideoLLaMA 3: the most pixels are those of all frames, the least those of one."""
     least, most = _pixels(values)
