@@ -296,6 +296,8 @@ def test_drawn_samplings_are_those_of_transformers(name):
             call |= {"fps": float(draw.choice(RATES)), "num_frames": None}
         elif kind == 2:
             call |= {"num_frames": int(draw.integers(1, 60)), "fps": None}
+        if "initial_shift" in call:
+            call["initial_shift"] = (True, False, 0.25, 1, 1.75)[int(draw.integers(5))]
         known = Recorded(whole, rate, duration)
         try:
             wanted = theirs.sample_frames(
@@ -447,13 +449,28 @@ def test_frames_that_are_not_bytes_are_refused_by_their_number():
         ),
         ("Glm5NextVideoProcessor", {"max_image_tokens": 1}, 6, "A video has 6 frames; with 1 tokens at most"),
         ("Gemma4VideoProcessor", {"max_soft_tokens": 71}, 4, "max_soft_tokens=71 is not taken; it is one of 70, 140"),
+        ("Qwen3VLVideoProcessor", {"max_frames": None}, 4, "max_frames=None must be a whole number from 1"),
+        ("Glm4vVideoProcessor", {"max_duration": -1}, 4, "max_duration=-1 must be a whole number from 0"),
+        ("SmolVLMVideoProcessor", {"do_resize": False}, 4, "do_resize=False with max_image_size=.* is not reproduced"),
+        ("MiniCPMV4_6VideoProcessor", {"stack_frames": 2}, 4, "stack_frames=2 with do_resize=True is not reproduced"),
+        ("InternVLVideoProcessor", {"do_sample_frames": True}, 4, "needs num_frames or fps, which say how many frames"),
+        (
+            "InternVLVideoProcessor",
+            {"do_sample_frames": True, "num_frames": 2, "initial_shift": "much"},
+            4,
+            "initial_shift='much' must be a place in the video, from 0 to below 4",
+        ),
+        ("Molmo2VideoProcessor", {}, 4, "Molmo2VideoProcessor is not reproduced: it resizes floats without antialias"),
         ("Ernie4_5_VLMoeVideoProcessor", {}, 4, "Ernie4_5_VLMoeVideoProcessor is not reproduced; there are"),
     ],
 )
 def test_what_is_not_reproduced_is_refused(name, options, frames, words):
     backend = options.pop("backend", None)
+    source = {**declared(name), **options} if None not in options.values() else None
     with pytest.raises(sg.LayoutError, match=words):
-        sg.video_processor(declared(name, **options), backend=backend)([video(np.random.default_rng(1), frames)])
+        if source is None:  # None in a dict is the default
+            sg.video_processor(declared(name))([STILL] * frames, **options)
+        sg.video_processor(source, backend=backend)([video(np.random.default_rng(1), frames)])
 
 
 def test_an_option_that_a_class_lacks_is_a_type_error():

@@ -66,10 +66,13 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
     "size_divisor": (0, 1 << 16),
+    "max_duration": (0, MOST_FRAMES),
 }
 """The least and the most of options that count."""
 
 _NEEDED: Final = (
+    *("min_frames", "max_frames", "max_duration", "max_num_frames", "stack_frames"),
+    *("max_video_frame_tokens", "max_patches"),
     *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
@@ -135,6 +138,8 @@ class Declared:
             numbers[name] = type(stated)(plain) if is_listed else plain[0]
         object.__setattr__(self, "values", {**self.values, **numbers})
         for name, default in self.kind.defaults.items():
+            if name == "initial_shift":  # True, or a number
+                continue
             is_switch = type(default) is bool or name.startswith("do_") or name == "cap_pixels_per_frame"
             if is_switch and self.values[name] is not None:
                 truth(name, self.values[name])
