@@ -11,6 +11,7 @@ from harness.transformers_processors import differences, drawn_image, original, 
 
 import stridedgpu as sg
 from stridedgpu.adapters.image_processors.declaration import KINDS
+from stridedgpu.adapters.image_processors.kinds.language_models import KINDS as OF_LANGUAGE
 
 pytestmark = pytest.mark.interop
 
@@ -208,6 +209,23 @@ def test_nested_images_stay_nested_in_idefics2(backend):
     images = [[drawn_image(draw), drawn_image(draw)], [drawn_image(draw)]]
     assert compared(ours, theirs, images) == []
     assert compared(ours, theirs, images, do_image_splitting=True) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lists_of_images_are_rows_in_fuyu(backend):
+    theirs = original("FuyuImageProcessor", backend, size={"height": 90, "width": 70})
+    draw = np.random.default_rng(19)
+    images = [[drawn_image(draw), drawn_image(draw)], [drawn_image(draw), drawn_image(draw)]]
+    assert compared(sg.image_processor(theirs), theirs, images) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(1, 300), (3, 500), (20, 4100), (4100, 20), (5, 5)])
+@pytest.mark.parametrize("name, backend", [(name, one) for name in OF_LANGUAGE for one in KINDS[name].backends])
+def test_odd_images_have_the_bits_of_transformers(name, backend, size):
+    theirs = original(name, backend)
+    image = np.random.default_rng(19).integers(0, 256, (*size, 3), np.uint8)
+    assert compared(sg.image_processor(theirs), theirs, [image], input_data_format="channels_last") == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -34,7 +34,7 @@ RULES = {
     "pooled": (lambda size: sizes.pooled(size, 48, 280), "1bc90e53f0a3"),
     "factors_limited": (lambda size: sizes.factors_limited(size, 32, 64 * 1024, 256 * 1024), "20c7ba0ba4d4"),
     "nearest_grid": (lambda size: sizes.nearest_grid(size, 256, 2, 10), "5d63a1957edf"),
-    "slice_grid": (lambda size: sizes.slice_grid(size, 448, 9), "49ada53ce71e"),
+    "slice_grid": (lambda size: sizes.slice_grid(size, 448, 9) or (0, 0), "a2e17950002c"),
     "near_a_square": (lambda size: sizes.near_a_square(size, 448, 56, grows=size[0] < 500), "0243d3b2e06c"),
     "at_least": (lambda size: sizes.at_least(size, 500), "588217bb1cd1"),
     "halved": (lambda size: sizes.halved(broad(size), 28, 300 * 300, 900 * 900), "b7dd743e98a8"),
@@ -79,6 +79,9 @@ def of_transformers(name: str):
     def tokens(size):
         return models("pixtral").get_resize_output_image_size(image(size), (500, 640), (16, 14))
 
+    def grids_of_lfm2():
+        return models("lfm2_vl").Lfm2VlImageProcessor()._target_ratios(2, 10)
+
     def models(model):
         return import_module(f"transformers.models.{model}.image_processing_{model}")
 
@@ -91,6 +94,12 @@ def of_transformers(name: str):
         "pixels_limited": lambda size: models("qwen2_vl").smart_resize(*size, 28, 56 * 56 * 9, 28 * 28 * 640),
         "volume_limited": lambda size: models("glm4v").smart_resize(2, *size, 2, 28, 112 * 112 * 5, 28 * 28 * 900),
         "halved": lambda size: models("glm_image").smart_resize(*broad(size), 28, 300 * 300, 900 * 900),
+        "nearest_grid": lambda size: models("lfm2_vl").find_closest_aspect_ratio(
+            size[1] / size[0], grids_of_lfm2(), size[1], size[0], 256
+        )[::-1],
+        "slice_grid": lambda size: (
+            models("minicpmv4_6").MiniCPMV4_6ImageProcessor().get_sliced_grid(size, 9, 448) or (0, 0)
+        ),
         "pooled": lambda size: models("gemma4").get_aspect_ratio_preserving_size(*size, 16, 280 * 9, 3),
         "tokens_near": lambda size: models("muse_glimmer").smart_resize(*size, 28, 400),
         "shrunk_to_patches": lambda size: models("kimi_k25").navit_resize(*size, 14, 2, 3000, 80)[0],
@@ -118,6 +127,8 @@ def of_transformers(name: str):
         "patches_limited",
         "tokens_limited",
         "halved",
+        "nearest_grid",
+        "slice_grid",
         "pooled",
         "tokens_near",
         "shrunk_to_patches",

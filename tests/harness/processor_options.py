@@ -89,6 +89,10 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
         {"patch_size": 32},
     ],
     "PI0ImageProcessor": [{"size": {"max_height": 90, "max_width": 60}, "pad_size": {"height": 100, "width": 70}}],
+    "FuyuImageProcessor": [
+        {"size": {"height": 200, "width": 150}, "padding_value": 127.0, "image_mean": [0.1, 0.5, 0.9]},
+        {"size": {"height": 90, "width": 300}, "do_normalize": False},
+    ],
     "LlavaImageProcessor": [
         {"do_pad": True},
         {"do_pad": True, "image_mean": [0.1, 0.5, 0.9], "size": {"height": 60, "width": 90}, "crop_size": 80},

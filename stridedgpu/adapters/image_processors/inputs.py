@@ -35,8 +35,10 @@ _WHITE: Final = 255
 _NEST = (list, tuple)
 
 
-def nested_images(images: Any, *, as_files: bool = False) -> list[list[Any]]:
-    """The images of a call as a list of lists: those of a flat call are one list. Encoded ones are opened.
+def nested_images(images: Any, *, as_files: bool = False, alone: bool = False) -> list[list[Any]]:
+    """The images of a call as a list of lists: those of a flat call are one list, or one each with `alone`.
+
+    Encoded ones are opened.
 
     Raises `LayoutError` for a call without images and for what is none, and `ImageError` for bytes that are no image.
     """
@@ -48,10 +50,12 @@ def nested_images(images: Any, *, as_files: bool = False) -> list[list[Any]]:
         ranks = {rank_of(entry) for entry in images}
         if ranks == {4}:
             return [list(batch) for batch in images]
-        return [_taken_apart(list(images), as_files=as_files)]
-    if rank_of(images) == 4:
-        return [list(images)]
-    return [_taken_apart([images], as_files=as_files)]
+        flat = _taken_apart(list(images), as_files=as_files)
+    elif rank_of(images) == 4:
+        flat = list(images)
+    else:
+        flat = _taken_apart([images], as_files=as_files)
+    return [[image] for image in flat] if alone else [flat]
 
 
 def _taken_apart(images: list[Any], *, as_files: bool) -> list[Any]:

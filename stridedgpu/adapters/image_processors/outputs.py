@@ -26,6 +26,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "grid_patches": patches.grid_patches,
     "packed_patches": patches.packed_patches,
     "positioned_patches": patches.positioned_patches,
+    "screens": squares.screens,
     "slices_side_by_side": slices.slices_side_by_side,
     "tiles_of_patches": slices.tiles_of_patches,
     "tiles": tiles.tiles,

@@ -200,7 +200,7 @@ class ImageProcessor:
         """
         tensors = _checked_tensors(return_tensors)
         declared, device = self._overridden(overrides)
-        groups = nested_images(images, as_files=self.as_files)
+        groups = nested_images(images, as_files=self.as_files, alone=declared.kind.alone)
         if not any(groups):
             raise LayoutError("images is empty: a call needs one image.")
         converts, channels_of = bool(declared.values["do_convert_rgb"]), declared.values["input_data_format"]
@@ -429,12 +429,12 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
     if isinstance(value, Listed):
         whole = _array(value.batch, tensors)
         return whole if tensors is not None else [whole[row] for row in range(len(whole))]
+    if isinstance(value, Stated):
+        return value.value
     if isinstance(value, Moved):
         is_near = tensors == "np" or device == "cpu"
         whole = _array(value.array if is_near else asarray(value.array).to_device(device), tensors)
         return list(whole) if value.is_listed and tensors is None else whole
-    if isinstance(value, Stated):
-        return value.value
     if isinstance(value, Filled):
         videos = value.videos
         return [_array(video, None) for video in videos] if tensors is None else _array(_filled(key, videos), tensors)
@@ -442,11 +442,15 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         return _array(value.array, tensors)
     if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
-    if value and isinstance(value[0], (StridedTensor, list)):
+    leaves = _leaves(value)
+    if leaves and isinstance(leaves[0], StridedTensor):
         if tensors is None:
             return [_returned(key, one, None, device) for one in value]
         return _array(_stacked(key, value), tensors)
-    return value if tensors is None else _array(np.array(value, np.int64), tensors)
+    if tensors is None:
+        return value
+    is_whole = not leaves or not isinstance(leaves[0], float)
+    return _array(np.array(value, np.int64 if is_whole else np.float32 if tensors == "pt" else np.float64), tensors)
 
 
 def _stacked(key: str, value: list[Any]) -> StridedTensor:
@@ -481,7 +485,8 @@ def _filled(key: str, videos: list[StridedTensor]) -> StridedTensor:
     return whole
 
 
-def _leaves(value: list[Any]) -> list[StridedTensor]:
+def _leaves(value: list[Any]) -> list[Any]:
+    """What lists of lists hold."""
     return [leaf for one in value for leaf in (_leaves(one) if isinstance(one, list) else [one])]
 
 

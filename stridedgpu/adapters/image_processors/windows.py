@@ -375,6 +375,12 @@ def _patches_of_a_token(values: Values) -> int:
     return int(values["encoder_patch_size"] * values["downsample_factor"])
 
 
+def inside_size(values: Values, size: Size) -> Size:
+    """Fuyu: inside `size`, where an image is larger."""
+    most = height_and_width("size", values["size"])
+    return size if size[0] <= most[0] and size[1] <= most[1] else sizes.inside(size, *most)
+
+
 def factors(values: Values, size: Size) -> Size:
     """Apertus 1.5: whole factors with `min_pixels` to `max_pixels` in all."""
     match _wanted(values):

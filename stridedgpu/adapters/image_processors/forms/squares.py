@@ -1,6 +1,6 @@
-"""Images in the middle of squares, whose other pixels have the colour of the mean.
+"""Images inside larger ones, whose other pixels have a colour: squares of the mean, and screens.
 
-Source: transformers, models/*/image_processing_*.py (`pad_to_square`).
+Source: transformers, models/*/image_processing_*.py (`pad_to_square`, `pad`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from typing import Any
 
 from stridedgpu.adapters.image_processors.normalising import figures_of
 from stridedgpu.adapters.image_processors.rendering import resize_rule
-from stridedgpu.adapters.image_processors.windows import new_size, placed, square_canvas
+from stridedgpu.adapters.image_processors.windows import height_and_width, new_size, placed, square_canvas
+from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.errors import LayoutError
 
 from .batches import windowed
-from .job import Images, Job, Results, batched, flattened, listed, sizes_of
+from .job import Images, Job, Results, batched, flattened, in_groups, listed, sizes_of
 
 
 def squared(job: Job, images: Images) -> Results:
@@ -58,6 +59,42 @@ def two_squares(job: Job, images: Images) -> Results:
     as_they_are = [placed(place.size, place.size, None, job.backend) for place in places]
     whole = batched(replace(job, renderer=replace(renderer, rule=None, how=how)), shown, as_they_are)
     return {**resized_in_squares(job, [shown]), "high_res_pixel_values": listed(whole)}
+
+
+def screens(job: Job, images: Images) -> Results:
+    """Fuyu: lists of images, bytes of `padding_value` up to `size`, and the sizes of the first image of each list."""
+    values, flat, renderer = job.values, flattened(images), job.renderer
+    byte, mode = values["padding_value"], values["padding_mode"]
+    shown = places = [job.placed(size) for size in sizes_of(flat)]
+    if values["do_pad"]:
+        if mode != "constant" or byte not in range(256):
+            raise LayoutError(
+                f"padding_mode={mode!r} and padding_value={byte!r} are not reproduced: they are 'constant' and a byte."
+            )
+        screen = height_and_width("size", values["size"])
+        for place in places:
+            if place.size[0] > screen[0] or place.size[1] > screen[1]:
+                raise LayoutError(
+                    f"size={values['size']!r} is smaller than an image of {place.size[0]} x {place.size[1]}."
+                )
+        shown = [place._replace(size=screen) for place in places]
+        renderer = replace(renderer, colour=(int(byte),) * flat[0].layout.sizes[0])
+    counts, extents = sorted(set(map(len, images))), sorted({place.size for place in shown})
+    if len(counts) > 1 or len(extents) > 1:
+        raise LayoutError(
+            f"Lists of {counts} images of the sizes {extents} are no tensor: give each list as many images, and "
+            "do_pad=True."
+        )
+    batch = renderer.batch(flat, shown, extents[0])
+    pixels = StridedTensor.over(batch.operand.with_layout(in_groups(batch.operand.layout, counts[0])))
+    firsts = range(0, len(flat), counts[0])
+    return {
+        "images": pixels if job.backend == "torchvision" else [list(pixels[row]) for row in range(len(images))],
+        "image_unpadded_heights": [[places[first].size[0]] for first in firsts],
+        "image_unpadded_widths": [[places[first].size[1]] for first in firsts],
+        "image_scale_factors": [[places[first].size[0] / places[first].source[0]] for first in firsts],
+        "image_sizes": [places[first].source for first in firsts],
+    }
 
 
 def _coloured(job: Job, name: str) -> Job:

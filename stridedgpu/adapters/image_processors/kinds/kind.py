@@ -52,7 +52,8 @@ class Kind:
     `crops`, `pads` and `normalises` are whether `do_center_crop`, `do_pad` and `do_normalize` have an effect.
     `overrides` are the options that have one value with a backend, whatever is declared. `counts` are the least and the
     most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
-    is computed. `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
+    is computed. `alone`: the images of a call without lists are lists of one image each.
+    `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
 
     Of videos `key` names the pixels, and `own` are options that a call does not change, though it has them. `offsets`:
     1 is subtracted from what is rescaled.
@@ -70,6 +71,7 @@ class Kind:
     overrides: Mapping[Backend, Mapping[str, Any]] = field(default_factory=dict)
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     floats: tuple[Backend, ...] = ()
+    alone: bool = False
     rescales_first: bool = False
     backends: tuple[Backend, ...] = BACKENDS
     key: str = "pixel_values_videos"
