@@ -48,6 +48,9 @@ _REFUSED: Final[Mapping[str, str]] = {
 _NAMED: Final = ("image_processor_type", "video_processor_type", "feature_extractor_type")
 """Where a dict has the name of the class."""
 
+_UNLISTED: Final = ("return_row_col_info",)
+"""Options of an object that its dict leaves out."""
+
 _CONFIG: Final = "preprocessor_config.json"
 _COMBINED: Final = "processor_config.json"
 
@@ -62,6 +65,9 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
+    **dict.fromkeys(("max_image_tiles", "max_num_tiles"), (1, 1 << 12)),
+    **dict.fromkeys(("tile_size", "min_image_size", "maximum_pad_value"), (1, 1 << 16)),
+    "dense_max_patches": (0, 1 << 12),
     "size_divisor": (0, 1 << 16),
 }
 """The least and the most of options that count."""
@@ -71,6 +77,7 @@ _NEEDED: Final = (
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
     *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
+    *("max_image_tiles", "max_num_tiles", "tile_size", "min_image_size", "maximum_pad_value", "dense_max_patches"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -84,6 +91,7 @@ _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     "max_pixels_tolerance": (0.0, _LARGEST),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
+    **dict.fromkeys(("dense_max_scale", "dense_min_aspect", "dense_max_aspect"), (-1.0, _LARGEST)),
 }
 """What numbers have to be above, and below."""
 
@@ -164,7 +172,8 @@ def declared_by(source: object) -> Declared:
             f"source={source!r} is no image processor of transformers, no dict of one, and no path of a {_CONFIG}."
         )
     backend = getattr(source, "backend", None)
-    return _of_mapping(to_dict(), backend if backend in BACKENDS else None, nulls=True)
+    unlisted = {name: getattr(source, name) for name in _UNLISTED if hasattr(source, name)}
+    return _of_mapping({**unlisted, **to_dict()}, backend if backend in BACKENDS else None, nulls=True)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

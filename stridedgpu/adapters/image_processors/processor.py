@@ -312,7 +312,7 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         return list(whole) if value.is_listed and tensors is None else whole
     if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
-    leaves = _leaves(value)
+    leaves = _leaves(value) if isinstance(value, list) else []
     if leaves and isinstance(leaves[0], StridedTensor):
         if tensors is None:
             return [_returned(key, one, None, device) for one in value]

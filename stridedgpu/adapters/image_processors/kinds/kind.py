@@ -45,7 +45,7 @@ class Kind:
     """A class of image processors: its defaults, its rules, what it returns, and the steps that it takes.
 
     `resizes` computes the size that an image is resized to, and `sampling` the frames that are taken of a video.
-    `forms/` has a function for each `form` of what is returned.
+    `forms/` has a function for each `form` of what is returned. `grids` computes the tiles that an image is cut into.
     `canvas` puts a resized image into a larger window, whose other pixels are zeros before the arithmetic.
     `axes` is the order of the axes of patches: rows and columns of merged windows (H, W), those inside a window (h, w),
     channels, time, rows and columns of a patch (c, t, y, x). Axes that are written as one word are one of the result.
@@ -61,6 +61,7 @@ class Kind:
     canvas: windows.Canvas | None = None
     form: str = "images"
     axes: str = "HWhw ctyx"
+    grids: windows.GridRule = windows.nearest_grid
     sampling: Sampling | None = None
     crops: bool = True
     pads: bool = True
