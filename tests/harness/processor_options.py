@@ -167,6 +167,11 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
         {"max_side": 100, "patch_size": 14},
         {"size": {"min_pixels": 60_000, "max_pixels": 60_001}, "max_side": 300, "do_normalize": False},
     ],
+    "NemotronH_Omni_Reasoning_V3ImageProcessor": [
+        {"min_num_patches": 40, "max_num_patches": 90, "resample": 2},
+        {"patch_size": 10, "downsample_ratio": 0.25, "max_num_patches": 0, "max_model_len": 60, "do_normalize": False},
+        {"min_num_patches": 300, "max_num_patches": 200, "do_rescale": False},
+    ],
     "ChameleonImageProcessor": [{"resample": 3, "size": {"shortest_edge": 100}, "crop_size": 128}],
 }
 

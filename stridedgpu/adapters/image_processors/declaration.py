@@ -65,6 +65,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
+    **dict.fromkeys(("min_num_patches", "max_model_len"), (1, 1 << 20)),
     **dict.fromkeys(("max_image_tiles", "max_num_tiles"), (1, 1 << 12)),
     **dict.fromkeys(("tile_size", "min_image_size", "maximum_pad_value"), (1, 1 << 16)),
     "dense_max_patches": (0, 1 << 12),
@@ -77,6 +78,7 @@ _NEEDED: Final = (
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
     *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
+    *("min_num_patches", "max_model_len"),
     *("max_image_tiles", "max_num_tiles", "tile_size", "min_image_size", "maximum_pad_value", "dense_max_patches"),
 )
 """Counts that None does not leave out, where a class has them."""
@@ -89,6 +91,7 @@ _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     **dict.fromkeys(("high_res_image_mean", "high_res_image_std"), (-_LARGEST, _LARGEST)),
     "crop_pct": (2.0**-32, _LARGEST),
     "max_pixels_tolerance": (0.0, _LARGEST),
+    "downsample_ratio": (2.0**-16, 2.0),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
     **dict.fromkeys(("dense_max_scale", "dense_min_aspect", "dense_max_aspect"), (-1.0, _LARGEST)),

@@ -23,6 +23,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "patches": patches.patches,
     "patches_and_merges": patches.patches_and_merges,
     "grid_patches": patches.grid_patches,
+    "float_patches": patches.float_patches,
     "clips": clips.clips,
     "packed_patches": patches.packed_patches,
     "positioned_patches": patches.positioned_patches,

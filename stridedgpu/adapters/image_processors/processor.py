@@ -235,7 +235,8 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         raise LayoutError(f"backend='pil' is none of {declared.name}, whose only one is 'torchvision': leave it out.")
     normalises, rescales_first = bool(values["do_normalize"]) and kind.normalises, kind.rescales_first
     rescales = bool(values["do_rescale"])
-    rule = resize_rule(values["resample"], backend, floats=rescales_first and rescales) if values["do_resize"] else None
+    floats = kind.resizes_floats or (rescales_first and rescales)
+    rule = resize_rule(values["resample"], backend, floats=floats) if values["do_resize"] else None
     if normalises and (values["image_mean"] is None or values["image_std"] is None):
         raise LayoutError("do_normalize=True needs image_mean and image_std.")
     if rescales and not values["rescale_factor"]:
@@ -260,7 +261,7 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         bool(values.get("rescale_offset") and values["do_rescale"]),
         bool(values.get("do_flip_channel_order")),
         backend in kind.floats,
-        factor if rescales_first else None,
+        factor if rescales_first else 1.0 if kind.resizes_floats else None,
     )
     return rule, how
 

@@ -375,6 +375,25 @@ def tokens_limited(size: Size, most: Size, patch: Size) -> Size:
     return ((height - 1) // patch[0] + 1) * patch[0], ((width - 1) // patch[1] + 1) * patch[1]
 
 
+def merged_grid(size: Size, patch: int, merge: int, least: int, most: int) -> Grid:
+    """The rows and columns of patches of an image, `least` to `most` in all, in whole `merge`, as in Nemotron Omni."""
+    sides = [round(side / patch + 0.5) for side in size]
+    factor = min(sqrt(most / (sides[0] * sides[1])), 1.0)
+    sides = [floor(factor * side) for side in sides]
+    if not all(sides):
+        raise LayoutError(f"An image of {size[0]} x {size[1]} pixels has a side without a patch, of {most} in all.")
+    if most > least > sides[0] * sides[1]:
+        factor = sqrt(least / (sides[0] * sides[1]))
+        sides = [ceil(factor * side) for side in sides]
+    for axis in (0, 1):
+        beyond = sides[axis] % merge
+        if beyond and (sides[axis] + merge - beyond) * sides[1 - axis] <= most:
+            sides[axis] += merge - beyond
+        elif beyond:
+            sides[axis] = max(merge, sides[axis] - beyond)
+    return sides[0], sides[1]
+
+
 def best_resolution(size: Size, resolutions: Iterable[Size]) -> Size:
     """The resolution that keeps most pixels of an image and then wastes fewest, as in LLaVA-NeXT."""
     height, width = size

@@ -546,3 +546,12 @@ def roomy_grid(values: Values, size: Size) -> Grid:
 def square_grid(values: Values, size: Size) -> Grid:
     """DeepSeek-OCR 2: the grid of squares of `tile_size` whose shape is nearest."""
     return sizes.tile_grid(size, (values["tile_size"],) * 2, values["min_patches"], values["max_patches"])
+
+
+def merged_patches(values: Values, size: Size) -> Size:
+    """Nemotron Omni: whole merged patches, as many as the context length has for the images of a call."""
+    patch, merge, least = values["patch_size"], round(1 / values["downsample_ratio"]), values["min_num_patches"]
+    most = max((values["max_model_len"] - 4) * merge**2, least * values["images"])
+    most = max(min(most, values["max_num_patches"] or most), least)
+    rows, columns = sizes.merged_grid(size, patch, merge, least, most)
+    return rows * patch, columns * patch

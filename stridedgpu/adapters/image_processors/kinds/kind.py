@@ -53,7 +53,8 @@ class Kind:
     `overrides` are the options that have one value with a backend, whatever is declared. `counts` are the least and the
     most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
     is computed. `alone`: the images of a call without lists are lists of one image each.
-    `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
+    `rescales_first`: bytes become floats before they are resized; with `resizes_floats` they keep their values.
+    `backends` are those that the class has.
     """
 
     defaults: Mapping[str, Any]
@@ -71,6 +72,7 @@ class Kind:
     floats: tuple[Backend, ...] = ()
     alone: bool = False
     rescales_first: bool = False
+    resizes_floats: bool = False
     backends: tuple[Backend, ...] = BACKENDS
 
 
