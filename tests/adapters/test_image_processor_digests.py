@@ -28,6 +28,7 @@ OPTIONS = {
     "Ovis2ImageProcessor": {"crop_to_patches": True, "size": {"height": 60, "width": 64}},
     "GraniteDoclingImageProcessor": {"size": {"height": 40, "width": 40}, "max_patches": 9},
     "PerceptionLMImageProcessor": {"tile_size": 60, "max_num_tiles": 6},
+    "Llama4ImageProcessor": {"size": {"height": 60, "width": 60}},
     "MllamaImageProcessor": {"size": {"height": 60, "width": 60}},
     "LlavaOnevisionImageProcessor": {
         "size": {"height": 60, "width": 60},
@@ -62,7 +63,11 @@ def digest(name: str, backend: str) -> str:
     processor = sg.image_processor({"image_processor_type": name, **OPTIONS.get(name, {})}, backend=backend)
     found = hashlib.sha256()
     images = IMAGES + [TRANSPARENT] * bool(KINDS[name].defaults["do_convert_rgb"])
-    for key, value in processor(VIDEOS if KINDS[name].form == "clips" else images, return_tensors="np").items():
+    # NumPy has no bfloat16: its bits are seen as integers.
+    tensors = None if KINDS[name].halves else "np"
+    for key, value in processor(VIDEOS if KINDS[name].form == "clips" else images, return_tensors=tensors).items():
+        if KINDS[name].halves and key == "pixel_values":
+            value = np.concatenate([one.reinterpret("uint16").numpy() for one in value])
         if isinstance(value, list):
             found.update(f"{key} {value}".encode())
             continue

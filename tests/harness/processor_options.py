@@ -222,6 +222,11 @@ TILES: dict[str, list[dict[str, Any]]] = {
         {"size": 60, "max_image_tiles": 7},
         {"size": {"height": 90, "width": 90}, "do_normalize": False, "do_rescale": False},
     ],
+    "Llama4ImageProcessor": [
+        {"size": 60, "max_patches": 9},
+        {"size": {"height": 64, "width": 64}, "resize_to_max_canvas": True, "image_mean": [0.48, 0.45, 0.4]},
+        {"size": 90, "do_normalize": False},
+    ],
     "AriaImageProcessor": [
         {"max_image_size": 490, "min_image_size": 100},
         {"split_image": True, "max_image_size": 490, "split_resolutions": [[490, 980], [980, 490], [600, 600]]},

@@ -36,6 +36,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "whole_and_grid": tiles.whole_and_grid,
     "splits": tiles.splits,
     "mosaics": tiles.mosaics,
+    "canvases": tiles.canvases,
     "pages": tiles.pages,
     "corners": tiles.corners,
     "thumbs": tiles.thumbs,

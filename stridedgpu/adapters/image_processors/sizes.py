@@ -553,6 +553,26 @@ def inside_canvas(size: Size, canvas: Size, least: int) -> Size:
     return rows, min(floor(width * down) or 1, columns)
 
 
+def inside_floats(size: Size, canvas: Size, least: int | None) -> Size:
+    """As `inside_canvas`, or the largest size inside the canvas where `least` is None, by the floats of Llama 4.
+
+    These are float32 where the canvas limits a side, else Python's.
+    """
+    height, width = size
+    wanted = [most if least is None else min(max(side, least), most) for side, most in zip(size, canvas, strict=True)]
+    limited = [least is None or most < max(side, least) for side, most in zip(size, canvas, strict=True)]
+    down, across = (
+        np.float32(part) / np.float32(side) if is_limited else part / side
+        for part, side, is_limited in zip(wanted, size, limited, strict=True)
+    )
+    is_narrow = np.float32(across) < np.float32(down) if any(limited) else across < down
+    if is_narrow:
+        exact = np.float32(height) * across if limited[1] else height * across
+        return max(min(floor(exact), wanted[0]), 1), wanted[1]
+    exact = np.float32(width) * down if limited[0] else width * down
+    return wanted[0], max(min(floor(exact), wanted[1]), 1)
+
+
 def covering_grid(size: Size, side: int, most: int) -> Grid:
     """The grid of fewest tiles that keep 90 % of an image's area, or else the grid that keeps most, as in Ovis 2.
 

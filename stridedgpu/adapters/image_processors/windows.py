@@ -13,6 +13,8 @@ from math import ceil, prod
 from numbers import Integral
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
@@ -555,3 +557,10 @@ def merged_patches(values: Values, size: Size) -> Size:
     most = max(min(most, values["max_num_patches"] or most), least)
     rows, columns = sizes.merged_grid(size, patch, merge, least, most)
     return rows * patch, columns * patch
+
+
+def canvas_grid_of_floats(values: Values, size: Size) -> Grid:
+    """Llama 4: the grid in which the image grows least, or with `resize_to_max_canvas` most, by float32."""
+    grids = [grid for grids in sizes.grids_by_shape(values["max_patches"]).values() for grid in grids]
+    is_largest = bool(values["resize_to_max_canvas"])
+    return sizes.fitting_grid(size, grids, square_side(values), largest=is_largest, digits=np.float32)

@@ -36,6 +36,13 @@ class Listed(NamedTuple):
     batch: StridedTensor | NDArray[np.int32]
 
 
+class Joined(NamedTuple):
+    """A batch that is a list of parts, of so many images each, where no tensors are asked for."""
+
+    batch: StridedTensor
+    counts: Sequence[int]
+
+
 class Moved(NamedTuple):
     """Numbers that belong on the device of the pixels."""
 

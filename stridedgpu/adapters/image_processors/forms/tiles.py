@@ -36,6 +36,7 @@ from stridedgpu.values.errors import LayoutError
 from .job import (
     Images,
     Job,
+    Joined,
     Listed,
     Moved,
     Results,
@@ -329,6 +330,27 @@ def mosaics(job: Job, images: Images) -> Results:
         "aspect_ratio_ids": Moved(numbers),
         "aspect_ratio_mask": Moved(masks),
         "num_tiles": Stated(counts),
+    }
+
+
+def canvases(job: Job, images: Images) -> Results:
+    """Llama 4: each image at the top left of a grid of tiles, and the whole behind several, with the grids."""
+    values, side, flat = job.values, square_side(job.values), flattened(images)
+    if not values["do_resize"]:
+        raise LayoutError("do_resize=False is not taken by this processor: leave it on.")
+    groups: list[list[Pair]] = []
+    grids: list[Grid] = []
+    for image, size in zip(flat, sizes_of(flat), strict=True):
+        grid = job.declared.kind.grids(values, size)
+        canvas = grid[0] * side, grid[1] * side
+        shown = sizes.inside_floats(size, canvas, None if values["resize_to_max_canvas"] else side)
+        places = [*grid_places(size, grid, (side, side), shown), *[whole_place(size, (side, side))] * (grid != (1, 1))]
+        groups.append([(image, place) for place in places])
+        grids.append(grid)
+    batch = _rendered(job, [pair for group in groups for pair in group], (side, side))
+    return {
+        "pixel_values": Joined(batch, list(map(len, groups))),
+        "aspect_ratios": Moved(np.array(grids, np.int64), is_listed=True),
     }
 
 

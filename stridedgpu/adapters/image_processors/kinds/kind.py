@@ -54,7 +54,7 @@ class Kind:
     most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
     is computed. `alone`: the images of a call without lists are lists of one image each.
     `rescales_first`: bytes become floats before they are resized; with `resizes_floats` they keep their values.
-    `backends` are those that the class has.
+    `halves`: the arithmetic is bfloat16's. `backends` are those that the class has.
     """
 
     defaults: Mapping[str, Any]
@@ -73,6 +73,7 @@ class Kind:
     alone: bool = False
     rescales_first: bool = False
     resizes_floats: bool = False
+    halves: bool = False
     backends: tuple[Backend, ...] = BACKENDS
 
 
