@@ -66,13 +66,13 @@ def digest(name: str, backend: str) -> str:
     # NumPy has no bfloat16: its bits are seen as integers.
     tensors = None if KINDS[name].halves else "np"
     for key, value in processor(VIDEOS if KINDS[name].form == "clips" else images, return_tensors=tensors).items():
-        if KINDS[name].halves and key == "pixel_values":
-            value = np.concatenate([one.reinterpret("uint16").numpy() for one in value])
-        if isinstance(value, list):
-            found.update(f"{key} {value}".encode())
+        is_half = KINDS[name].halves and key == "pixel_values"
+        array = np.concatenate([one.reinterpret("uint16").numpy() for one in value]) if is_half else value
+        if isinstance(array, list):
+            found.update(f"{key} {array}".encode())
             continue
-        found.update(f"{key} {value.dtype.str} {value.shape}".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
+        found.update(f"{key} {array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()[:24]
 
 

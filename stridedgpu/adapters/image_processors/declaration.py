@@ -43,6 +43,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "Molmo2ImageProcessor": "it resizes floats without antialias, by loops of torch that are not here: use "
     "transformers' own",
     "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with the same size, mean and std "
+    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with its size, mean and std "
     "has its pixels",
 }
 """Processors whose bits cannot be given, and why."""
