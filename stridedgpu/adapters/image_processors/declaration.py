@@ -70,7 +70,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
     **dict.fromkeys(("min_num_patches", "max_model_len"), (1, 1 << 20)),
     **dict.fromkeys(("max_image_tiles", "max_num_tiles"), (1, 1 << 12)),
-    **dict.fromkeys(("tile_size", "min_image_size", "maximum_pad_value"), (1, 1 << 16)),
+    **dict.fromkeys(("tile_size", "min_image_size", "max_image_size", "maximum_pad_value"), (1, 1 << 16)),
     "dense_max_patches": (0, 1 << 12),
     "size_divisor": (0, 1 << 16),
 }
@@ -82,7 +82,8 @@ _NEEDED: Final = (
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
     *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
     *("min_num_patches", "max_model_len"),
-    *("max_image_tiles", "max_num_tiles", "tile_size", "min_image_size", "maximum_pad_value", "dense_max_patches"),
+    *("max_image_tiles", "max_num_tiles", "tile_size", "maximum_pad_value", "dense_max_patches"),
+    *("min_image_size", "max_image_size"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -149,9 +150,10 @@ class Declared:
             is_switch = type(default) is bool or name.startswith("do_") or name == "cap_pixels_per_frame"
             if is_switch and self.values[name] is not None:
                 truth(name, self.values[name])
-        points = self.values.get("image_grid_pinpoints", ())
-        if not _are_sizes(points):
-            raise LayoutError(f"image_grid_pinpoints={points!r} must be pairs of a height and a width, each from 1 on.")
+        for name in ("image_grid_pinpoints", "split_resolutions"):
+            points = self.values.get(name, ())
+            if not _are_sizes(points):
+                raise LayoutError(f"{name}={points!r} must be pairs of a height and a width, each from 1 on.")
 
     @property
     def kind(self) -> Kind:
