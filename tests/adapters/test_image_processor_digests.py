@@ -29,6 +29,7 @@ OPTIONS = {
     "GraniteDoclingImageProcessor": {"size": {"height": 40, "width": 40}, "max_patches": 9},
     "PerceptionLMImageProcessor": {"tile_size": 60, "max_num_tiles": 6},
     "Llama4ImageProcessor": {"size": {"height": 60, "width": 60}},
+    "Phi4MultimodalImageProcessor": {"size": {"height": 60, "width": 60}},
     "MllamaImageProcessor": {"size": {"height": 60, "width": 60}},
     "LlavaOnevisionImageProcessor": {
         "size": {"height": 60, "width": 60},

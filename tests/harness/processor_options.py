@@ -227,6 +227,11 @@ TILES: dict[str, list[dict[str, Any]]] = {
         {"size": {"height": 64, "width": 64}, "resize_to_max_canvas": True, "image_mean": [0.48, 0.45, 0.4]},
         {"size": 90, "do_normalize": False},
     ],
+    "Phi4MultimodalImageProcessor": [
+        {"size": 60, "patch_size": 7, "dynamic_hd": 9},
+        {"size": {"height": 50, "width": 50}, "image_mean": [0.48, 0.45, 0.4], "image_std": [0.26, 0.27, 0.3]},
+        {"size": 90, "do_normalize": False, "patch_size": 13},
+    ],
     "AriaImageProcessor": [
         {"max_image_size": 490, "min_image_size": 100},
         {"split_image": True, "max_image_size": 490, "split_resolutions": [[490, 980], [980, 490], [600, 600]]},

@@ -42,7 +42,6 @@ _REFUSED: Final[Mapping[str, str]] = {
     ),
     "Molmo2ImageProcessor": "it resizes floats without antialias, by loops of torch that are not here: use "
     "transformers' own",
-    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with the same size, mean and std "
     "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with its size, mean and std "
     "has its pixels",
 }
@@ -69,7 +68,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
     **dict.fromkeys(("min_num_patches", "max_model_len"), (1, 1 << 20)),
-    **dict.fromkeys(("max_image_tiles", "max_num_tiles"), (1, 1 << 12)),
+    **dict.fromkeys(("max_image_tiles", "max_num_tiles", "dynamic_hd"), (1, 1 << 12)),
     **dict.fromkeys(("tile_size", "min_image_size", "max_image_size", "maximum_pad_value"), (1, 1 << 16)),
     "dense_max_patches": (0, 1 << 12),
     "size_divisor": (0, 1 << 16),
@@ -83,7 +82,7 @@ _NEEDED: Final = (
     *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
     *("min_num_patches", "max_model_len"),
     *("max_image_tiles", "max_num_tiles", "tile_size", "maximum_pad_value", "dense_max_patches"),
-    *("min_image_size", "max_image_size"),
+    *("min_image_size", "max_image_size", "dynamic_hd"),
 )
 """Counts that None does not leave out, where a class has them."""
 

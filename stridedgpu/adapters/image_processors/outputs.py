@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from .forms import batches, clips, patches, slices, squares, tiles
+from .forms import batches, clips, patches, sampled, slices, squares, tiles
 from .forms.job import Images, Job, Results
 
 _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
@@ -43,6 +43,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Images], Results]]] = {
     "views": tiles.views,
     "views_and_grids": tiles.views_and_grids,
     "slides": tiles.slides,
+    "tiles_and_samples": sampled.tiles_and_samples,
     "crops": tiles.crops,
     "nested": tiles.nested,
 }

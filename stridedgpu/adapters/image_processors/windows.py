@@ -564,3 +564,10 @@ def canvas_grid_of_floats(values: Values, size: Size) -> Grid:
     grids = [grid for grids in sizes.grids_by_shape(values["max_patches"]).values() for grid in grids]
     is_largest = bool(values["resize_to_max_canvas"])
     return sizes.fitting_grid(size, grids, square_side(values), largest=is_largest, digits=np.float32)
+
+
+def covering_or_nearest_grid(values: Values, size: Size) -> Grid:
+    """Phi-4 multimodal: the tiles that cover the image, or where these are too many the grid whose shape is nearest."""
+    side, most = square_side(values), values["dynamic_hd"]
+    rows, columns = (ceil(pixels / side) for pixels in size)
+    return (rows, columns) if rows * columns <= most else sizes.tile_grid(size, (side, side), 1, most)
