@@ -288,7 +288,7 @@ def test_one_number_as_a_size_is_the_shorter_side_where_the_default_is():
     images = {name: kind for name, kind in KINDS.items() if not kind.is_video}
     shorter = {name for name, kind in images.items() if not kind.defaults["default_to_square"]}
     by_sides = {name for name, kind in images.items() if "shortest_edge" in (kind.defaults["size"] or {})}
-    of_other_sizes = ("Siglip", "RTDetr", "PI0", "MuseGlimmer", "Glm5Next")
+    of_other_sizes = ("Siglip", "RTDetr", "PI0", "MuseGlimmer", "Glm5Next", "LlavaOnevision")
     assert shorter == by_sides | {f"{name}ImageProcessor" for name in of_other_sizes}
 
 

@@ -24,6 +24,23 @@ OPTIONS = {
         "pan_and_scan_min_ratio_to_activate": 1.2,
     },
     "GotOcr2ImageProcessor": {"crop_to_patches": True, "size": {"height": 60, "width": 64}},
+    "Cohere2VisionImageProcessor": {"size": {"height": 60, "width": 64}},
+    "Ovis2ImageProcessor": {"crop_to_patches": True, "size": {"height": 60, "width": 64}},
+    "GraniteDoclingImageProcessor": {"size": {"height": 40, "width": 40}, "max_patches": 9},
+    "PerceptionLMImageProcessor": {"tile_size": 60, "max_num_tiles": 6},
+    "Llama4ImageProcessor": {"size": {"height": 60, "width": 60}},
+    "Phi4MultimodalImageProcessor": {"size": {"height": 60, "width": 60}},
+    "MllamaImageProcessor": {"size": {"height": 60, "width": 60}},
+    "LlavaOnevisionImageProcessor": {
+        "size": {"height": 60, "width": 60},
+        "image_grid_pinpoints": [[60, 120], [120, 60]],
+    },
+    "AriaImageProcessor": {"max_image_size": 490},
+    "DeepseekOcr2ImageProcessor": {"size": {"height": 90, "width": 90}, "tile_size": 60},
+    "UnlimitedOcrImageProcessor": {"size": {"height": 90, "width": 90}, "tile_size": 60},
+    "Step3p7ImageProcessor": {"size": {"height": 90, "width": 90}, "patch_size": 50, "max_image_size": 140},
+    "Idefics3ImageProcessor": {"size": {"longest_edge": 150}, "max_image_size": {"longest_edge": 50}},
+    "SmolVLMImageProcessor": {"size": {"longest_edge": 150}, "max_image_size": {"longest_edge": 60}},
     "Idefics2ImageProcessor": {"do_image_splitting": True, "size": {"shortest_edge": 60, "longest_edge": 90}},
     "SamImageProcessor": {"size": {"longest_edge": 200}, "pad_size": {"height": 210, "width": 200}},
     "DetrImageProcessor": {"size": {"shortest_edge": 90, "longest_edge": 120}},
@@ -50,6 +67,8 @@ def digest(name: str, backend: str) -> str:
     processor = made({**named, **OPTIONS.get(name, {})}, backend=backend)
     found = hashlib.sha256()
     images = IMAGES + [TRANSPARENT] * bool(KINDS[name].defaults["do_convert_rgb"])
+    # NumPy has no bfloat16: its bits are seen as integers.
+    tensors = None if KINDS[name].halves else "np"
     # Windows of videos that differ in size are no tensor.
     calls = (
         [[one] for one in VIDEOS]
@@ -57,12 +76,14 @@ def digest(name: str, backend: str) -> str:
         else [VIDEOS if is_video else images]
     )
     for call in calls:
-        for key, value in processor(call, return_tensors="np").items():
-            if isinstance(value, list):
-                found.update(f"{key} {value}".encode())
+        for key, value in processor(call, return_tensors=tensors).items():
+            is_half = KINDS[name].halves and key == "pixel_values"
+            array = np.concatenate([one.reinterpret("uint16").numpy() for one in value]) if is_half else value
+            if isinstance(array, list):
+                found.update(f"{key} {array}".encode())
                 continue
-            found.update(f"{key} {value.dtype.str} {value.shape}".encode())
-            found.update(np.ascontiguousarray(value).tobytes())
+            found.update(f"{key} {array.dtype.str} {array.shape}".encode())
+            found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()[:24]
 
 

@@ -11,6 +11,7 @@ from harness.transformers_processors import differences, drawn_image, original, 
 
 import stridedgpu as sg
 from stridedgpu.adapters.image_processors.declaration import KINDS
+from stridedgpu.adapters.image_processors.kinds import tiles
 from stridedgpu.adapters.image_processors.kinds.language_models import KINDS as OF_LANGUAGE
 
 pytestmark = pytest.mark.interop
@@ -31,7 +32,7 @@ def compared(ours: Any, theirs: Any, images: Any, **call: Any) -> list[str]:
         try:
             wanted = theirs(images, return_tensors=tensors, **call)
         except (ValueError, RuntimeError):
-            with pytest.raises(ValueError, match=r"\w"):
+            with pytest.raises((ValueError, TypeError), match=r"\w"):
                 ours(images, return_tensors=tensors, **call)
             continue
         lines += differences(ours(images, return_tensors=tensors, **call), wanted, str(tensors))
@@ -201,14 +202,38 @@ def test_images_come_as_arrays_tensors_batches_and_lists_of_lists(backend):
     assert compared(ours, theirs, planes[0], input_data_format="channels_first") == []
 
 
+NESTED = {
+    "Idefics2ImageProcessor": {"size": {"shortest_edge": 30, "longest_edge": 60}, "do_image_splitting": True},
+    "Idefics3ImageProcessor": {"size": {"longest_edge": 150}, "max_image_size": {"longest_edge": 60}},
+    "MllamaImageProcessor": {"size": 60},
+    "GraniteDoclingImageProcessor": {"size": 60, "max_patches": 6},
+    "LlavaOnevisionImageProcessor": {
+        "size": {"height": 60, "width": 60},
+        "image_grid_pinpoints": [[60, 120], [120, 60]],
+    },
+}
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_nested_images_stay_nested_in_idefics2(backend):
-    theirs = original("Idefics2ImageProcessor", backend, size={"shortest_edge": 30, "longest_edge": 60})
+@pytest.mark.parametrize("name", NESTED)
+def test_lists_of_images_stay_lists(name, backend):
+    theirs = original(name, backend, **NESTED[name])
     ours = sg.image_processor(theirs)
     draw = np.random.default_rng(19)
     images = [[drawn_image(draw), drawn_image(draw)], [drawn_image(draw)]]
     assert compared(ours, theirs, images) == []
-    assert compared(ours, theirs, images, do_image_splitting=True) == []
+    assert compared(ours, theirs, [[drawn_image(draw)]]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, backend", [(name, backend) for name in tiles.KINDS for backend in KINDS[name].backends])
+def test_images_of_odd_shapes_in_tiles_have_the_bits_of_transformers(name, backend):
+    theirs = original(name, backend)
+    ours = sg.image_processor(theirs)
+    draw = np.random.default_rng(37)
+    for size in ((1, 300), (3, 500), (20, 4100), (700, 11)):
+        image = draw.integers(0, 256, (*size, 3), np.uint8)
+        assert compared(ours, theirs, [image], input_data_format="channels_last") == [], size
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -19,6 +19,11 @@ def broad(size):
     return tuple(max(side, -(-max(size) // 4)) for side in size)
 
 
+def wide(size):
+    """A square in place of a size with a side below 32 pixels."""
+    return size if min(size) >= 32 else (max(size),) * 2
+
+
 RULES = {
     "shortest_edge": (lambda size: sizes.shortest_edge(size, 224), "ee38de4d4a77"),
     "aspect_limited": (lambda size: sizes.aspect_limited(size, 800, 1333), "826dc9abda27"),
@@ -46,6 +51,18 @@ RULES = {
     "best_resolution": (lambda size: sizes.best_resolution(size, PINPOINTS), "a3ecedb5277d"),
     "splittable": (lambda size: sizes.splittable(size, (672, 336)), "a4efc21f34bc"),
     "tile_grid": (lambda size: sizes.tile_grid(size, (150, 200), 2, 12), "4f456a903f4e"),
+    "longest_even": (lambda size: sizes.longest_even(size, 1456), "6c95464d1142"),
+    "longest_within": (lambda size: sizes.longest_within(size, 336, 980), "59225e1c52b6"),
+    "whole_tiles": (lambda size: sizes.whole_tiles(size, 364), "c187196dad1e"),
+    "fitting_grid": (lambda size: sizes.fitting_grid(size, sizes.grids_of(1, 12, 12), 150), "160a7ce10b7f"),
+    "fitting_grid by rows": (
+        lambda size: sizes.fitting_grid(size, [grid[::-1] for grid in sizes.grids_of(1, 7, 7)], 150),
+        "07d7134f3d4b",
+    ),
+    "inside_canvas": (lambda size: sizes.inside_canvas(size, (300, 600), 150), "f99f04da4802"),
+    "covering_grid": (lambda size: sizes.covering_grid(size, 150, 12), "7b65112ec201"),
+    "roomy_grid": (lambda size: sizes.roomy_grid(size, 150, 36), "8e00099cc78f"),
+    "sliding": (lambda size: sizes.sliding(wide(size), 728, 504, 1500), "f201773735b7"),
     "scan_crops": (lambda size: sizes.scan_crops(size, 100, 4, 1.2), "3ba18744de76"),
     "centred": (lambda size: [sizes.centred(size, (224, 300), rounds_up=up) for up in (False, True)], "a1860c00993f"),
 }
@@ -85,7 +102,26 @@ def of_transformers(name: str):
     def models(model):
         return import_module(f"transformers.models.{model}.image_processing_{model}")
 
+    def roomy_grid(size):
+        processor = models("perception_lm").PerceptionLMImageProcessor(max_num_tiles=36)
+        found = processor._fit_image_to_canvas(*size[::-1], 150)
+        return (found or processor._find_closest_aspect_ratio(*size[::-1], 150))[::-1]
+
+    def sliding(size):
+        processor = models("step3p7").Step3p7ImageProcessor(max_image_size=1500)
+        whole, cut, window, *_ = processor._plan_patches(*wide(size)[::-1], 728, 504)
+        return whole[::-1], cut[::-1], window
+
     return {
+        "longest_even": lambda size: models("idefics3").get_resize_output_image_size(image(size), 1456),
+        "fitting_grid": lambda size: models("cohere2_vision").get_optimal_tiled_canvas(size, (150, 150), 1, 12)[::-1],
+        "fitting_grid by rows": lambda size: [
+            side // 150 for side in models("mllama").get_optimal_tiled_canvas(*size, 7, 150)
+        ],
+        "inside_canvas": lambda size: models("mllama").get_image_size_fit_to_canvas(*size, 300, 600, 150),
+        "covering_grid": lambda size: models("ovis2").get_min_tile_covering_grid(size, 150, 12)[::-1],
+        "roomy_grid": roomy_grid,
+        "sliding": sliding,
         "aspect_limited": lambda size: transforms.get_size_with_aspect_ratio(size, 800, 1333),
         "shortest_edge": lambda size: transforms.get_resize_output_image_size(
             image(size), 224, default_to_square=False, input_data_format="channels_first"
@@ -137,6 +173,13 @@ def of_transformers(name: str):
         "best_resolution",
         "splittable",
         "tile_grid",
+        "longest_even",
+        "fitting_grid",
+        "fitting_grid by rows",
+        "inside_canvas",
+        "covering_grid",
+        "roomy_grid",
+        "sliding",
     ],
 )
 def test_sizes_are_those_of_transformers(name):

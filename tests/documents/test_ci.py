@@ -21,12 +21,20 @@ def test_every_environment_of_ci_has_its_versions():
     text = (CI / "environment").read_text()
     assert re.findall(r"-m pip install.*", text) == [
         "-m pip install --quiet --upgrade pip",
+        '-m pip install -qq "$@"; }',
         '-m pip install -qq --constraint ".ci/constraints/$1.txt" "${@:2}"; }',
     ]
     constrained = {*re.findall(r"^ *(?:[\w*-]+\) |peer\(\) \{ )?pip ([a-z0-9-]+) ", text, re.MULTILINE)}
     assert constrained == {path.stem for path in CONSTRAINTS}
     for script in ("run", "deep", "steps", "level"):
         assert "pip install" not in (CI / script).read_text()
+
+
+def test_the_page_names_the_versions_that_the_tests_beside_transformers_hold_for():
+    pinned = dict(line.split("==") for line in (CI / "constraints" / "transformers.txt").read_text().splitlines())
+    named = [f"{name} {pinned[name.lower()]}" for name in ("transformers", "torch", "torchvision", "Pillow")]
+    page = " ".join((ROOT / "docs" / "transformers.md").read_text(encoding="utf-8").split())
+    assert "with {}, {}, {} and {} on drawn images".format(*named) in page
 
 
 def test_the_limits_of_the_gate_and_its_steps():

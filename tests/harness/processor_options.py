@@ -167,6 +167,11 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
         {"max_side": 100, "patch_size": 14},
         {"size": {"min_pixels": 60_000, "max_pixels": 60_001}, "max_side": 300, "do_normalize": False},
     ],
+    "NemotronH_Omni_Reasoning_V3ImageProcessor": [
+        {"min_num_patches": 40, "max_num_patches": 90, "resample": 2},
+        {"patch_size": 10, "downsample_ratio": 0.25, "max_num_patches": 0, "max_model_len": 60, "do_normalize": False},
+        {"min_num_patches": 300, "max_num_patches": 200, "do_rescale": False},
+    ],
     "ChameleonImageProcessor": [{"resample": 3, "size": {"shortest_edge": 100}, "crop_size": 128}],
 }
 
@@ -182,6 +187,75 @@ TILES: dict[str, list[dict[str, Any]]] = {
         {"do_pad": False},
         {"do_resize": False, "do_center_crop": True, "crop_size": 100, "size": 100},
     ],
+    "LlavaOnevisionImageProcessor": [
+        {"size": {"height": 60, "width": 60}, "image_grid_pinpoints": [[60, 120], [150, 60]]},
+        {
+            "size": {"height": 64, "width": 64},
+            "image_grid_pinpoints": [[64, 128], [128, 64]],
+            "do_pad": False,
+            "resample": 2,
+        },
+        {"size": {"shortest_edge": 70}, "do_center_crop": True, "crop_size": {"height": 70, "width": 70}},
+    ],
+    "Cohere2VisionImageProcessor": [
+        {"size": {"height": 60, "width": 80}},
+        {"size": 90, "max_patches": 5, "do_normalize": False},
+        {"crop_to_patches": False},
+    ],
+    "Ovis2ImageProcessor": [
+        {"crop_to_patches": True, "size": {"height": 60, "width": 80}},
+        {"crop_to_patches": True, "size": 90, "min_patches": 3, "max_patches": 6, "use_covering_area_grid": False},
+        {"do_center_crop": True, "crop_size": {"height": 400, "width": 90}},
+    ],
+    "GraniteDoclingImageProcessor": [
+        {"size": {"height": 60, "width": 50}, "max_patches": 6, "fine_route": True},
+        {"size": 40, "max_patches": 2, "dense_max_patches": 20, "dense_min_aspect": 1.1, "dense_max_scale": 0.4},
+        {"size": 40, "dense_max_patches": 5, "dense_min_aspect": 0.5, "dense_max_aspect": 2.0},
+        {"size": 100, "crop_to_patches": False, "do_rescale": False, "do_normalize": False},
+    ],
+    "PerceptionLMImageProcessor": [
+        {"tile_size": 64, "max_num_tiles": 9},
+        {"tile_size": 90, "vision_input_type": "vanilla"},
+        {"do_resize": False},
+    ],
+    "MllamaImageProcessor": [
+        {"size": 60, "max_image_tiles": 7},
+        {"size": {"height": 90, "width": 90}, "do_normalize": False, "do_rescale": False},
+    ],
+    "Llama4ImageProcessor": [
+        {"size": 60, "max_patches": 9},
+        {"size": {"height": 64, "width": 64}, "resize_to_max_canvas": True, "image_mean": [0.48, 0.45, 0.4]},
+        {"size": 90, "do_normalize": False},
+    ],
+    "Phi4MultimodalImageProcessor": [
+        {"size": 60, "patch_size": 7, "dynamic_hd": 9},
+        {"size": {"height": 50, "width": 50}, "image_mean": [0.48, 0.45, 0.4], "image_std": [0.26, 0.27, 0.3]},
+        {"size": 90, "do_normalize": False, "patch_size": 13},
+    ],
+    "AriaImageProcessor": [
+        {"max_image_size": 490, "min_image_size": 100},
+        {"split_image": True, "max_image_size": 490, "split_resolutions": [[490, 980], [980, 490], [600, 600]]},
+    ],
+    "DeepseekOcr2ImageProcessor": [
+        {"tile_size": 100, "size": {"height": 128, "width": 128}},
+        {"tile_size": 60, "crop_to_patches": False, "background_color": [3, 200, 90]},
+    ],
+    "UnlimitedOcrImageProcessor": [
+        {"tile_size": 100, "size": {"height": 96, "width": 128}},
+        {"crop_to_patches": False, "size": 128},
+        {"crop_to_patches": False, "size": 128, "maximum_pad_value": 100, "background_color": [3, 200, 90]},
+    ],
+    "Step3p7ImageProcessor": [
+        {"size": {"height": 128, "width": 128}, "patch_size": 60, "max_image_size": 300},
+        {"size": {"height": 600, "width": 600}, "patch_size": 90, "resample": 1},
+    ],
+    "Idefics3ImageProcessor": [
+        {"size": {"longest_edge": 200}, "max_image_size": {"longest_edge": 60}, "return_row_col_info": True},
+        {"do_image_splitting": False, "max_image_size": {"longest_edge": 90}, "resample": 2},
+        {"do_resize": False, "max_image_size": {"longest_edge": 100}},
+        {"size": {"height": 90, "width": 130}, "max_image_size": {"longest_edge": 64}, "do_pad": False},
+    ],
+    "SmolVLMImageProcessor": [{"size": {"longest_edge": 300}, "max_image_size": {"longest_edge": 512}}],
     "Idefics2ImageProcessor": [
         {"do_image_splitting": True, "size": {"shortest_edge": 50, "longest_edge": 90}},
         {"size": {"height": 40, "width": 44}, "do_pad": False},

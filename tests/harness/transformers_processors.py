@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -48,9 +49,17 @@ def drawn_image(draw: np.random.Generator, least: int = 40, most: int = 420) -> 
     return np.ascontiguousarray(small.repeat(factor, 0).repeat(factor, 1)[:height, :width])
 
 
+def _as_numpy(value: Any) -> Any:
+    """An array of NumPy's where it is one of another library; the bits of bfloat16, which NumPy lacks."""
+    if "bfloat16" in str(getattr(value, "element", None) or getattr(value, "dtype", "")):
+        torch = sys.modules["torch"]
+        value = (value if isinstance(value, torch.Tensor) else torch.from_dlpack(value)).view(torch.int16)
+    return value.numpy() if hasattr(value, "numpy") else value
+
+
 def differences(found: Any, wanted: Any, path: str = "") -> list[str]:
     """Where a result is not the wanted one: other types, shapes or bits."""
-    found, wanted = (value.numpy() if hasattr(value, "numpy") else value for value in (found, wanted))
+    found, wanted = (_as_numpy(value) for value in (found, wanted))
     if isinstance(wanted, np.ndarray):
         if not isinstance(found, np.ndarray):
             return [f"{path} is a {type(found).__name__}"]

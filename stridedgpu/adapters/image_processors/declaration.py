@@ -44,11 +44,16 @@ _REFUSED: Final[Mapping[str, str]] = {
         ("Molmo2ImageProcessor", "Molmo2VideoProcessor"),
         "it resizes floats without antialias, by loops of torch that are not here: use transformers' own",
     ),
+    "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with its size, mean and std "
+    "has its pixels",
 }
 """Processors whose bits cannot be given, and why."""
 
 _NAMED: Final = ("image_processor_type", "feature_extractor_type", "video_processor_type")
 """Where a dict has the name of the class."""
+
+_UNLISTED: Final = ("return_row_col_info",)
+"""Options of an object that its dict leaves out."""
 
 _CONFIG: Final = "preprocessor_config.json"
 _VIDEO_CONFIG: Final = "video_preprocessor_config.json"
@@ -65,6 +70,10 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("min_pixels", "max_pixels"), (1, 1 << 40)),
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
+    **dict.fromkeys(("min_num_patches", "max_model_len"), (1, 1 << 20)),
+    **dict.fromkeys(("max_image_tiles", "max_num_tiles", "dynamic_hd"), (1, 1 << 12)),
+    **dict.fromkeys(("tile_size", "min_image_size", "max_image_size", "maximum_pad_value"), (1, 1 << 16)),
+    "dense_max_patches": (0, 1 << 12),
     "size_divisor": (0, 1 << 16),
     "max_duration": (0, MOST_FRAMES),
 }
@@ -77,6 +86,9 @@ _NEEDED: Final = (
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
     *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
+    *("min_num_patches", "max_model_len"),
+    *("max_image_tiles", "max_num_tiles", "tile_size", "maximum_pad_value", "dense_max_patches"),
+    *("min_image_size", "max_image_size", "dynamic_hd"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -88,8 +100,10 @@ _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     **dict.fromkeys(("high_res_image_mean", "high_res_image_std"), (-_LARGEST, _LARGEST)),
     "crop_pct": (2.0**-32, _LARGEST),
     "max_pixels_tolerance": (0.0, _LARGEST),
+    "downsample_ratio": (2.0**-16, 2.0),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
+    **dict.fromkeys(("dense_max_scale", "dense_min_aspect", "dense_max_aspect"), (-1.0, _LARGEST)),
 }
 """What numbers have to be above, and below."""
 
@@ -143,9 +157,10 @@ class Declared:
             is_switch = type(default) is bool or name.startswith("do_") or name == "cap_pixels_per_frame"
             if is_switch and self.values[name] is not None:
                 truth(name, self.values[name])
-        points = self.values.get("image_grid_pinpoints", ())
-        if not _are_sizes(points):
-            raise LayoutError(f"image_grid_pinpoints={points!r} must be pairs of a height and a width, each from 1 on.")
+        for name in ("image_grid_pinpoints", "split_resolutions"):
+            points = self.values.get(name, ())
+            if not _are_sizes(points):
+                raise LayoutError(f"{name}={points!r} must be pairs of a height and a width, each from 1 on.")
 
     @property
     def kind(self) -> Kind:
@@ -174,7 +189,10 @@ def declared_by(source: object, *, is_video: bool = False) -> Declared:
             f"source={source!r} is no {what} processor of transformers, no dict of one, and no path of a {config}."
         )
     backend = getattr(source, "backend", None)
-    return _of_mapping(to_dict(), backend if backend in BACKENDS else None, nulls=True, is_video=is_video)
+    unlisted = {name: getattr(source, name) for name in _UNLISTED if hasattr(source, name)}
+    return _of_mapping(
+        {**unlisted, **to_dict()}, backend if backend in BACKENDS else None, nulls=True, is_video=is_video
+    )
 
 
 def _read(path: Path, key: str, config: str) -> Mapping[str, Any]:

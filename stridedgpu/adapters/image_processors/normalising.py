@@ -8,6 +8,7 @@ table, to the bit; where none does, pixels are looked up in the table, in a seco
   rounded to float32. Without a mean: x times rescale_factor, in float32.
 - PIL's backend: x times rescale_factor in float64, rounded to float32, then `(x - mean) / std` in float32.
 - EfficientNet divides by std once more with `include_top`, and with `rescale_offset` subtracts 1 before the mean.
+- Llama 4: x times rescale_factor, minus mean, divided by std, each rounded to bfloat16, as are mean and std.
 - DINOv3 resizes floats, x times rescale_factor in float32. What is resized has no table: `(y - mean) / std` in float32.
 
 Source: transformers, image_processing_backends.py and image_transforms.py.
@@ -22,6 +23,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.api.relayout import relayout
 from stridedgpu.exchange.array_like import operand_of_array
 from stridedgpu.operations.move import move_elements
 from stridedgpu.values.conversion import Conversion, conversion, conversion_options
@@ -32,6 +34,7 @@ Backend = Literal["torchvision", "pil"]
 
 _UINT8: Final = ELEMENT_TYPES["uint8"]
 _INT32: Final = ELEMENT_TYPES["int32"]
+_BFLOAT16: Final = ELEMENT_TYPES["bfloat16"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _BYTES: Final = np.arange(256, dtype=np.uint8)
 
@@ -44,7 +47,7 @@ class Normalising:
 
     `again` is EfficientNet's second division by `std`. `flips` reverses the three channels at the end. `floats`: the
     result is float32 even if no step makes it so. `first` is the factor by which bytes become floats before they are
-    resized; `factor` is then None.
+    resized; `factor` is then None. With `halves` each step of factor and mean is rounded to bfloat16.
     """
 
     backend: Backend
@@ -56,6 +59,7 @@ class Normalising:
     flips: bool = False
     floats: bool = False
     first: float | None = None
+    halves: bool = False
 
     @property
     def source(self) -> ElementType:
@@ -65,6 +69,8 @@ class Normalising:
     @property
     def target(self) -> ElementType:
         """The type of the result: bytes stay bytes where nothing is computed."""
+        if self.halves and self.factor is not None and self.mean is not None:
+            return _BFLOAT16
         steps = (self.factor, self.mean, self.again, self.first)
         return _FLOAT32 if self.floats or any(step is not None for step in steps) else _UINT8
 
@@ -107,6 +113,9 @@ def _table(how: Normalising, channels: int) -> NDArray[np.float32]:
     figures = {name: _of_channels(name, getattr(how, name), channels) for name in ("mean", "std", "again")}
     values = np.broadcast_to(_BYTES, (channels, 256)).astype(np.float32)
     mean, std, again = figures["mean"], figures["std"], figures["again"]
+    if how.target is _BFLOAT16 and how.factor is not None and mean is not None and std is not None:
+        values = _rounded(values * np.float32(how.factor))
+        return _rounded(_rounded(values - _rounded(mean)) / _rounded(std))
     with np.errstate(all="ignore"):
         if how.factor is not None:
             if how.backend == "torchvision" and mean is not None and std is not None and not how.offset:
@@ -124,6 +133,12 @@ def _table(how: Normalising, channels: int) -> NDArray[np.float32]:
             values = (values - np.float32(0)) / again
     values.flags.writeable = False
     return values
+
+
+def _rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Values rounded to bfloat16, as float32."""
+    result: NDArray[np.float32] = relayout(relayout(values, dtype="bfloat16"), dtype="float32").numpy()
+    return result
 
 
 def _of_channels(name: str, figures: Figures | None, channels: int) -> NDArray[np.float32] | None:
@@ -146,6 +161,8 @@ def _conversion(how: Normalising, channels: int) -> Conversion | None:
         raise LayoutError(f"do_flip_channel_order=True reverses three channels, and an image has {channels}.")
     if how.first is not None:
         return conversion_options(**how.keywords).conversion(_FLOAT32, channels, _FLOAT32)
+    if how.target is _BFLOAT16:
+        return None
     wanted = how.table(channels)[:: -1 if how.flips else 1]
     try:
         options = conversion_options(**how.keywords, channels=(2, 1, 0) if how.flips else None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .forms import batches, clips, patches, slices, squares, tiles
+from .forms import batches, clips, patches, sampled, slices, squares, tiles
 from .forms.job import Images, Job, Results
 from .videos import Clip
 
@@ -24,13 +24,26 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "patches": patches.patches,
     "patches_and_merges": patches.patches_and_merges,
     "grid_patches": patches.grid_patches,
+    "float_patches": patches.float_patches,
     "packed_patches": patches.packed_patches,
     "positioned_patches": patches.positioned_patches,
     "screens": squares.screens,
     "slices_side_by_side": slices.slices_side_by_side,
     "tiles_of_patches": slices.tiles_of_patches,
     "tiles": tiles.tiles,
+    "tiles_or_squares": tiles.tiles_or_squares,
     "grid": tiles.grid,
+    "whole_and_grid": tiles.whole_and_grid,
+    "splits": tiles.splits,
+    "mosaics": tiles.mosaics,
+    "canvases": tiles.canvases,
+    "pages": tiles.pages,
+    "corners": tiles.corners,
+    "thumbs": tiles.thumbs,
+    "views": tiles.views,
+    "views_and_grids": tiles.views_and_grids,
+    "slides": tiles.slides,
+    "tiles_and_samples": sampled.tiles_and_samples,
     "crops": tiles.crops,
     "nested": tiles.nested,
     "clips": clips.clips,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import is_one_of
 
 from .declaration import Declared, declared_by
-from .forms.job import Filled, Images, Job, Listed, Moved, OfTensors, Stated
+from .forms.job import Filled, Images, Job, Joined, Listed, Moved, OfTensors, Stated
 from .inputs import image_operand, nested_images, opened
 from .kinds.kind import BACKENDS
 from .normalising import Backend, Normalising, figures_of
@@ -360,7 +360,8 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         raise LayoutError(f"backend='pil' is none of {declared.name}, whose only one is 'torchvision': leave it out.")
     normalises, rescales_first = bool(values["do_normalize"]) and kind.normalises, kind.rescales_first
     rescales = bool(values["do_rescale"])
-    rule = resize_rule(values["resample"], backend, floats=rescales_first and rescales) if values["do_resize"] else None
+    floats = kind.resizes_floats or (rescales_first and rescales)
+    rule = resize_rule(values["resample"], backend, floats=floats) if values["do_resize"] else None
     if normalises and (values["image_mean"] is None or values["image_std"] is None):
         raise LayoutError("do_normalize=True needs image_mean and image_std.")
     if rescales and not values["rescale_factor"]:
@@ -372,7 +373,7 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
             f"rescale_factor={values['rescale_factor']}{alone} keeps bytes in transformers: state it as "
             f"{float(values['rescale_factor'])}, or leave do_rescale out."
         )
-    if rescales_first and normalises and not rescales:
+    if (rescales_first or kind.halves) and normalises and not rescales:
         raise LayoutError(f"do_normalize=True of {declared.name} needs do_rescale=True: it does not normalise bytes.")
     std = figures_of(values["image_std"])
     factor = float(values["rescale_factor"]) if rescales else None
@@ -385,7 +386,8 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         bool((values.get("rescale_offset") or kind.offsets) and rescales),
         bool(values.get("do_flip_channel_order")),
         backend in kind.floats,
-        factor if rescales_first else None,
+        factor if rescales_first else 1.0 if kind.resizes_floats else None,
+        kind.halves,
     )
     return rule, how
 
@@ -429,6 +431,10 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
     if isinstance(value, Listed):
         whole = _array(value.batch, tensors)
         return whole if tensors is not None else [whole[row] for row in range(len(whole))]
+    if isinstance(value, Joined):
+        whole = _array(value.batch, tensors)
+        ends = accumulate(value.counts, initial=0)
+        return whole if tensors is not None else [whole[first:end] for first, end in pairwise(ends)]
     if isinstance(value, Stated):
         return value.value
     if isinstance(value, Moved):
@@ -442,7 +448,7 @@ def _returned(key: str, value: Any, tensors: Tensors | None, device: str) -> Any
         return _array(value.array, tensors)
     if isinstance(value, (StridedTensor, np.ndarray)):
         return _array(value, tensors)
-    leaves = _leaves(value)
+    leaves = _leaves(value) if isinstance(value, list) else []
     if leaves and isinstance(leaves[0], StridedTensor):
         if tensors is None:
             return [_returned(key, one, None, device) for one in value]
@@ -465,7 +471,7 @@ def _stacked(key: str, value: list[Any]) -> StridedTensor:
             "processor has it, one size."
         )
     (sizes,) = shapes
-    whole = empty((len(leaves), *sizes), leaves[0].dtype, device=leaves[0].device)
+    whole = empty((len(leaves), *sizes), leaves[0].element.name, device=leaves[0].device)
     for row, leaf in enumerate(leaves):
         whole[row][...] = leaf
     if not counts:
@@ -491,8 +497,9 @@ def _leaves(value: list[Any]) -> list[Any]:
 
 
 def _array(value: StridedTensor | NDArray[Any], tensors: Tensors | None) -> Any:
-    """An array as NumPy's, or PyTorch's; without either wish a tensor on another device stays as it is."""
-    is_near = not isinstance(value, StridedTensor) or value.device == "cpu"
+    """An array as NumPy's, or PyTorch's; without either wish a tensor stays as it is where NumPy has none like it."""
+    is_far = isinstance(value, StridedTensor) and (value.device != "cpu" or value.element.name == "bfloat16")
+    is_near = not is_far
     if tensors is None and not is_near:
         return value
     if tensors == "pt":

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.api.creation import asarray
 from stridedgpu.api.gather import gather
+from stridedgpu.api.relayout import relayout
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
@@ -206,4 +206,4 @@ class Renderer:
 @lru_cache(maxsize=64)
 def _table_on(how: Normalising, channels: int, device: str) -> StridedTensor:
     """The table's rows, one behind the other, on a device."""
-    return asarray(how.table(channels).reshape(-1)).to_device(device)
+    return relayout(how.table(channels).reshape(-1), dtype=how.target.name).to_device(device)

@@ -6,16 +6,22 @@ down elsewhere has another pixel. Source: transformers, image_transforms.py and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import product
 from math import ceil, floor, isfinite, log, prod, sqrt
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from stridedgpu.values.errors import LayoutError
 
 Size = tuple[int, int]
 """Height and width in pixels."""
+
+Grid = tuple[int, int]
+"""Rows and columns of tiles."""
 
 
 def is_count(value: Any, least: int = 1) -> bool:
@@ -83,15 +89,49 @@ def longest_rounded(size: Size, edge: int, least: int) -> Size:
     return max(round(size[0] * scale), least), max(round(size[1] * scale), least)
 
 
-def evened(size: Size, edge: int) -> Size:
-    """The longer side becomes `edge`; the other is rounded down, and an odd one is one larger, as SmolVLM's frames."""
+def longest_even(size: Size, edge: int) -> Size:
+    """The longer side becomes `edge`, at most 4096; an odd shorter one is one larger, as in Idefics3.
+
+    >>> longest_even((480, 641), 1456), longest_even((300, 1), 1456)
+    ((1090, 1456), (1456, 4))
+    """
     height, width = size
     shape = width / height
     if width >= height:
-        other = int(edge / shape)
-        return max(other + other % 2, 1), edge
-    other = int(edge * shape)
-    return edge, max(other + other % 2, 1)
+        width = edge
+        height = int(width / shape)
+        height += height % 2
+    else:
+        height = edge
+        width = int(height * shape)
+        width += width % 2
+    return within((max(height, 1), max(width, 1)), 1, _MOST_EDGE)
+
+
+_MOST_EDGE: Final = 4096
+"""Of Idefics3."""
+
+
+def longest_within(size: Size, least: int, most: int) -> Size:
+    """The longer side becomes `most`; the other is rounded down, and at least `least`, as in Aria."""
+    height, width = size
+    scale = most / max(height, width)
+    if width >= height:
+        return max(int(height * scale), least), most
+    return most, max(int(width * scale), least)
+
+
+def whole_tiles(size: Size, tile: int) -> Size:
+    """Whole tiles along the longer side, rounded up, and along the other at that side's new length, as in Idefics3."""
+    height, width = size
+    shape = width / height
+    if width >= height:
+        width = ceil(width / tile) * tile
+        height = ceil(int(width / shape) / tile) * tile
+    else:
+        height = ceil(height / tile) * tile
+        width = ceil(int(height * shape) / tile) * tile
+    return height, width
 
 
 def within(size: Size, least: int, most: int) -> Size:
@@ -363,6 +403,25 @@ def tokens_limited(size: Size, most: Size, patch: Size) -> Size:
     return ((height - 1) // patch[0] + 1) * patch[0], ((width - 1) // patch[1] + 1) * patch[1]
 
 
+def merged_grid(size: Size, patch: int, merge: int, least: int, most: int) -> Grid:
+    """The rows and columns of patches of an image, `least` to `most` in all, in whole `merge`, as in Nemotron Omni."""
+    sides = [round(side / patch + 0.5) for side in size]
+    factor = min(sqrt(most / (sides[0] * sides[1])), 1.0)
+    sides = [floor(factor * side) for side in sides]
+    if not all(sides):
+        raise LayoutError(f"An image of {size[0]} x {size[1]} pixels has a side without a patch, of {most} in all.")
+    if most > least > sides[0] * sides[1]:
+        factor = sqrt(least / (sides[0] * sides[1]))
+        sides = [ceil(factor * side) for side in sides]
+    for axis in (0, 1):
+        beyond = sides[axis] % merge
+        if beyond and (sides[axis] + merge - beyond) * sides[1 - axis] <= most:
+            sides[axis] += merge - beyond
+        elif beyond:
+            sides[axis] = max(merge, sides[axis] - beyond)
+    return sides[0], sides[1]
+
+
 def best_resolution(size: Size, resolutions: Iterable[Size]) -> Size:
     """The resolution that keeps most pixels of an image and then wastes fewest, as in LLaVA-NeXT."""
     height, width = size
@@ -388,16 +447,26 @@ def splittable(size: Size, resolution: Size) -> Size:
     return resolution[0], min(ceil(width * down), resolution[1])
 
 
-def tile_grid(size: Size, tile: Size, least: int, most: int) -> tuple[int, int]:
+@lru_cache(maxsize=64)
+def grids_of(least: int, most: int, most_along: int) -> tuple[Grid, ...]:
+    """Grids of `least` to `most` tiles, with at most `most_along` of them along a side: few first, then narrow ones."""
+    grids = [
+        (rows, columns)
+        for columns in range(1, min(most, most_along) + 1)
+        for rows in range(1, min(most // columns, most_along) + 1)
+        if least <= rows * columns
+    ]
+    return tuple(sorted(grids, key=lambda grid: grid[0] * grid[1]))
+
+
+def tile_grid(size: Size, tile: Size, least: int, most: int, most_along: int = 1 << 12) -> Grid:
     """Rows and columns of the grid of `least` to `most` tiles whose shape is nearest to an image's, as in InternVL.
 
     Of grids that are equally near, more tiles are taken while these have less than twice the image's pixels.
     """
     height, width = size
-    grids = [(rows, columns) for columns in range(1, most + 1) for rows in range(1, most // columns + 1)]
-    fitting = sorted((grid for grid in grids if least <= grid[0] * grid[1]), key=lambda grid: grid[0] * grid[1])
     nearest, best = float("inf"), (1, 1)
-    for rows, columns in fitting:
+    for rows, columns in grids_of(least, most, most_along):
         difference = abs(width / height - columns / rows)
         if difference < nearest:
             nearest, best = difference, (rows, columns)
@@ -446,6 +515,149 @@ def near_a_square(size: tuple[float, float], edge: int, factor: int, *, grows: b
         height = int(edge / sqrt(shape))
         width = int(height * shape)
     return in_factors(height, factor), in_factors(width, factor)
+
+
+@lru_cache(maxsize=64)
+def grids_by_shape(most: int) -> dict[float, list[Grid]]:
+    """Grids of at most `most` tiles by the quotient of their two numbers, in the order of Llama 4 and PerceptionLM."""
+    by_shape: dict[float, list[Grid]] = {}
+    for count in range(most, 0, -1):
+        for first in range(1, count + 1):
+            if count % first == 0:
+                by_shape.setdefault(first / (count // first), []).append((first, count // first))
+    return by_shape
+
+
+def fitting_grid(size: Size, grids: Sequence[Grid], tile: int, *, largest: bool = False, digits: Any = float) -> Grid:
+    """The grid of tiles inside which an image grows least, or else shrinks least, as in Mllama, Cohere 2 and Llama 4.
+
+    Of several the one of fewest tiles is taken, and of these the first. With `largest` the image grows most. `digits`
+    is the type of the scales, which are compared as they are rounded.
+    """
+    canvases = np.array(grids) * tile
+    scales = (canvases.astype(digits) / np.array(size, digits)).min(axis=1)
+    growing = scales[scales >= 1]
+    best = scales.max() if largest or not growing.size else growing.min()
+    fitting = [grid for grid, scale in zip(grids, scales, strict=True) if scale == best]
+    return min(fitting, key=lambda grid: grid[0] * grid[1])
+
+
+def roomy_grid(size: Size, tile: int, most: int) -> Grid:
+    """The grid of tiles that holds an image with the largest shorter side, else that of the next shape: PerceptionLM.
+
+    The last of several is taken. Where no grid holds the image as it is, the largest of the next shape nearer to a
+    square is taken.
+    """
+    height, width = size
+    shape, by_shape = width / height, grids_by_shape(most)
+    best, kept = None, 0.0
+    for columns, rows in (grid for grids in by_shape.values() for grid in grids):
+        if columns * tile < width or rows * tile < height:
+            continue
+        scale = min(columns * tile / width, rows * tile / height)
+        shorter = floor(scale * width / shape) if shape > 1 else scale * height
+        if shape < 1:
+            shorter = floor(shorter * shape)
+        if best is None or shorter >= kept:
+            best, kept = (rows, columns), shorter
+    if best is not None:
+        return best
+    if shape >= 1:
+        near = min((one for one in by_shape if one <= shape), key=lambda one: abs(one - shape))
+        columns, rows = max(by_shape[near], key=lambda grid: grid[0])
+    else:
+        near = min((one for one in by_shape if one > shape), key=lambda one: abs(1 / one - 1 / shape))
+        columns, rows = max(by_shape[near], key=lambda grid: grid[1])
+    return rows, columns
+
+
+def inside_canvas(size: Size, canvas: Size, least: int) -> Size:
+    """The largest size of this shape inside a canvas, and inside the image or a side of `least`, as in Mllama."""
+    height, width = size
+    rows, columns = (max(least, min(side, most)) for side, most in zip(size, canvas, strict=True))
+    down, across = rows / height, columns / width
+    if across < down:
+        return min(floor(height * across) or 1, rows), columns
+    return rows, min(floor(width * down) or 1, columns)
+
+
+def inside_floats(size: Size, canvas: Size, least: int | None) -> Size:
+    """As `inside_canvas`, or the largest size inside the canvas where `least` is None, by the floats of Llama 4.
+
+    These are float32 where the canvas limits a side, else Python's.
+    """
+    height, width = size
+    wanted = [most if least is None else min(max(side, least), most) for side, most in zip(size, canvas, strict=True)]
+    limited = [least is None or most < max(side, least) for side, most in zip(size, canvas, strict=True)]
+    down, across = (
+        np.float32(part) / np.float32(side) if is_limited else part / side
+        for part, side, is_limited in zip(wanted, size, limited, strict=True)
+    )
+    is_narrow = np.float32(across) < np.float32(down) if any(limited) else across < down
+    if is_narrow:
+        exact = np.float32(height) * across if limited[1] else height * across
+        return max(min(floor(exact), wanted[0]), 1), wanted[1]
+    exact = np.float32(width) * down if limited[0] else width * down
+    return wanted[0], max(min(floor(exact), wanted[1]), 1)
+
+
+def covering_grid(size: Size, side: int, most: int) -> Grid:
+    """The grid of fewest tiles that keep 90 % of an image's area, or else the grid that keeps most, as in Ovis 2.
+
+    What a grid keeps is computed with its rows and columns exchanged, as Ovis 2 does.
+    """
+    kept: list[tuple[Grid, float]] = []
+    for grid in grids_of(1, most, most):
+        heights, widths = (
+            [pixels // parts] * (parts - 1) + [pixels - pixels // parts * (parts - 1)]
+            for pixels, parts in zip(size, reversed(grid), strict=True)
+        )
+        pixels = sum(_covered(height, width, side) for height in heights for width in widths)
+        kept.append((grid, pixels / (size[1] * size[0])))
+    enough = [one for one in kept if one[1] > _ENOUGH]
+    if enough:
+        return min(enough, key=lambda one: (one[0][0] * one[0][1], -one[1]))[0]
+    return min(kept, key=lambda one: (-one[1], one[0][0] * one[0][1]))[0]
+
+
+_ENOUGH: Final = 0.9
+
+
+def _covered(height: int, width: int, side: int) -> float:
+    """The pixels of a part of an image that are left where it shrinks into a square of `side`."""
+    long, short = (width, height) if width >= height else (height, width)
+    return long * short if long <= side else side * (short / long * side)
+
+
+def sliding(size: Size, whole: int, side: int, most: int) -> tuple[Size, Size, int]:
+    """The size of an image as a whole, the size that is cut into windows, and their side, as in Step 3.7.
+
+    The longer side is at most `most`. Windows have `side`, and that of the image where it is long and narrow; 0 is
+    none, for an image inside `whole` that is no longer than 1.5 times its shorter side.
+    """
+    height, width = size
+    if max(size) > most:
+        scale = most / max(size)
+        height, width = int(height * scale), int(width * scale)
+    short, long = min(height, width), max(height, width)
+    shape = long / max(short, 1)
+    if long <= whole:
+        window = short if shape > _ELONGATED else 0
+    elif shape > _NARROW:
+        window = min(short, side)
+    else:
+        window = side
+    if not window:
+        return (height, width), (height, width), 0
+    down, across = (
+        pixels if pixels < window else window * (pixels // window + (pixels % window > 0.2 * window))
+        for pixels in (height, width)
+    )
+    return (height, width), (down, across), window
+
+
+_ELONGATED: Final = 1.5
+_NARROW: Final = 4
 
 
 def scan_crops(size: Size, least: int, most: int, ratio: float) -> list[tuple[int, int, int, int]]:

@@ -13,12 +13,14 @@ from math import ceil, prod
 from numbers import Integral
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
 from . import sizes
 from .normalising import Backend
-from .sizes import Size, is_count
+from .sizes import Grid, Size, is_count
 
 _SIZES: Final = (
     {"height", "width"},
@@ -38,6 +40,9 @@ SizeRule: TypeAlias = Callable[[Values, Size], Size]
 
 Canvas: TypeAlias = Callable[[Values, Placement], Placement]
 """Where a placed image lies in a larger window, by the options of a processor."""
+
+GridRule: TypeAlias = Callable[[Values, Size], Grid]
+"""The rows and columns of tiles that an image of a size is cut into, by the options of a processor."""
 
 
 def size_named(name: str, size: Any, *, is_square: bool = True) -> dict[str, int]:
@@ -102,6 +107,16 @@ def placed(size: Size, resized: Size, window: Size | None, backend: Backend) -> 
     return Placement(size, (0.0, 0.0, float(size[0]), float(size[1])), (-top, -left, *resized), window or resized)
 
 
+def whole_place(size: Size, resized: Size) -> Placement:
+    """A whole image at another size, of at most 65,536 pixels a side."""
+    if min(resized) < 1 or max(resized) > _MOST_PIXELS:
+        raise LayoutError(
+            f"An image of {size[0]} x {size[1]} pixels becomes {resized[0]} x {resized[1]}; each side needs one pixel, "
+            f"and has {_MOST_PIXELS} at most."
+        )
+    return Placement(size, (0.0, 0.0, float(size[0]), float(size[1])), (0, 0, *resized), resized)
+
+
 def crop_places(size: Size, crops: list[tuple[int, int, int, int]], resized: Callable[[Size], Size]) -> list[Placement]:
     """Boxes of an image, (top, left, height, width), each cut out and then resized as an image of its size."""
     placements = []
@@ -112,12 +127,13 @@ def crop_places(size: Size, crops: list[tuple[int, int, int, int]], resized: Cal
     return placements
 
 
-def grid_places(size: Size, grid: tuple[int, int], tile: Size) -> list[Placement]:
-    """An image that fills a grid of tiles, tile by tile, row by row."""
+def grid_places(size: Size, grid: Grid, tile: Size, resized: Size | None = None) -> list[Placement]:
+    """An image in a grid of tiles, tile by tile, row by row: it fills them, or is `resized` at their top left."""
     (rows, columns), (height, width) = grid, tile
     whole = (0.0, 0.0, float(size[0]), float(size[1]))
+    place = (rows * height, columns * width) if resized is None else resized
     return [
-        Placement(size, whole, (-row * height, -column * width, rows * height, columns * width), tile)
+        Placement(size, whole, (-row * height, -column * width, *place), tile)
         for row in range(rows)
         for column in range(columns)
     ]
@@ -241,10 +257,13 @@ def longest_of_a_square(values: Values, size: Size) -> Size:
 
 
 def square_canvas(values: Values, placement: Placement) -> Placement:
-    """Janus, DeepSeek-VL and LLaVA: with `do_pad` the middle of the smallest square."""
+    """Janus and DeepSeek-VL: with `do_pad` the middle of the smallest square."""
+    return in_square(placement) if values["do_pad"] else placement
+
+
+def in_square(placement: Placement) -> Placement:
+    """The middle of the smallest square that holds an image."""
     (height, width), side = placement.size, max(placement.size)
-    if not values["do_pad"]:
-        return placement
     return placement._replace(place=((side - height) // 2, (side - width) // 2, height, width), size=(side, side))
 
 
@@ -431,17 +450,19 @@ def patch_canvas(values: Values, placement: Placement) -> Placement:
     return _larger(placement, _in_multiples(placement.size, values["patch_size"]))
 
 
+def even_frames(values: Values, size: Size) -> Size:
+    """SmolVLM's frames: as Idefics3, with `longest_edge` taken for 4096 where it is more."""
+    wanted = _wanted(values)
+    return longest_even(
+        {
+            **values,
+            "size": {"longest_edge": min(wanted["longest_edge"], _MOST_EDGE)} if "longest_edge" in wanted else wanted,
+        },
+        size,
+    )
+
+
 _MOST_EDGE: Final = 4096
-
-
-def longest_even(values: Values, size: Size) -> Size:
-    """SmolVLM's frames: the longer side, 4096 at most."""
-    match _wanted(values):
-        case {"longest_edge": edge}:
-            return sizes.evened(size, min(edge, _MOST_EDGE))
-        case {"height": height, "width": width}:
-            return height, width
-    raise other_size(values, "longest_edge, or height and width")
 
 
 def pixels_of_frames(values: Values, size: Size) -> Size:
@@ -503,3 +524,103 @@ def _token_frames(values: Values) -> tuple[int, int, int]:
 def _token_window(values: Values, size: Size) -> Size:
     bounds = values["min_image_tokens"], values["max_image_tokens"]
     return sizes.tokens_between(size, _token_factor(values), _token_frames(values), *bounds)
+
+
+def longest_even(values: Values, size: Size) -> Size:
+    """Idefics3: the longer side."""
+    match _wanted(values):
+        case {"longest_edge": edge}:
+            return sizes.longest_even(size, edge)
+        case {"height": height, "width": width}:
+            return height, width
+    raise other_size(values, "longest_edge, or height and width")
+
+
+def nearest_grid(values: Values, size: Size) -> Grid:
+    """InternVL: the grid whose shape is nearest."""
+    return sizes.tile_grid(size, height_and_width("size", values["size"]), values["min_patches"], values["max_patches"])
+
+
+def fitting_grid(values: Values, size: Size) -> Grid:
+    """Cohere 2: the grid in which the image grows least."""
+    most = values["max_patches"]
+    return sizes.fitting_grid(size, sizes.grids_of(1, most, most), height_and_width("size", values["size"])[0])
+
+
+def covering_grid(values: Values, size: Size) -> Grid:
+    """Ovis 2: the smallest grid that keeps the image's pixels, unless `use_covering_area_grid` is off."""
+    if not values["use_covering_area_grid"]:
+        return nearest_grid(values, size)
+    return sizes.covering_grid(size, height_and_width("size", values["size"])[0], values["max_patches"])
+
+
+def canvas_grid(values: Values, size: Size) -> Grid:
+    """Mllama: the grid in which the image grows least; of equal ones that of fewest rows."""
+    most = values["max_image_tiles"]
+    grids = [grid[::-1] for grid in sizes.grids_of(1, most, most)]
+    return sizes.fitting_grid(size, grids, square_side(values))
+
+
+def square_side(values: Values) -> int:
+    """The side of the square that `size` is. Raises `LayoutError` for other sizes."""
+    height, width = height_and_width("size", values["size"])
+    if height != width:
+        raise other_size(values, "a height and a width that are the same")
+    return height
+
+
+def page_grid(values: Values, size: Size) -> Grid:
+    """Granite Docling: as InternVL, with at most 16 tiles a side, and more for wide pages that would shrink far."""
+    if not values["crop_to_patches"]:
+        return 1, 1
+    tile, (least, most) = height_and_width("size", values["size"]), (values["min_patches"], values["max_patches"])
+    if most <= 1:
+        return 1, 1
+    dense, scale = values["dense_max_patches"], values["dense_max_scale"]
+    if least > min(most, dense or most):
+        raise LayoutError(f"min_patches={least} must be at most max_patches={most} and dense_max_patches={dense}.")
+    low, high = values["dense_min_aspect"], values["dense_max_aspect"]
+    shape = size[1] / size[0]
+    is_dense = dense and (scale > 0 or low > 0) and not (low > 0 and shape <= low) and not 0 < high < shape
+    if is_dense and scale > 0:
+        columns = sizes.tile_grid(size, tile, least, most, _MOST_MARKED)[1]
+        is_dense = columns * tile[1] / size[1] < scale
+    most = dense if is_dense else most
+    return sizes.tile_grid(size, tile, least, most, _MOST_MARKED)
+
+
+_MOST_MARKED: Final = 16
+"""Rows and columns for which Granite Docling's tokenizer has markers."""
+
+
+def roomy_grid(values: Values, size: Size) -> Grid:
+    """PerceptionLM: the grid that holds the image with the largest shorter side."""
+    return sizes.roomy_grid(size, values["tile_size"], values["max_num_tiles"])
+
+
+def square_grid(values: Values, size: Size) -> Grid:
+    """DeepSeek-OCR 2: the grid of squares of `tile_size` whose shape is nearest."""
+    return sizes.tile_grid(size, (values["tile_size"],) * 2, values["min_patches"], values["max_patches"])
+
+
+def merged_patches(values: Values, size: Size) -> Size:
+    """Nemotron Omni: whole merged patches, as many as the context length has for the images of a call."""
+    patch, merge, least = values["patch_size"], round(1 / values["downsample_ratio"]), values["min_num_patches"]
+    most = max((values["max_model_len"] - 4) * merge**2, least * values["images"])
+    most = max(min(most, values["max_num_patches"] or most), least)
+    rows, columns = sizes.merged_grid(size, patch, merge, least, most)
+    return rows * patch, columns * patch
+
+
+def canvas_grid_of_floats(values: Values, size: Size) -> Grid:
+    """Llama 4: the grid in which the image grows least, or with `resize_to_max_canvas` most, by float32."""
+    grids = [grid for grids in sizes.grids_by_shape(values["max_patches"]).values() for grid in grids]
+    is_largest = bool(values["resize_to_max_canvas"])
+    return sizes.fitting_grid(size, grids, square_side(values), largest=is_largest, digits=np.float32)
+
+
+def covering_or_nearest_grid(values: Values, size: Size) -> Grid:
+    """Phi-4 multimodal: the tiles that cover the image, or where these are too many the grid whose shape is nearest."""
+    side, most = square_side(values), values["dynamic_hd"]
+    rows, columns = (ceil(pixels / side) for pixels in size)
+    return (rows, columns) if rows * columns <= most else sizes.tile_grid(size, (side, side), 1, most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.adapters.image_processors.declaration import Declared
 from stridedgpu.adapters.image_processors.normalising import Backend
-from stridedgpu.adapters.image_processors.rendering import Renderer
+from stridedgpu.adapters.image_processors.rendering import Renderer, resize_rule
 from stridedgpu.adapters.image_processors.sizes import Size
 from stridedgpu.adapters.image_processors.windows import (
     convnext,
@@ -36,10 +36,17 @@ class Listed(NamedTuple):
     batch: StridedTensor | NDArray[np.int32]
 
 
+class Joined(NamedTuple):
+    """A batch that is a list of parts, of so many images each, where no tensors are asked for."""
+
+    batch: StridedTensor
+    counts: Sequence[int]
+
+
 class Moved(NamedTuple):
     """Numbers that belong on the device of the pixels."""
 
-    array: NDArray[np.int64]
+    array: NDArray[np.int64] | NDArray[np.bool_] | NDArray[np.float32]
     is_listed: bool = False
 
 
@@ -78,6 +85,12 @@ class Job:
     def values(self) -> Mapping[str, Any]:
         """The options."""
         return self.declared.values_of(self.backend)
+
+    @cached_property
+    def resizing(self) -> Job:
+        """The same call with the declared resize, also where `do_resize` leaves out another one."""
+        rule = resize_rule(self.values["resample"], self.backend)
+        return replace(self, renderer=replace(self.renderer, rule=rule))
 
     def resized(self, size: Size) -> Size:
         """The new size of an image."""

@@ -6,12 +6,15 @@ Source: transformers, models/*/image_processing_*.py (`_preprocess`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
 from math import prod
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.adapters.image_processors.normalising import Normalising
 from stridedgpu.adapters.image_processors.sizes import Size
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
@@ -19,7 +22,7 @@ from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .job import Images, Job, Listed, Moved, Results, all_placed, largest
+from .job import Images, Job, Listed, Moved, Results, all_placed, flattened, largest
 
 
 def patches(job: Job, images: Images) -> Results:
@@ -41,6 +44,22 @@ def grid_patches(job: Job, images: Images) -> Results:
     flat, placements, _ = all_placed(job, images)
     patches, grids = stacks(job, flat, placements, range(len(flat)), are_stills=True)
     return {"pixel_values": patches, "image_grid_hw": np.array(grids, np.int64)}
+
+
+def float_patches(job: Job, images: Images) -> Results:
+    """Nemotron Omni: the same of images that are resized as floats; the number of images bounds their sizes."""
+    values = {**job.declared.values, "images": len(flattened(images))}
+    job = replace(job, declared=replace(job.declared, values=values))
+    flat, placements, windows = all_placed(job, images)
+    pixels = job.renderer.batch(flat, placements, largest(windows)).operand
+    moving = replace(job, renderer=replace(job.renderer, how=Normalising(job.backend, first=1.0)))
+    channels, patch = flat[0].layout.sizes[0], values["patch_size"]
+    grids = [(height // patch, width // patch) for height, width in windows]
+    ends = [0, *accumulate(down * across for down, across in grids)]
+    rows = moving.renderer.rows((ends[-1], *patch_sizes(job, channels)), channels)
+    for row, (grid, first) in enumerate(zip(grids, ends, strict=False)):
+        write_patches(moving, pixels.with_layout(pixels.layout.sliced(row)), grid, rows, first)
+    return {"pixel_values": rows, "image_grid_hw": np.array(grids, np.int64)}
 
 
 def stacks(

@@ -5,12 +5,13 @@ Source: transformers, models/*/image_processing_*.py (`pad_to_square`, `pad`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from stridedgpu.adapters.image_processors.normalising import figures_of
 from stridedgpu.adapters.image_processors.rendering import resize_rule
-from stridedgpu.adapters.image_processors.windows import height_and_width, new_size, placed, square_canvas
+from stridedgpu.adapters.image_processors.windows import height_and_width, in_square, new_size, placed, square_canvas
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.errors import LayoutError
@@ -23,13 +24,17 @@ def squared(job: Job, images: Images) -> Results:
     """LLaVA: with `do_pad` images become squares before they are resized."""
     if not job.values["do_pad"]:
         return windowed(job, images)
-    plain = replace(job.renderer.plain, rule=None, colour=_colour(job.values, "image_mean"))
-    squares: list[Operand] = []
-    for image in flattened(images):
-        _, *size = image.layout.sizes
-        place = square_canvas(job.values, placed((size[0], size[1]), (size[0], size[1]), None, job.backend))
-        squares.append(image if place.covers else plain.batch([image], [place], place.size)[0].operand)
-    return windowed(job, [squares])
+    return windowed(job, [in_squares(job, flattened(images), colour_of(job.values, "image_mean"))])
+
+
+def in_squares(job: Job, images: Sequence[Operand], colour: tuple[int, ...]) -> list[Operand]:
+    """Images of bytes in the middle of squares, whose other pixels have a colour."""
+    plain = replace(job.renderer.plain, rule=None, colour=colour)
+    places = [in_square(placed(size, size, None, job.backend)) for size in sizes_of(images)]
+    return [
+        image if place.covers else plain.batch([image], [place], place.size)[0].operand
+        for image, place in zip(images, places, strict=True)
+    ]
 
 
 def resized_in_squares(job: Job, images: Images) -> Results:
@@ -101,10 +106,10 @@ def _coloured(job: Job, name: str) -> Job:
     """The job with the colour of a mean around images; without `do_pad` itself."""
     if not job.values["do_pad"]:
         return job
-    return replace(job, renderer=replace(job.renderer, colour=_colour(job.own, name)))
+    return replace(job, renderer=replace(job.renderer, colour=colour_of(job.own, name)))
 
 
-def _colour(values: Any, name: str) -> tuple[int, ...]:
+def colour_of(values: Any, name: str) -> tuple[int, ...]:
     """The bytes of a mean. Raises `LayoutError` for one that is no colour."""
     mean = values[name]
     colour = tuple(int(figure * 255) for figure in mean) if isinstance(mean, (list, tuple)) else ()

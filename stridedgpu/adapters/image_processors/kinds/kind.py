@@ -45,7 +45,7 @@ class Kind:
     """A class of image processors: its defaults, its rules, what it returns, and the steps that it takes.
 
     `resizes` computes the size that an image is resized to, and `sampling` the frames that are taken of a video.
-    `forms/` has a function for each `form` of what is returned.
+    `forms/` has a function for each `form` of what is returned. `grids` computes the tiles that an image is cut into.
     `canvas` puts a resized image into a larger window, whose other pixels are zeros before the arithmetic.
     `axes` is the order of the axes of patches: rows and columns of merged windows (H, W), those inside a window (h, w),
     channels, time, rows and columns of a patch (c, t, y, x). Axes that are written as one word are one of the result.
@@ -53,7 +53,8 @@ class Kind:
     `overrides` are the options that have one value with a backend, whatever is declared. `counts` are the least and the
     most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
     is computed. `alone`: the images of a call without lists are lists of one image each.
-    `rescales_first`: bytes become floats before they are resized. `backends` are those that the class has.
+    `rescales_first`: bytes become floats before they are resized; with `resizes_floats` they keep their values.
+    `halves`: the arithmetic is bfloat16's. `backends` are those that the class has.
 
     Of videos `key` names the pixels, and `own` are options that a call does not change, though it has them. `offsets`:
     1 is subtracted from what is rescaled.
@@ -64,6 +65,7 @@ class Kind:
     canvas: windows.Canvas | None = None
     form: str = "images"
     axes: str = "HWhw ctyx"
+    grids: windows.GridRule = windows.nearest_grid
     sampling: Sampling | None = None
     crops: bool = True
     pads: bool = True
@@ -73,6 +75,8 @@ class Kind:
     floats: tuple[Backend, ...] = ()
     alone: bool = False
     rescales_first: bool = False
+    resizes_floats: bool = False
+    halves: bool = False
     backends: tuple[Backend, ...] = BACKENDS
     key: str = "pixel_values_videos"
     own: tuple[str, ...] = ()

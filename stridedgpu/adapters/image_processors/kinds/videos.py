@@ -170,7 +170,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "SmolVLMVideoProcessor": _of_windows(
         HALF,
         {"longest_edge": 4 * 364},
-        resizes=windows.longest_even,
+        resizes=windows.even_frames,
         form="squares",
         sampling=sampling.inside_of_the_ends,
         resample=LANCZOS,
