@@ -168,6 +168,17 @@ def test_luma_and_chroma_have_the_bits_of_their_rgb_image():
     assert differences(ours(mixed), ours(images)) == []
 
 
+def test_frames_of_pyav_have_the_bits_of_their_rgb_images():
+    av = pytest.importorskip("av", reason="the frames are PyAV's")
+    images = video(np.random.default_rng(9), 5)[:, :60, :62]
+    frames = [av.VideoFrame.from_ndarray(np.ascontiguousarray(one)).reformat(format="yuv420p") for one in images]
+    wanted = [sg.Frame.of(frame).relayout() for frame in frames]
+    for name in ("Qwen3VLVideoProcessor", "VideoMAEVideoProcessor", "SmolVLMVideoProcessor"):
+        ours = sg.video_processor(declared(name))
+        known = {"video_metadata": {"total_num_frames": 5}}
+        assert differences(ours(iter(frames), **known), ours(wanted, **known)) == []
+
+
 def test_bytes_stay_bytes_where_nothing_is_computed():
     clip = video(np.random.default_rng(7), 4)
     plain = {"do_rescale": False, "do_normalize": False}
