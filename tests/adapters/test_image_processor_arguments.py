@@ -320,8 +320,8 @@ def test_tensors_of_pytorch_have_the_values_of_arrays():
 
 
 def test_one_number_as_a_size_is_the_shorter_side_where_the_default_is():
-    shorter = {name for name, kind in KINDS.items() if not kind.defaults["default_to_square"]}
     images = {name: kind for name, kind in KINDS.items() if not kind.is_video}
+    shorter = {name for name, kind in images.items() if not kind.defaults["default_to_square"]}
     by_sides = {name for name, kind in images.items() if "shortest_edge" in (kind.defaults["size"] or {})}
     of_other_sizes = ("Siglip", "RTDetr", "PI0", "MuseGlimmer", "Glm5Next", "Tvp", "LlavaOnevision")
     of_pairs = ("SuperPoint", "SuperGlue", "LightGlue", "EfficientLoFTR")

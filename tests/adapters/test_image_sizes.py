@@ -49,7 +49,7 @@ RULES = {
     "tokens_near": (lambda size: sizes.tokens_near(size, 28, 400), "e9c1f00a285c"),
     "shrunk_to_patches": (lambda size: sizes.shrunk_to_patches(size, 14, 3000, 80), "094c7db8dcb4"),
     "budgeted": (lambda size: sizes.budgeted(size, 400_000, 900_000, 1100), "11923b967acc"),
-    "tokens_between": (lambda size: sizes.tokens_between(size, 28, 2, 500, 900), "71fee377a248"),
+    "tokens_between": (lambda size: sizes.tokens_between(size, 28, (2, 2, 2), 500, 900), "71fee377a248"),
     "fitted": (lambda size: sizes.fitted(size, (504, 700), grows=size[0] < 300), "a80944fbec95"),
     "best_resolution": (lambda size: sizes.best_resolution(size, PINPOINTS), "a3ecedb5277d"),
     "splittable": (lambda size: sizes.splittable(size, (672, 336)), "a4efc21f34bc"),

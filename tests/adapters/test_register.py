@@ -1,4 +1,4 @@
-"""`register()`: this library as a backend of transformers' AutoImageProcessor."""
+"""`register()`: this library as a backend of transformers' AutoImageProcessor and AutoVideoProcessor."""
 
 from __future__ import annotations
 
@@ -77,10 +77,7 @@ def test_what_belongs_to_images_is_refused(automatic, tmp_path):
 @pytest.mark.parametrize(
     "name, backend",
     [
-        *(
-            (name, "stridedgpu")
-            for name in ("YolosImageProcessor", "Idefics3ImageProcessor", "LlavaOnevisionImageProcessor")
-        ),
+        *((name, "stridedgpu") for name in ("YolosImageProcessor", "Kosmos2_5ImageProcessor", "Owlv2ImageProcessor")),
         ("Owlv2ImageProcessor", "stridedgpu-pil"),
         ("DINOv3ViTImageProcessor", "stridedgpu-pil"),
         ("VivitImageProcessor", "stridedgpu"),
@@ -99,3 +96,29 @@ def test_without_transformers_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(sg.DeviceError, match="pip install transformers"):
         register()
+
+
+@pytest.mark.parametrize("name", ["Qwen3VLVideoProcessor", "VideoMAEVideoProcessor", "VideoLlama3VideoProcessor"])
+def test_a_video_processor_has_the_class_and_the_bits_of_the_original(automatic, tmp_path, name):
+    library = transformers_library()
+    original(name, "torchvision").save_pretrained(tmp_path)
+    ours = library.AutoVideoProcessor.from_pretrained(tmp_path, backend="stridedgpu")
+    theirs = library.AutoVideoProcessor.from_pretrained(tmp_path)
+    assert type(theirs) is type(original(name, "torchvision"))
+    assert isinstance(ours, type(theirs))
+    assert (ours.backend, ours.to_dict()) == ("stridedgpu", theirs.to_dict())
+    clip = np.stack([drawn_image(np.random.default_rng(1))] * 9)
+    call = {"return_tensors": "pt", "video_metadata": [{"total_num_frames": 9, "fps": 4.0}], "return_metadata": True}
+    wanted, found = (one(clip, **call) for one in (theirs, ours))
+    (known,), (stated,) = (features.pop("video_metadata") for features in (wanted, found))
+    assert type(known) is type(stated)
+    assert np.array_equal(known.frames_indices, stated.frames_indices)
+    assert differences(found, wanted) == []
+    revived = pickle.loads(pickle.dumps(ours))
+    assert differences(revived(clip, **{**call, "return_metadata": False}), wanted) == []
+
+
+def test_a_video_processor_that_is_not_reproduced_is_refused_by_transformers(automatic, tmp_path):
+    original("Molmo2VideoProcessor", "torchvision").save_pretrained(tmp_path)
+    with pytest.raises(ImportError, match="stridedgpu backend is not available"):
+        transformers_library().AutoVideoProcessor.from_pretrained(tmp_path, backend="stridedgpu")

@@ -168,6 +168,17 @@ def test_luma_and_chroma_have_the_bits_of_their_rgb_image():
     assert differences(ours(mixed), ours(images)) == []
 
 
+def test_frames_of_pyav_have_the_bits_of_their_rgb_images():
+    av = pytest.importorskip("av", reason="the frames are PyAV's")
+    images = video(np.random.default_rng(9), 5)[:, :60, :62]
+    frames = [av.VideoFrame.from_ndarray(np.ascontiguousarray(one)).reformat(format="yuv420p") for one in images]
+    wanted = [sg.Frame.of(frame).relayout() for frame in frames]
+    for name in ("Qwen3VLVideoProcessor", "VideoMAEVideoProcessor", "SmolVLMVideoProcessor"):
+        ours = sg.video_processor(declared(name))
+        known = {"video_metadata": {"total_num_frames": 5}}
+        assert differences(ours(iter(frames), **known), ours(wanted, **known)) == []
+
+
 def test_bytes_stay_bytes_where_nothing_is_computed():
     clip = video(np.random.default_rng(7), 4)
     plain = {"do_rescale": False, "do_normalize": False}
@@ -208,6 +219,17 @@ def test_folders_and_files_of_older_models_name_the_image_processor(tmp_path):
 def test_a_size_of_vjepa_is_that_of_its_crop():
     made = sg.video_processor(declared("VJEPA2VideoProcessor", crop_size=384, size={"shortest_edge": 7}))
     assert made.to_dict()["size"] == {"shortest_edge": 438}
+
+
+@pytest.mark.interop
+def test_older_files_of_smolvlm_say_how_frames_are_sampled():
+    older = {"video_sampling": {"max_frames": 5, "fps": 1, "video_size": {"longest_edge": 90}}}
+    declares = {**declared("SmolVLMVideoProcessor", **older), "do_sample_frames": True}
+    theirs = original("SmolVLMVideoProcessor", "torchvision", do_sample_frames=True, **older)
+    clip = video(np.random.default_rng(3), 30)
+    call = {"video_metadata": [{"total_num_frames": 30, "fps": 4.0, "duration": 7.5}], "return_tensors": "np"}
+    for source in (declares, theirs):
+        assert differences(sg.video_processor(source)([clip], **call), theirs([clip], **call)) == []
 
 
 @pytest.mark.parametrize(
@@ -285,6 +307,8 @@ def test_drawn_samplings_are_those_of_transformers(name):
             call |= {"fps": float(draw.choice(RATES)), "num_frames": None}
         elif kind == 2:
             call |= {"num_frames": int(draw.integers(1, 60)), "fps": None}
+        if "initial_shift" in call:
+            call["initial_shift"] = (True, False, 0.25, 1, 1.75)[int(draw.integers(5))]
         known = Recorded(whole, rate, duration)
         try:
             wanted = theirs.sample_frames(
@@ -436,13 +460,28 @@ def test_frames_that_are_not_bytes_are_refused_by_their_number():
         ),
         ("Glm5NextVideoProcessor", {"max_image_tokens": 1}, 6, "A video has 6 frames; with 1 tokens at most"),
         ("Gemma4VideoProcessor", {"max_soft_tokens": 71}, 4, "max_soft_tokens=71 is not taken; it is one of 70, 140"),
+        ("Qwen3VLVideoProcessor", {"max_frames": None}, 4, "max_frames=None must be a whole number from 1"),
+        ("Glm4vVideoProcessor", {"max_duration": -1}, 4, "max_duration=-1 must be a whole number from 0"),
+        ("SmolVLMVideoProcessor", {"do_resize": False}, 4, "do_resize=False with max_image_size=.* is not reproduced"),
+        ("MiniCPMV4_6VideoProcessor", {"stack_frames": 2}, 4, "stack_frames=2 with do_resize=True is not reproduced"),
+        ("InternVLVideoProcessor", {"do_sample_frames": True}, 4, "needs num_frames or fps, which say how many frames"),
+        (
+            "InternVLVideoProcessor",
+            {"do_sample_frames": True, "num_frames": 2, "initial_shift": "much"},
+            4,
+            "initial_shift='much' must be a place in the video, from 0 to below 4",
+        ),
+        ("Molmo2VideoProcessor", {}, 4, "Molmo2VideoProcessor is not reproduced: it resizes floats without antialias"),
         ("Ernie4_5_VLMoeVideoProcessor", {}, 4, "Ernie4_5_VLMoeVideoProcessor is not reproduced; there are"),
     ],
 )
 def test_what_is_not_reproduced_is_refused(name, options, frames, words):
     backend = options.pop("backend", None)
+    source = {**declared(name), **options} if None not in options.values() else None
     with pytest.raises(sg.LayoutError, match=words):
-        sg.video_processor(declared(name, **options), backend=backend)([video(np.random.default_rng(1), frames)])
+        if source is None:  # None in a dict is the default
+            sg.video_processor(declared(name))([STILL] * frames, **options)
+        sg.video_processor(source, backend=backend)([video(np.random.default_rng(1), frames)])
 
 
 def test_an_option_that_a_class_lacks_is_a_type_error():

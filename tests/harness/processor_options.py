@@ -330,6 +330,11 @@ TILES: dict[str, list[dict[str, Any]]] = {
         {"size": {"height": 64, "width": 64}, "resize_to_max_canvas": True, "image_mean": [0.48, 0.45, 0.4]},
         {"size": 90, "do_normalize": False},
     ],
+    "Phi4MultimodalImageProcessor": [
+        {"size": 60, "patch_size": 7, "dynamic_hd": 9},
+        {"size": {"height": 50, "width": 50}, "image_mean": [0.48, 0.45, 0.4], "image_std": [0.26, 0.27, 0.3]},
+        {"size": 90, "do_normalize": False, "patch_size": 13},
+    ],
     "AriaImageProcessor": [
         {"max_image_size": 490, "min_image_size": 100},
         {"split_image": True, "max_image_size": 490, "split_resolutions": [[490, 980], [980, 490], [600, 600]]},
@@ -400,6 +405,10 @@ VIDEOS: dict[str, list[dict[str, Any]]] = {
     "LlavaOnevisionVideoProcessor": [{"size": {"height": 31, "width": 77}}, {"do_resize": False}],
     "InternVLVideoProcessor": [{"size": {"max_height": 40, "max_width": 50}}, {"resample": 1}],
     "Sam2VideoVideoProcessor": [{"size": {"height": 64, "width": 60}}],
+    "SmolVLMVideoProcessor": [
+        {"size": {"longest_edge": 90}, "max_image_size": {"longest_edge": 40}},
+        {"size": {"height": 50, "width": 60}, "max_image_size": {"longest_edge": 44}, "do_pad": False, "resample": 3},
+    ],
     "PeVideoVideoProcessor": [
         {"do_resize": True, "size": {"height": 30, "width": 40}, "do_rescale": True},
         {"do_rescale": True, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3},

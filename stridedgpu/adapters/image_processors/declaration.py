@@ -77,21 +77,24 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("ensure_multiple_of", "pan_and_scan_min_crop_size"), (1, 1 << 16)),
     **dict.fromkeys(("min_patches", "max_patches", "pan_and_scan_max_num_crops"), (1, 1 << 12)),
     **dict.fromkeys(("min_num_patches", "max_model_len"), (1, 1 << 20)),
-    **dict.fromkeys(("max_image_tiles", "max_num_tiles"), (1, 1 << 12)),
+    **dict.fromkeys(("max_image_tiles", "max_num_tiles", "dynamic_hd"), (1, 1 << 12)),
     **dict.fromkeys(("tile_size", "min_image_size", "max_image_size", "maximum_pad_value"), (1, 1 << 16)),
     "dense_max_patches": (0, 1 << 12),
     "size_divisor": (0, 1 << 16),
+    "max_duration": (0, MOST_FRAMES),
 }
 """The least and the most of options that count."""
 
 _NEEDED: Final = (
+    *("min_frames", "max_frames", "max_duration", "max_num_frames", "stack_frames"),
+    *("max_video_frame_tokens", "max_patches"),
     *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
+    *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
     *("min_num_patches", "max_model_len"),
     *("max_image_tiles", "max_num_tiles", "tile_size", "maximum_pad_value", "dense_max_patches"),
-    *("min_image_size", "max_image_size"),
-    *("scale_resolution", "encoder_patch_size", "downsample_factor", "max_slice_nums", "min_tiles", "max_tiles"),
+    *("min_image_size", "max_image_size", "dynamic_hd"),
 )
 """Counts that None does not leave out, where a class has them."""
 
@@ -102,8 +105,8 @@ _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     **dict.fromkeys(("image_mean", "image_std", "rescale_factor"), (-_LARGEST, _LARGEST)),
     **dict.fromkeys(("high_res_image_mean", "high_res_image_std"), (-_LARGEST, _LARGEST)),
     "crop_pct": (2.0**-32, _LARGEST),
-    "downsample_ratio": (2.0**-16, 2.0),
     "max_pixels_tolerance": (0.0, _LARGEST),
+    "downsample_ratio": (2.0**-16, 2.0),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
     **dict.fromkeys(("dense_max_scale", "dense_min_aspect", "dense_max_aspect"), (-1.0, _LARGEST)),
@@ -155,6 +158,8 @@ class Declared:
             numbers[name] = type(stated)(plain) if is_listed else plain[0]
         object.__setattr__(self, "values", {**self.values, **numbers})
         for name, default in self.kind.defaults.items():
+            if name == "initial_shift":  # True, or a number
+                continue
             is_switch = type(default) is bool or name.startswith("do_") or name == "cap_pixels_per_frame"
             if is_switch and self.values[name] is not None:
                 truth(name, self.values[name])
@@ -261,6 +266,10 @@ def _of_mapping(
         if name == "VJEPA2VideoProcessor":  # its class computes the size, whatever is declared
             crop = windows.size_named("crop_size", taken["crop_size"])
             taken["size"] = shortest(int(crop.get("height", 0) * 256 / 224))
+        sampling = values.get("video_sampling")
+        if name == "SmolVLMVideoProcessor" and isinstance(sampling, Mapping):  # where older files have three options
+            taken |= {"num_frames": sampling.get("max_frames"), "fps": sampling.get("fps")}
+            taken["size"] = values.get("size") or sampling.get("video_size") or taken["size"]
     return Declared(name, _adapted(name, taken, values), backend)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .forms import batches, clips, documents, pairs, patches, slices, squares, tiles
+from .forms import batches, clips, documents, pairs, patches, sampled, slices, squares, tiles
 from .forms.job import Images, Job, Results
 from .videos import Clip
 
@@ -54,6 +54,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "views": tiles.views,
     "views_and_grids": tiles.views_and_grids,
     "slides": tiles.slides,
+    "tiles_and_samples": sampled.tiles_and_samples,
     "crops": tiles.crops,
     "nested": tiles.nested,
     "clips": clips.clips,
@@ -62,6 +63,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "compressed_clips": clips.compressed,
     "positioned_clips": clips.positioned,
     "sliced_clips": clips.sliced,
+    "squares": clips.squares,
     "videos": clips.windowed,
     "padded_videos": clips.padded,
     "videos_with_sizes": clips.with_sizes,

@@ -219,7 +219,9 @@ def from_the_middle(own: Values, values: Values, video: Recorded) -> list[int]:
     if wanted is None:
         raise LayoutError("do_sample_frames=True needs num_frames or fps, which say how many frames are taken.")
     taken = _check_count(wanted, video)
-    start = Fraction(video.whole, 2 * taken) if shift is True else Fraction(shift)
+    if shift is True:
+        return _floors(Fraction(video.whole, 2 * taken), video, taken)
+    start = Fraction(shift) if shift is False or is_finite(shift) else Fraction(-1)
     if not 0 <= start < video.whole:
         raise LayoutError(f"initial_shift={shift!r} must be a place in the video, from 0 to below {video.whole}.")
     return _floors(start, video, taken)

@@ -529,6 +529,21 @@ def patch_canvas(values: Values, placement: Placement) -> Placement:
     return _larger(placement, _in_multiples(placement.size, values["patch_size"]))
 
 
+def even_frames(values: Values, size: Size) -> Size:
+    """SmolVLM's frames: as Idefics3, with `longest_edge` taken for 4096 where it is more."""
+    wanted = _wanted(values)
+    return longest_even(
+        {
+            **values,
+            "size": {"longest_edge": min(wanted["longest_edge"], _MOST_EDGE)} if "longest_edge" in wanted else wanted,
+        },
+        size,
+    )
+
+
+_MOST_EDGE: Final = 4096
+
+
 def pixels_of_frames(values: Values, size: Size) -> Size:
     """VideoLLaMA 3: the most pixels are those of all frames, the least those of one."""
     least, most = _pixels(values)
@@ -681,3 +696,10 @@ def canvas_grid_of_floats(values: Values, size: Size) -> Grid:
     grids = [grid for grids in sizes.grids_by_shape(values["max_patches"]).values() for grid in grids]
     is_largest = bool(values["resize_to_max_canvas"])
     return sizes.fitting_grid(size, grids, square_side(values), largest=is_largest, digits=np.float32)
+
+
+def covering_or_nearest_grid(values: Values, size: Size) -> Grid:
+    """Phi-4 multimodal: the tiles that cover the image, or where these are too many the grid whose shape is nearest."""
+    side, most = square_side(values), values["dynamic_hd"]
+    rows, columns = (ceil(pixels / side) for pixels in size)
+    return (rows, columns) if rows * columns <= most else sizes.tile_grid(size, (side, side), 1, most)

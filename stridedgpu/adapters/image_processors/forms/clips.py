@@ -15,9 +15,17 @@ from numpy.typing import NDArray
 
 from stridedgpu.adapters.image_processors.sizes import Size
 from stridedgpu.adapters.image_processors.videos import Clip
-from stridedgpu.adapters.image_processors.windows import grid_places, new_size, placed, slice_grid, slice_size
+from stridedgpu.adapters.image_processors.windows import (
+    grid_places,
+    new_size,
+    placed,
+    size_named,
+    slice_grid,
+    slice_size,
+)
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.exports import array_of_operand
+from stridedgpu.operations.images import CropSources
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
@@ -57,6 +65,39 @@ def padded(job: Job, clips: Sequence[Clip]) -> Results:
         return {job.declared.kind.key: Filled(videos)}
     masks = np.arange(max(lengths)) < np.array(lengths)[:, None]
     return {job.declared.kind.key: Filled(videos), "padding_mask_videos": OfTensors(masks)}
+
+
+def squares(job: Job, clips: Sequence[Clip]) -> Results:
+    """SmolVLM: frames as bytes at their size, and then as squares; with `do_pad` zeros up to the longest, and masks."""
+    values, renderer = job.values, job.renderer
+    wanted = size_named("max_image_size", job.own["max_image_size"])
+    if not values["do_resize"] or set(wanted) != {"longest_edge"}:
+        raise LayoutError(
+            f"do_resize={values['do_resize']} with max_image_size={job.own['max_image_size']!r} is not reproduced: "
+            "frames become squares, whose side is longest_edge."
+        )
+    side = wanted["longest_edge"]
+    lengths, square = [len(clip.taken) for clip in clips], (side, side)
+    longest = max(lengths)
+    extents = [longest if values["do_pad"] else length for length in lengths]
+    shapes = [(extent, clip.channels, *square) for extent, clip in zip(extents, clips, strict=True)]
+    videos: Videos = [renderer.allocated(shape) for shape in shapes]
+    if len(set(shapes)) == 1:
+        videos = renderer.allocated((len(clips), *shapes[0]))
+    for row, (clip, length) in enumerate(zip(clips, lengths, strict=True)):
+        place, video, start = _placement(job, clip), videos[row], 0
+        again = placed(place.size, square, None, job.backend)
+        for frames in clip.parts(_AT_ONCE):
+            count = len(frames.layouts)
+            first = renderer.plain.batch(frames, [place] * count, place.size).operand
+            renderer.write(CropSources.of_batch(first), [again] * count, video[start : start + count].operand)
+            start += count
+        if length < longest and values["do_pad"]:
+            video[length:][...] = 0
+    found: Results = {job.declared.kind.key: _listed(videos)}
+    if values["do_pad"]:
+        found["pixel_attention_mask"] = Moved(np.ones((len(clips), longest, *square), np.int64), is_listed=True)
+    return found
 
 
 def with_sizes(job: Job, clips: Sequence[Clip]) -> Results:

@@ -47,7 +47,7 @@ class Joined(NamedTuple):
 class Moved(NamedTuple):
     """Numbers that belong on the device of the pixels."""
 
-    array: NDArray[np.int64] | NDArray[np.bool_]
+    array: NDArray[np.int64] | NDArray[np.bool_] | NDArray[np.float32]
     is_listed: bool = False
 
 

@@ -167,6 +167,19 @@ KINDS: Final[Mapping[str, Kind]] = {
     "Sam2VideoVideoProcessor": _of_windows(
         IMAGENET, square(1024), resample=BILINEAR, do_sample_frames=None, form="videos_with_sizes"
     ),
+    "SmolVLMVideoProcessor": _of_windows(
+        HALF,
+        {"longest_edge": 4 * 364},
+        resizes=windows.even_frames,
+        form="squares",
+        sampling=sampling.inside_of_the_ends,
+        resample=LANCZOS,
+        do_pad=True,
+        max_image_size={"longest_edge": 364},
+        own=("max_image_size",),
+        crops=False,
+        key="pixel_values",
+    ),
     "Qwen2VLVideoProcessor": _of_stacks(
         CLIP,
         128 * 28 * 28,
