@@ -81,7 +81,7 @@ template <typename Sample> struct FrameGroups {
             const int32 u = difference_of(samples.blue, i / 2, matrix.chroma_centre);
             const int32 v = difference_of(samples.red, i / 2, matrix.chroma_centre);
             int32 colour[3];
-            ruled_colour<Sample>(sample_of(samples.luma, i), u, v, matrix, colour);
+            unclamped_colour<Sample>(sample_of(samples.luma, i), u, v, matrix, matrix.floors != 0, colour);
 #pragma unroll
             for (int c = 0; c < 3; ++c) whole[3 * i + c] = colour[c];
         }

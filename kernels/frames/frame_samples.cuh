@@ -14,30 +14,22 @@ struct FrameMatrix {
 // Sums of 8-bit samples times 21-bit constants fit 32 bits, and wrap round with more; those of 16 bits need 64.
 template <typename Sample> using FrameSum = select<sizeof(Sample) == 1, uint32, int64>;
 
-// One pixel's red, green and blue before they are clamped; `blue` and `red` are differences less the centre.
-template <typename Sample, bool Floors = false>
-__device__ __forceinline__ void unclamped_colour(int32 luma, int32 blue, int32 red, const FrameMatrix& m,
+// One pixel's red, green and blue before they are clamped; `blue` and `red` are differences less the centre. `floors`
+// is the matrix's; as a constant it saves the masks. Products of bytes alone may be rounded down.
+template <typename Sample>
+__device__ __forceinline__ void unclamped_colour(int32 luma, int32 blue, int32 red, const FrameMatrix& m, bool floors,
                                                  int32 (&whole)[3]) {
     using Sum = FrameSum<Sample>;
     // Deep samples have no least luma: only OpenCV's matrix has one, of 8 bits.
     const Sum counted = sizeof(Sample) == 1 && luma < m.luma_least ? m.luma_least : luma, u = blue, v = red;
-    // Constants of deep samples have 20 bits. A floor of all but one product is the floor of each.
+    // Constants of deep samples have 20 bits. Luma's product is rounded down with the sum.
     const int32 bits = sizeof(Sample) == 1 ? m.bits : 20;
-    const Sum kept = Floors ? ~Sum(0) << bits : ~Sum(0), half = Floors ? 0 : Sum(1) << (bits - 1);
+    const bool cuts = sizeof(Sample) == 1 && floors;
+    const Sum kept = cuts ? ~Sum(0) << bits : ~Sum(0), half = cuts ? 0 : Sum(1) << (bits - 1);
     const Sum y = counted * m.luma + (half - Sum(m.luma_floor) * m.luma);
     whole[0] = int32(Signed<Sum>(y + (v * m.red_v & kept)) >> bits);
     whole[1] = int32(Signed<Sum>(y + (v * m.green_v & kept) + (u * m.green_u & kept)) >> bits);
     whole[2] = int32(Signed<Sum>(y + (u * m.blue_u & kept)) >> bits);
-}
-
-// The same, with products that are rounded down or not as the matrix says: those of bytes alone may be.
-template <typename Sample>
-__device__ __forceinline__ void ruled_colour(int32 luma, int32 blue, int32 red, const FrameMatrix& m,
-                                             int32 (&whole)[3]) {
-    if constexpr (sizeof(Sample) == 1) {
-        if (m.floors) return unclamped_colour<Sample, true>(luma, blue, red, m, whole);
-    }
-    unclamped_colour<Sample>(luma, blue, red, m, whole);
 }
 
 // One pixel's red, green and blue.
@@ -48,7 +40,8 @@ template <typename Sample> struct FrameColour {
     __device__ __forceinline__ FrameColour(Sample luma, Sample blue, Sample red, const FrameMatrix& m) {
         constexpr int32 most = Sample(~Sample(0));
         int32 whole[3];
-        ruled_colour<Sample>(luma, int32(blue) - m.chroma_centre, int32(red) - m.chroma_centre, m, whole);
+        const int32 u = int32(blue) - m.chroma_centre, v = int32(red) - m.chroma_centre;
+        unclamped_colour<Sample>(luma, u, v, m, m.floors != 0, whole);
 #pragma unroll
         for (int c = 0; c < 3; ++c) channel[c] = Sample(whole[c] < 0 ? 0 : whole[c] > most ? most : whole[c]);
     }

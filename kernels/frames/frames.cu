@@ -161,7 +161,7 @@ template <typename Sample, FramesPolicy policy> struct FrameVectors {
                 const int pixel = w * per_word + i;
                 const ChromaDifference chroma = difference(pixel, matrix.chroma_centre);
                 int32 colour[3];
-                unclamped_colour<Sample, policy.floors>(luma_of(pixel), chroma.blue, chroma.red, matrix, colour);
+                unclamped_colour<Sample>(luma_of(pixel), chroma.blue, chroma.red, matrix, policy.floors, colour);
 #pragma unroll
                 for (int c = 0; c < 3; ++c) whole[c][i] = colour[c];
             }

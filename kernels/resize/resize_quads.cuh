@@ -139,9 +139,9 @@ template <typename Element_> struct FrameQuadReader {
         int32 whole[3][4];
 #pragma unroll
         for (int tap = 0; tap < 4; ++tap) {
-            const int32 centre = matrix.chroma_centre;
+            const int32 u = samples[tap][1] - matrix.chroma_centre, v = samples[tap][2] - matrix.chroma_centre;
             int32 colour[3];
-            ruled_colour<Element>(samples[tap][0], samples[tap][1] - centre, samples[tap][2] - centre, matrix, colour);
+            unclamped_colour<Element>(samples[tap][0], u, v, matrix, matrix.floors != 0, colour);
 #pragma unroll
             for (int c = 0; c < 3; ++c) whole[c][tap] = colour[c];
         }

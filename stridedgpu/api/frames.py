@@ -242,14 +242,14 @@ class Frame(FrameBase):
             )
         read = frame_operand(frame, matrix)
         is_full = read.full_range if full_range is None else truth("full_range", full_range)
+        check_arithmetic(arithmetic, read.samples, read.sizes[0], chroma)
         return cls._over_operand(replace(read, full_range=is_full, chroma=chroma, arithmetic=arithmetic))
 
     @classmethod
     def _over_operand(cls, frame: FrameOperand) -> Frame:
         """The frame of an operand."""
         result = cls.__new__(cls)
-        check_arithmetic(frame.arithmetic, frame.samples, frame.sizes[0], frame.chroma)
-        facts = (frame.matrix, frame.full_range, frame.chroma, frame.arithmetic)
+        facts = frame.matrix, frame.full_range, frame.chroma, frame.arithmetic
         result._set(frame.samples, frame.sizes, frame.planes, *facts)
         return result
 
@@ -355,9 +355,8 @@ def _unpickled(
     chroma: str,
     arithmetic: str,
 ) -> Frame:
-    return Frame(
-        format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma, arithmetic=arithmetic
-    )
+    frame = Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
+    return Frame._over_operand(replace(frame.operand, arithmetic=arithmetic))  # of views, whose height may be odd, too
 
 
 def _of_named_planes(

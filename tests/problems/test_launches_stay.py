@@ -22,6 +22,7 @@ from harness.resize_launches import ResizeCase
 import stridedgpu as sg
 from stridedgpu.devices.cuda.gpu import KNOWN_GPUS, KernelLaunch
 from stridedgpu.devices.cuda.plan import cuda_plan
+from stridedgpu.values.pixel_formats import PIXEL_FORMATS
 
 GPUS = [KNOWN_GPUS[name] for name in ("t4", "h200", "b200")]
 
@@ -74,7 +75,7 @@ def frames() -> Iterator[KernelLaunch]:
     for name in (*YUV, *DEEP):
         for dtype in ("uint8", "float32"):
             for order in ("CHW", "HWC"):
-                for apart in (1,) if name in ("yuyv", "uyvy") else (1, 2):
+                for apart in (1,) if len(PIXEL_FORMATS[name].planes) == 1 else (1, 2):
                     yield FrameCase(name, dtype, order, apart=apart).launch
     for name in YUV:
         yield FrameEncodeCase(name).launch
@@ -85,7 +86,7 @@ DIGESTS = {
     gathers: "ae534ed7a2c35362",
     crops: "f044f103efd38696",
     resizes: "16e32f7a0d5e4b8f",
-    frames: "ffec65520db6c7bd",
+    frames: "5ca0e2937ae97466",
 }
 
 
