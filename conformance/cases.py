@@ -414,6 +414,8 @@ def _arrays(results: Mapping[str, Any]) -> Iterator[tuple[str, Values]]:
     for key, value in results.items():
         if isinstance(value, list):
             yield from ((f"{key}.{number}", np.array(one)) for number, one in enumerate(value))
+        elif value.dtype == np.float64:  # PyTorch's numbers are float32, and the original returns them
+            yield key, value.astype(np.float32)
         else:
             yield key, np.array(value)
 

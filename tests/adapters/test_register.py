@@ -77,7 +77,7 @@ def test_what_belongs_to_images_is_refused(automatic, tmp_path):
 @pytest.mark.parametrize(
     "name, backend",
     [
-        *((name, "stridedgpu") for name in ("YolosImageProcessor", "Kosmos2_5ImageProcessor", "Owlv2ImageProcessor")),
+        *((name, "stridedgpu") for name in ("RfDetrImageProcessor", "Kosmos2_5ImageProcessor", "Owlv2ImageProcessor")),
         ("Owlv2ImageProcessor", "stridedgpu-pil"),
         ("DINOv3ViTImageProcessor", "stridedgpu-pil"),
         ("VivitImageProcessor", "stridedgpu"),

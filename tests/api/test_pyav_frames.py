@@ -203,14 +203,15 @@ def test_an_odd_size_has_chroma_rounded_up(form):
 
 
 def test_what_was_silently_wrong_is_refused():
-    deep = video_frame("yuv420p10le").to_ndarray()
+    frame = video_frame("yuv420p10le")
+    deep = frame.to_ndarray()
     with pytest.raises(sg.ElementTypeError, match=r"memory holds uint16; a surface of i420 holds uint8.*i010"):
         sg.Frame.over("i420", deep, SIZE)
     with pytest.raises(sg.ElementTypeError, match="memory holds float32"):
         sg.Frame.over("i420", video_frame("yuv420p").to_ndarray().astype(np.float32), SIZE)
     with pytest.raises(sg.LayoutError, match=r"memory has sizes \(96, 50\); a surface of i420, 48 x 50, has 72 rows"):
         sg.Frame.over("i420", video_frame("yuv422p").to_ndarray(), SIZE)
-    assert np.array_equal(rgb_of(sg.Frame.over("i010", deep, SIZE)), rgb_of(video_frame("yuv420p10le")))
+    assert np.array_equal(rgb_of(sg.Frame.over("i010", deep, SIZE)), rgb_of(frame))
 
 
 OPERATIONS = {
