@@ -42,7 +42,7 @@ _EVERY: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A class of image processors: its defaults, its rules, what it returns, and the steps that it takes.
+    """A class of image or video processors: its defaults, its rules, what it returns, and the steps that it takes.
 
     `resizes` computes the size that an image is resized to, and `sampling` the frames that are taken of a video.
     `forms/` has a function for each `form` of what is returned. `grids` computes the tiles that an image is cut into.
