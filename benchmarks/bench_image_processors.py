@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import stridedgpu as sg
+from stridedgpu.adapters.image_processors.declaration import KINDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from harness.transformers_processors import differences, original
@@ -125,7 +126,7 @@ def main() -> None:
                 }
                 print(", ".join(f"{name}: {value}" for name, value in settings.items()))
                 for name in arguments.only.split(","):
-                    for backend in ("torchvision", "pil"):
+                    for backend in KINDS[f"{name}ImageProcessor"].backends:
                         figures = measure(name, backend, images, max(3, arguments.rounds - batch.bit_length()))
                         print(_LINE.format(**figures), flush=True)
                         if arguments.json:
