@@ -135,10 +135,10 @@ def longest_even(size: Size, edge: int) -> Size:
         height = edge
         width = int(height * shape)
         width += width % 2
-    return within((max(height, 1), max(width, 1)), 1, _MOST_EDGE)
+    return within((max(height, 1), max(width, 1)), 1, MOST_EDGE)
 
 
-_MOST_EDGE: Final = 4096
+MOST_EDGE: Final = 4096
 """Of Idefics3."""
 
 

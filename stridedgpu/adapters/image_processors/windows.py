@@ -532,16 +532,9 @@ def patch_canvas(values: Values, placement: Placement) -> Placement:
 def even_frames(values: Values, size: Size) -> Size:
     """SmolVLM's frames: as Idefics3, with `longest_edge` taken for 4096 where it is more."""
     wanted = _wanted(values)
-    return longest_even(
-        {
-            **values,
-            "size": {"longest_edge": min(wanted["longest_edge"], _MOST_EDGE)} if "longest_edge" in wanted else wanted,
-        },
-        size,
-    )
-
-
-_MOST_EDGE: Final = 4096
+    if "longest_edge" in wanted:
+        wanted["longest_edge"] = min(wanted["longest_edge"], sizes.MOST_EDGE)
+    return longest_even({**values, "size": wanted}, size)
 
 
 def pixels_of_frames(values: Values, size: Size) -> Size:
