@@ -48,7 +48,7 @@ from .arguments import (
     refuse_unlabelled,
     result_tensor,
 )
-from .frames import Frame, frame_images
+from .frames import Frame, check_planned, frame_images
 from .tensor import StridedTensor, output_tensor
 
 _VOLUME: Final = "CDHW"
@@ -186,7 +186,10 @@ def plan_gather_crops(
     memory = MemoryOptions(layout, row_pitch_bytes)
     if out is not None:
         memory.check_beside_out()
-    frames = frame_images(sources)[0] if is_frames(sources) else None
+    frames = None
+    if is_frames(sources):
+        check_planned(sources)
+        frames = frame_images(sources)[0]
     images: list[TensorSpec] = []
     if frames is not None:
         counts, element = (len(frames.layouts), frames.channels), frames.element
@@ -252,7 +255,7 @@ def _images(
 ) -> CropSources:
     """The images with axes C, H, W or the volumes with D besides, or their batch with N besides; or frames."""
     if is_frames(sources):
-        return frame_images(sources)[0]
+        return frame_images(sources, stream)[0]
     if isinstance(sources, (list, tuple)):
         if not sources:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")

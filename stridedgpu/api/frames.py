@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Final, Unpack
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import foreign_operand, is_video_frame, shared_operand
+from stridedgpu.operations.frame_colours import check_light
 from stridedgpu.operations.frame_views import fields_of, mirrored, rotated
 from stridedgpu.operations.frames import (
     checked_plane,
@@ -28,7 +29,7 @@ from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.colour_matrix import check_arithmetic, check_matrix
 from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.errors import BindingError, LayoutError
-from stridedgpu.values.pixel_formats import FULL_RANGE_NAMES, PIXEL_FORMATS, PLANE_NAMES, PixelFormat, pixel_format
+from stridedgpu.values.pixel_formats import FULL_RANGE_NAMES, PIXEL_FORMATS, PLANE_NAMES, pixel_format
 from stridedgpu.values.strides import is_one_of, listed
 
 from .arguments import FrameBase, FrameLike, operands_of_list, result_tensor
@@ -74,9 +75,14 @@ class Frame(FrameBase):
     are those of PyAV's `frame.to_ndarray(format="rgb24")`, of TorchCodec on the CPU and of OpenCV's `VideoCapture`, for
     every matrix and range. It is for i420, yv12 and i422 of even height, and for i444.
 
-    Raises `LayoutError` for sizes, planes and names that do not fit, for a `full_range` that is no bool, and for
-    "swscale" beside linear chroma and where its rule is not known; `ElementTypeError` for another element type and
-    `BindingError` for planes on two devices.
+    `transfer` says what codes of high dynamic range mean, "pq" or "hlg" of BT.2100, and `light` what operations see of
+    them: "linear" light in float32 (of PQ 1.0 is 10,000 cd/m2, of HLG the peak of the scene), or "sdr", sRGB colours of
+    uint8, within 0.53 of a level of the formulas of `stridedgpu.problems.transfer_functions`. Operations then make the
+    image of the whole frame first. With `light=None`, codes are colours like any others.
+
+    Raises `LayoutError` for sizes, planes and names that do not fit, for a `full_range` that is no bool, for `light`
+    without `transfer`, and for "swscale" beside linear chroma and where its rule is not known; `ElementTypeError` for
+    another element type and `BindingError` for planes on two devices.
 
     >>> import numpy as np
     >>> frame = Frame("nv12", [np.full((4, 6), 235, np.uint8), np.full((2, 3, 2), 128, np.uint8)], sizes=(4, 6))
@@ -93,6 +99,8 @@ class Frame(FrameBase):
     full_range: bool
     chroma: str
     arithmetic: str
+    transfer: str | None
+    light: str | None
     operand: FrameOperand
 
     def __init__(
@@ -105,6 +113,8 @@ class Frame(FrameBase):
         full_range: bool = False,
         chroma: str = "repeated",
         arithmetic: str = "rounded",
+        transfer: str | None = None,
+        light: str | None = None,
     ) -> None:
         """Check the planes against the format and the sizes."""
         samples = pixel_format(format)
@@ -126,26 +136,14 @@ class Frame(FrameBase):
                     f"planes[{number}] is on {operand.buffer.device} and planes[0] on {operands[0].buffer.device}."
                 )
         is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
-        check_arithmetic(arithmetic, samples, size[0], chroma)
-        self._set(samples, size, operands, check_matrix(matrix), is_full, chroma, arithmetic)
+        frame = FrameOperand(samples, size, operands, check_matrix(matrix), is_full, chroma)
+        self._set(_described(frame, arithmetic, transfer, light))
 
-    def _set(
-        self,
-        samples: PixelFormat,
-        sizes: tuple[int, int],
-        planes: tuple[Operand, ...],
-        matrix: str,
-        full_range: bool,
-        chroma: str,
-        arithmetic: str,
-    ) -> None:
-        """Set the fields. Raises `LayoutError` for an unknown `chroma`."""
-        if not is_one_of(chroma, CHROMA):
-            raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
-        operand = FrameOperand(samples, sizes, planes, matrix, full_range, chroma, arithmetic)
-        tensors = tuple(StridedTensor.over(plane, "HW" if plane.layout.ndim == 2 else None) for plane in planes)
-        facts = (samples.name, sizes, tensors, matrix, full_range, chroma, arithmetic, operand)
-        for name, value in zip(self.__dataclass_fields__, facts, strict=True):
+    def _set(self, operand: FrameOperand) -> None:
+        """Set the fields to those of an operand, whose planes become tensors."""
+        tensors = tuple(StridedTensor.over(plane, "HW" if plane.layout.ndim == 2 else None) for plane in operand.planes)
+        facts = {**{name: getattr(operand, name) for name in _FACTS}, "format": operand.samples.name}
+        for name, value in {**facts, "planes": tensors, "operand": operand}.items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -161,6 +159,8 @@ class Frame(FrameBase):
         full_range: bool = False,
         chroma: str = "repeated",
         arithmetic: str = "rounded",
+        transfer: str | None = None,
+        light: str | None = None,
     ) -> Frame:
         """A frame over one piece of memory that holds all its planes: bytes, an array, DLPack, a CUDA array.
 
@@ -184,11 +184,9 @@ class Frame(FrameBase):
         samples = pixel_format(format)
         size = checked_sizes(sizes)
         planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
-        result = cls.__new__(cls)
         is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
-        check_arithmetic(arithmetic, samples, size[0], chroma)
-        result._set(samples, size, planes, check_matrix(matrix), is_full, chroma, arithmetic)
-        return result
+        operand = FrameOperand(samples, size, planes, check_matrix(matrix), is_full, chroma)
+        return cls._over_operand(_described(operand, arithmetic, transfer, light))
 
     @classmethod
     def of(
@@ -199,6 +197,8 @@ class Frame(FrameBase):
         full_range: bool | None = None,
         chroma: str = "repeated",
         arithmetic: str = "rounded",
+        transfer: str | None = None,
+        light: str | None = None,
     ) -> Frame:
         """A decoder's frame over its own planes, with the format, matrix, range, pitch and size that it states.
 
@@ -209,7 +209,8 @@ class Frame(FrameBase):
         negative. A frame that states no colour space is BT.601, and one that states no range is limited, which are the
         defaults of FFmpeg's swscale. HD video without a colour space is BT.709 as a rule: say `matrix="bt709"`.
         `matrix` and `full_range` replace what the frame states. `arithmetic` is that of `Frame`: "swscale" has the
-        pixels of PyAV's `frame.to_ndarray(format="rgb24")`.
+        pixels of PyAV's `frame.to_ndarray(format="rgb24")`. So is `light`, which needs the `transfer` function that the
+        frame states, or that is given: "pq" (SMPTE 2084) or "hlg" (ARIB STD-B67).
 
         A `RawFrame` of TorchCodec is read likewise, on the CPU or a GPU. Its tensors of samples that share a plane,
         such as both chromas of NV12, become views of that plane. No rotation is applied that a frame states: `rotated`
@@ -233,7 +234,8 @@ class Frame(FrameBase):
         """
         if isinstance(frame, Mapping):
             standard, is_full = "bt601" if matrix is None else matrix, False if full_range is None else full_range
-            return _of_named_planes(frame, standard, is_full, chroma, arithmetic)
+            colours = {"matrix": standard, "full_range": is_full, "chroma": chroma, "arithmetic": arithmetic}
+            return _of_named_planes(frame, **colours, transfer=transfer, light=light)
         if not is_video_frame(frame):
             raise LayoutError(
                 f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV, a RawFrame of "
@@ -242,15 +244,15 @@ class Frame(FrameBase):
             )
         read = frame_operand(frame, matrix)
         is_full = read.full_range if full_range is None else truth("full_range", full_range)
-        check_arithmetic(arithmetic, read.samples, read.sizes[0], chroma)
-        return cls._over_operand(replace(read, full_range=is_full, chroma=chroma, arithmetic=arithmetic))
+        stated = read.transfer if transfer is None else transfer
+        operand = replace(read, full_range=is_full, chroma=chroma)
+        return cls._over_operand(_described(operand, arithmetic, stated, light))
 
     @classmethod
     def _over_operand(cls, frame: FrameOperand) -> Frame:
         """The frame of an operand."""
         result = cls.__new__(cls)
-        facts = frame.matrix, frame.full_range, frame.chroma, frame.arithmetic
-        result._set(frame.samples, frame.sizes, frame.planes, *facts)
+        result._set(frame)
         return result
 
     @property
@@ -315,8 +317,7 @@ class Frame(FrameBase):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the planes, as tensors are pickled, and the arguments of `Frame`."""
-        facts = self.format, self.planes, self.sizes, self.matrix, self.full_range, self.chroma, self.arithmetic
-        return _unpickled, facts
+        return _unpickled, (self.format, self.planes, {name: getattr(self, name) for name in _FACTS})
 
     def describe(self) -> str:
         """One line for the frame and one for each plane: samples, sizes, pitch, padding and offset.
@@ -343,25 +344,37 @@ class Frame(FrameBase):
         full = " full range" if self.full_range else ""
         rule = "" if self.arithmetic == "rounded" else f" by {self.arithmetic}"
         colour = f", {self.matrix}{full}{rule}" if self.operand.samples.kind == "yuv" else ""
-        return f"<Frame {self.format}, {height} x {width}{colour}, on {self.device}>"
+        transfer = "" if self.transfer is None else f", {self.transfer}"
+        light = "" if self.light is None else f" as {_SEEN[self.light]}"
+        return f"<Frame {self.format}, {height} x {width}{colour}{transfer}{light}, on {self.device}>"
+
+
+_FACTS: Final = ("sizes", "matrix", "full_range", "chroma", "arithmetic", "transfer", "light")
+"""What a `Frame` says as its operand does."""
+
+_SEEN: Final = {"linear": "linear light", "sdr": "SDR"}
+
+
+def _described(operand: FrameOperand, arithmetic: str, transfer: str | None, light: str | None) -> FrameOperand:
+    """The operand with these facts. Raises `LayoutError` for unknown ones, and for those that do not fit together."""
+    chroma = operand.chroma
+    if not is_one_of(chroma, CHROMA):
+        raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
+    check_arithmetic(arithmetic, operand.samples, operand.sizes[0], chroma)
+    check_light(transfer, light)
+    return replace(operand, arithmetic=arithmetic, transfer=transfer, light=light)
 
 
 def _unpickled(
     format: str,  # noqa: A002
     planes: tuple[StridedTensor, ...],
-    sizes: tuple[int, int],
-    matrix: str,
-    full_range: bool,
-    chroma: str,
-    arithmetic: str,
+    facts: dict[str, Any],
 ) -> Frame:
-    frame = Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
-    return Frame._over_operand(replace(frame.operand, arithmetic=arithmetic))  # of views, whose height may be odd, too
+    frame = Frame(format, planes, sizes=facts["sizes"])
+    return Frame._over_operand(replace(frame.operand, **facts))  # of views, whose height may be odd, too
 
 
-def _of_named_planes(
-    planes: Mapping[str, TensorLike], matrix: str, full_range: bool, chroma: str, arithmetic: str
-) -> Frame:
+def _of_named_planes(planes: Mapping[str, TensorLike], **colours: Any) -> Frame:
     """A frame of planes by their names, of the size that the first of the format's planes has."""
     formats = [known for known, names in PLANE_NAMES.items() if set(names) == set(planes)]
     if not formats:
@@ -378,20 +391,29 @@ def _of_named_planes(
     fitting = (
         known for known in formats if [math.prod(one.sizes(sizes)) for one in PIXEL_FORMATS[known].planes] == counts
     )
-    colours = {"matrix": matrix, "chroma": chroma, "arithmetic": arithmetic}
-    return Frame(next(fitting, formats[0]), ordered, sizes=sizes, full_range=full_range, **colours)
+    return Frame(next(fitting, formats[0]), ordered, sizes=sizes, **colours)
 
 
-def frame_operands(frames: FrameLike) -> list[FrameOperand]:
-    """The operands of one frame or of several."""
+def frame_operands(frames: FrameLike, stream: object = None) -> list[FrameOperand]:
+    """The operands of one frame or of several, for work on a stream."""
     if not isinstance(frames, (list, tuple)):
-        return [frame_operand(frames)]
-    return operands_of_list("frames", frames, lambda _, frame: frame_operand(frame))
+        return [frame_operand(frames, stream=stream)]
+    return operands_of_list("frames", frames, lambda _, frame: frame_operand(frame, stream=stream))
 
 
-def frame_images(frames: FrameLike) -> tuple[FrameSources, str]:
+def frame_images(frames: FrameLike, stream: object = None) -> tuple[FrameSources, str]:
     """Frames as RGB images, and the axis labels of a result."""
-    return FrameSources.of_frames(frame_operands(frames)), "NCHW" if isinstance(frames, (list, tuple)) else "CHW"
+    sources = FrameSources.of_frames(frame_operands(frames, stream))
+    return sources, "NCHW" if isinstance(frames, (list, tuple)) else "CHW"
+
+
+def check_planned(frames: FrameLike) -> None:
+    """Raise `LayoutError` for frames with `light`, whose image takes launches of its own."""
+    for frame in frames if isinstance(frames, (list, tuple)) else [frames]:
+        if getattr(frame, "light", None) is not None:
+            raise LayoutError(
+                f"{frame!r} becomes an image before other work, which no plan has; plan for its relayout(), a tensor."
+            )
 
 
 def frames_relaid(
@@ -404,7 +426,7 @@ def frames_relaid(
     """`stridedgpu.relayout` of frames."""
     written = output_tensor(out, stream)
     target = None if written is None else written.operand
-    sources, labels = frame_images(frames)
+    sources, labels = frame_images(frames, stream)
     return result_tensor(relayout_frames(sources, labels, values, memory, target, stream), labels, written)
 
 

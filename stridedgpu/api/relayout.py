@@ -198,8 +198,9 @@ def plan_relayout(
     if type(src) is not StridedTensor and is_frames(src):
         from stridedgpu.operations.frames import planned_frames  # only programs with frames load it
 
-        from .frames import frame_images
+        from .frames import check_planned, frame_images
 
+        check_planned(src)
         there = None if device is None else device_name(device)
         sources, labels = frame_images(src)
         return planned_frames(sources, labels, written, conversion, there or sources.device)

@@ -57,7 +57,7 @@ from .arguments import (
     refuse_interleaved,
     result_tensor,
 )
-from .frames import Frame, frame_images, frame_operands
+from .frames import Frame, check_planned, frame_images, frame_operands
 from .tensor import StridedTensor, output_tensor
 
 IMAGE_AXES: Final = ("HW", "CHW", "NHW", "NCHW")
@@ -238,7 +238,7 @@ def letterbox_placements(
 def _images(name: str, images: object, dims: str | None, stream: object) -> tuple[CropSources, str]:
     """An image or a batch, or frames, and the labels of their result."""
     if is_frames(images):
-        return frame_images(images)
+        return frame_images(images, stream)
     operand, labels = _image_operand(name, images, dims, stream)
     return CropSources.of_batch(_batched(operand, labels), name), labels
 
@@ -379,6 +379,7 @@ def _planned_images(
     where = where if device is None else device_name(device)
     layout = written.spec.layout
     if is_frames(src):
+        check_planned(src)
         labels, is_batch = ("NCHW", True) if isinstance(src, (list, tuple)) else ("CHW", False)
         if layout.ndim != len(labels):
             raise LayoutError(f"dst has sizes {layout.sizes}; it must have the axes {', '.join(labels)}.")

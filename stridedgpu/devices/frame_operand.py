@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from stridedgpu.problems.frame_problem import FrameSurface
+from stridedgpu.problems.frame_problem import FrameProblem, FrameSurface
 from stridedgpu.values.colour_matrix import ColourMatrix, colour_matrix
+from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .operand import Operand
 
@@ -22,7 +24,8 @@ class FrameOperand:
     """A frame of `sizes` (height, width) in planes with the sizes that its format states.
 
     `matrix` is the name of the standard; `chroma` is the upsampling of chroma to the size of luma; `arithmetic` is a
-    name of `stridedgpu.values.colour_matrix`.
+    name of `stridedgpu.values.colour_matrix`. `transfer` says what light codes mean, and `light` that operations see
+    it, by names of `stridedgpu.problems.transfer_functions`; or None.
     """
 
     samples: PixelFormat
@@ -32,6 +35,8 @@ class FrameOperand:
     full_range: bool
     chroma: str
     arithmetic: str = "rounded"
+    transfer: str | None = None
+    light: str | None = None
 
     fitted: ClassVar[None] = None
     """No requirement on a tensor was met, as `Operand.fitted` may say of one."""
@@ -59,8 +64,16 @@ class FrameOperand:
     @property
     def surface(self) -> FrameSurface:
         """Format, size and layout of the frame, without its memory."""
-        strides = tuple(plane.layout.strides for plane in self.planes)
-        return FrameSurface(self.samples, self.sizes, strides, self.constants, self.chroma)
+        return FrameSurface(self.samples, self.sizes, self._strides, self.constants, self.chroma)
+
+    def window(self, target: TensorSpec, conversion: Conversion) -> FrameProblem:
+        """The problem of a window of the frame, written as RGB with axes C, H, W."""
+        surface = self.samples, self.sizes, self._strides, self.constants, self.chroma
+        return FrameProblem(*surface, target, conversion)
+
+    @property
+    def _strides(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(plane.layout.strides for plane in self.planes)
 
     @property
     def colours(self) -> Operand | None:

@@ -40,6 +40,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .batches import BATCH, batch_result, run_steps, steps_of
 from .borders import BorderPlace, border_named, write_with_borders
+from .frame_colours import write_frame_window
 from .images import CropSources, FrameSources, FramesRequirement, ImagesRequirement, checked_target
 from .move import move_elements
 from .options import DEFAULT_ALIGNMENT, MemoryOptions, allocate_operand
@@ -364,30 +365,6 @@ def _write_frames(
                 move_elements(border, part_of, conversion, 0, stream)
 
 
-def write_frame_window(
-    frame: FrameOperand, origin: tuple[int, int], target: Operand, conversion: Conversion, stream: object
-) -> None:
-    """Write the window of a frame from pixel `origin` on to a target with axes C, H, W."""
-    if not target.layout.element_count:
-        return
-    colours = frame.colours
-    _, height, width = target.layout.sizes
-    if colours is not None:
-        rows, columns = slice(origin[0], origin[0] + height), slice(origin[1], origin[1] + width)
-        window = colours.with_layout(colours.layout.sliced((slice(None), rows, columns)))
-        move_elements(window, target, conversion, 0, stream)
-        return
-    device = device_named(frame.device)
-    launch = device.launch_for(frame_problem(frame, target.spec, conversion))
-    launch(frame.planes, origin, target, stream)
-
-
-def frame_problem(frame: FrameOperand, target: TensorSpec, conversion: Conversion) -> FrameProblem:
-    """The problem of a luma-chroma frame's window, written as RGB with axes C, H, W."""
-    strides = tuple(plane.layout.strides for plane in frame.planes)
-    return FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, conversion)
-
-
 WindowProblem = FrameProblem | RelayoutProblem | ChannelMatrixProblem
 """The problem of one frame's window: of luma and chroma, or of RGB and gray pixels."""
 
@@ -496,7 +473,7 @@ def window_problem(frame: FrameOperand, target: TensorSpec, conversion: Conversi
         target = TensorSpec.of(inside, target.element, base_alignment=target.alignment)
     colours = frame.colours
     if colours is None:
-        return frame_problem(frame, target, conversion)
+        return frame.window(target, conversion)
     read = colours.with_layout(colours.layout.sliced(rows_and_columns))
     return moving_problem(read.spec, target, conversion, 0)
 

@@ -21,7 +21,8 @@ from stridedgpu.values.pixel_formats import PIXEL_FORMATS, PixelFormat
 from stridedgpu.values.strides import integers
 
 from .batches import batch_result
-from .crops import batch_image, launches_of_frames, window_problem, write_frame_window
+from .crops import batch_image, launches_of_frames, window_problem
+from .frame_colours import write_frame_window
 from .images import FrameSources, FramesRequirement, checked_target
 from .move import move_elements
 from .options import MemoryOptions
@@ -174,6 +175,8 @@ def write_frame(
         for other in range(number):
             if share_memory(frame.planes[other], plane):
                 raise BindingError(f"{name} shares memory with out.planes[{other}], whose samples it would overwrite.")
+    if frame.light is not None:
+        raise LayoutError(f"out has light={frame.light!r}, by which a frame is read alone; write into one without it.")
     if frame.samples.kind == "rgb" and frame.colours is not None:
         move_elements(image, frame.colours, conversion, 0, stream)
         return
@@ -319,7 +322,8 @@ def _own_pitch(memory: Operand) -> int | None:
         return None
     if not Layout(layout.sizes[1:], layout.strides[1:]).is_packed:
         raise LayoutError(f"memory has strides {layout.strides}; the elements of a row must follow each other.")
-    return layout.strides[0] * memory.element.itemsize
+    rows, *row = layout.sizes
+    return (math.prod(row) if rows == 1 else layout.strides[0]) * memory.element.itemsize  # one row has any stride
 
 
 def _check_rows(memory: Operand, samples: PixelFormat, size: tuple[int, int], pitches: tuple[int, ...]) -> None:
@@ -329,7 +333,7 @@ def _check_rows(memory: Operand, samples: PixelFormat, size: tuple[int, int], pi
     one axis may go on behind the planes, and so may memory that is read with another pitch than its own.
     """
     sizes, itemsize = memory.layout.sizes, memory.element.itemsize
-    if len(sizes) < 2 or memory.layout.strides[0] * itemsize != pitches[0]:
+    if len(sizes) < 2 or _own_pitch(memory) != pitches[0]:
         return
     nbytes = sum(plane.sizes(size)[0] * pitch for plane, pitch in zip(samples.planes, pitches, strict=True))
     row = samples.planes[0].row_elements(size[1])

@@ -3,9 +3,9 @@
 PyAV has a buffer for each plane, and states colours by FFmpeg's numbers. TorchCodec has a tensor for each kind of
 sample, of which several may lie in one plane, and states colours by FFmpeg's names.
 
-Sources: FFmpeg's `pixfmt.h` for names, `AVColorSpace` and `AVColorRange`, `pixdesc.c` for their names, and swscale,
-which takes a frame that states no colour space for BT.601 of limited range, and yuvj formats for full range;
-TorchCodec's `decoders/_blocks/_frame.py`.
+Sources: FFmpeg's `pixfmt.h` for names, `AVColorSpace`, `AVColorTransferCharacteristic` and `AVColorRange`, `pixdesc.c`
+for their names, and swscale, which takes a frame that states no colour space for BT.601 of limited range, and yuvj
+formats for full range; TorchCodec's `decoders/_blocks/_frame.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import FFMPEG_NAMES, FULL_RANGE_NAMES, LOW_DEPTHS, PIXEL_FORMATS, PixelFormat
 
+from .frame_colours import with_light
 from .options import MemoryOptions
 from .relayout import relayout_operand
 
@@ -49,6 +50,9 @@ _MATRICES: Final[dict[int | str, str]] = {
 """The matrix of each `AVColorSpace` that has one here, by its number and its name. 2 is unspecified, and 0, of RGB, is
 swscale's for YUV too."""
 
+_TRANSFERS: Final[dict[int | None, str]] = {16: "pq", 18: "hlg"}
+"""`AVCOL_TRC_SMPTE2084` and `AVCOL_TRC_ARIB_STD_B67`."""
+
 _FULL: Final = (2, "pc")
 """`AVCOL_RANGE_JPEG`."""
 
@@ -58,14 +62,14 @@ def is_frame(thing: object) -> bool:
     return isinstance(getattr(thing, "operand", None), FrameOperand) or is_video_frame(thing)
 
 
-def frame_operand(frame: Any, matrix: str | None = None) -> FrameOperand:
-    """The operand of a `Frame`, or of a decoder's frame, whose own matrix `matrix` replaces.
+def frame_operand(frame: Any, matrix: str | None = None, stream: object = None) -> FrameOperand:
+    """The operand of a `Frame` for work on a stream, or of a decoder's frame, whose own matrix `matrix` replaces.
 
     Raises `LayoutError` for a format, a size or a matrix that no `Frame` has, and `BindingError` for planes whose
     buffers do not hold their rows.
     """
     if not is_video_frame(frame):
-        return with_whole_rows(frame.operand)
+        return with_light(with_whole_rows(frame.operand), stream)
     if is_raw_frame(frame):
         return _raw_operand(frame, matrix)
     named: str = frame.format.name
@@ -79,7 +83,8 @@ def frame_operand(frame: Any, matrix: str | None = None) -> FrameOperand:
             f"This VideoFrame of {named} has {len(given)} planes; {samples.name} has {len(samples.planes)}."
         )
     planes = tuple(_plane(number, plane, samples, size) for number, plane in enumerate(given))
-    return _described_frame(samples, size, planes, named, (frame.colorspace, frame.color_range), matrix)
+    operand = _described_frame(samples, size, planes, named, (frame.colorspace, frame.color_range), matrix)
+    return replace(operand, transfer=_TRANSFERS.get(getattr(frame, "color_trc", None)))
 
 
 def _described_frame(

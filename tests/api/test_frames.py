@@ -232,6 +232,14 @@ def test_memory_with_rows_is_bytes_where_the_pitch_is_another():
         sg.Frame.over("i420", together[:7], (4, 8), row_pitch_bytes=(8, 8, 8))
 
 
+def test_one_row_has_any_stride():
+    row = np.arange(8, dtype=np.uint16)
+    frame = sg.Frame.over("gray16", row[None], (1, 8))
+    assert (row[None].strides[0], sg.relayout(frame).numpy()[0, 0].tolist()) == (0, row.tolist())
+    with pytest.raises(LayoutError, match="has 2 rows"):
+        sg.Frame.over("gray16", row[None], (2, 4))
+
+
 def test_a_plane_of_packed_samples_has_the_rows_of_the_image():
     with pytest.raises(LayoutError, match=r"planes\[0\] has 8 rows of 16 bytes; .* 4 rows"):
         sg.Frame("gray", [PackedPlane(range(128))], sizes=SIZES)

@@ -25,7 +25,6 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices.selection import device_named
-from stridedgpu.operations.crops import frame_problem
 from stridedgpu.values.conversion import conversion
 
 MATRICES = ("bt601", "bt709", "bt2020")
@@ -174,7 +173,7 @@ def test_linear_chroma_is_the_mean_of_its_neighbours_by_distance(path, made):
 
 def planned(frame, target, made):
     """What the CPU does."""
-    return device_named("cpu").plan(frame_problem(frame, target, made))
+    return device_named("cpu").plan(frame.window(target, made))
 
 
 @needs_library
