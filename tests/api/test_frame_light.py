@@ -313,15 +313,18 @@ def test_a_list_has_colours_of_one_type():
         sg.relayout([hdr(None), hdr("linear")])
 
 
+@pytest.mark.parametrize("codec", ["ffv1", "libx265", "libsvtav1"])
 @pytest.mark.parametrize("number, transfer", [(16, "pq"), (18, "hlg"), (1, None), (2, None)])
-def test_a_real_encode_states_its_transfer_function(number, transfer):
+def test_a_real_encode_states_its_transfer_function(codec, number, transfer):
     av = pytest.importorskip("av", reason="PyAV, which makes the frames, is not installed")
+    if codec not in av.codecs_available:
+        pytest.skip(f"this PyAV has no {codec}")
     memory = io.BytesIO()
     with av.open(memory, "w", format="matroska") as film:
-        stream = film.add_stream("ffv1", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 48, 32, "yuv420p10le"
+        stream = film.add_stream(codec, rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p10le"
         stream.codec_context.color_trc, stream.codec_context.colorspace = number, 9
-        picture = av.VideoFrame.from_ndarray(np.full((32, 48, 3), 180, np.uint8), format="rgb24")
+        picture = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 180, np.uint8), format="rgb24")
         picture = picture.reformat(format="yuv420p10le")
         picture.color_trc, picture.colorspace = number, 9
         film.mux(stream.encode(picture))
