@@ -8,6 +8,7 @@ from harness.frame_cases import surface
 
 import stridedgpu as sg
 from stridedgpu.devices.cuda.status import cuda_status
+from stridedgpu.operations import frame_colours
 
 STATUS = cuda_status()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(STATUS.device_count == 0, reason=str(STATUS.reason))]
@@ -72,3 +73,15 @@ def test_pictures_are_written_into_frames_as_on_the_cpu(name):
     sg.relayout(sg.asarray(picture, dims="HWC", device="cuda"), out=far)
     for one, other in zip(far.planes, near.planes, strict=True):
         assert np.array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("transfer, seen", [("pq", "sdr"), slow("hlg", "linear")], ids=["sdr", "linear"])
+def test_high_dynamic_range_is_seen_as_on_the_cpu_in_the_order_of_a_stream(transfer, seen, monkeypatch):
+    cupy = pytest.importorskip("cupy")
+    monkeypatch.setattr(frame_colours, "_BAND_COLOURS_ON_GPU", 7 * 3 * SIZES[1])
+    near = surface("p010", SIZES, 6, gap=4).frame(matrix="bt2020", transfer=transfer, light=seen)
+    far, stream = near.to_device("cuda"), cupy.cuda.Stream(non_blocking=True)
+    sg.synchronize("cuda")  # the planes have arrived
+    made = sg.relayout(far, dtype="float32", scale=2.0, stream=stream)
+    stream.synchronize()
+    assert made.numpy().tobytes() == sg.relayout(near, dtype="float32", scale=2.0).numpy().tobytes()
