@@ -29,7 +29,7 @@ from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike
 from stridedgpu.values.colour_matrix import check_arithmetic, check_matrix
 from stridedgpu.values.conversion import ConversionOptions
 from stridedgpu.values.errors import BindingError, LayoutError
-from stridedgpu.values.pixel_formats import FULL_RANGE_NAMES, PIXEL_FORMATS, PLANE_NAMES, pixel_format
+from stridedgpu.values.pixel_formats import FULL_RANGE_NAMES, PIXEL_FORMATS, PLANE_NAMES, PixelFormat, pixel_format
 from stridedgpu.values.strides import is_one_of, listed
 
 from .arguments import FrameBase, FrameLike, operands_of_list, result_tensor
@@ -136,14 +136,16 @@ class Frame(FrameBase):
                     f"planes[{number}] is on {operand.buffer.device} and planes[0] on {operands[0].buffer.device}."
                 )
         is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
-        frame = FrameOperand(samples, size, operands, check_matrix(matrix), is_full, chroma)
-        self._set(_described(frame, arithmetic, transfer, light))
+        check_matrix(matrix)
+        _check_colours(samples, size, chroma, arithmetic, transfer, light)
+        self._set(FrameOperand(samples, size, operands, matrix, is_full, chroma, arithmetic, transfer, light))
 
     def _set(self, operand: FrameOperand) -> None:
         """Set the fields to those of an operand, whose planes become tensors."""
         tensors = tuple(StridedTensor.over(plane, "HW" if plane.layout.ndim == 2 else None) for plane in operand.planes)
-        facts = {**{name: getattr(operand, name) for name in _FACTS}, "format": operand.samples.name}
-        for name, value in {**facts, "planes": tensors, "operand": operand}.items():
+        for name in _FACTS:
+            object.__setattr__(self, name, getattr(operand, name))
+        for name, value in (("format", operand.samples.name), ("planes", tensors), ("operand", operand)):
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -185,8 +187,10 @@ class Frame(FrameBase):
         size = checked_sizes(sizes)
         planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
         is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
-        operand = FrameOperand(samples, size, planes, check_matrix(matrix), is_full, chroma)
-        return cls._over_operand(_described(operand, arithmetic, transfer, light))
+        check_matrix(matrix)
+        _check_colours(samples, size, chroma, arithmetic, transfer, light)
+        facts = matrix, is_full, chroma, arithmetic, transfer, light
+        return cls._over_operand(FrameOperand(samples, size, planes, *facts))
 
     @classmethod
     def of(
@@ -245,8 +249,9 @@ class Frame(FrameBase):
         read = frame_operand(frame, matrix)
         is_full = read.full_range if full_range is None else truth("full_range", full_range)
         stated = read.transfer if transfer is None else transfer
-        operand = replace(read, full_range=is_full, chroma=chroma)
-        return cls._over_operand(_described(operand, arithmetic, stated, light))
+        _check_colours(read.samples, read.sizes, chroma, arithmetic, stated, light)
+        facts = read.matrix, is_full, chroma, arithmetic, stated, light
+        return cls._over_operand(FrameOperand(read.samples, read.sizes, read.planes, *facts))
 
     @classmethod
     def _over_operand(cls, frame: FrameOperand) -> Frame:
@@ -355,14 +360,20 @@ _FACTS: Final = ("sizes", "matrix", "full_range", "chroma", "arithmetic", "trans
 _SEEN: Final = {"linear": "linear light", "sdr": "SDR"}
 
 
-def _described(operand: FrameOperand, arithmetic: str, transfer: str | None, light: str | None) -> FrameOperand:
-    """The operand with these facts. Raises `LayoutError` for unknown ones, and for those that do not fit together."""
-    chroma = operand.chroma
+def _check_colours(
+    samples: PixelFormat,
+    sizes: tuple[int, int],
+    chroma: str,
+    arithmetic: str,
+    transfer: str | None,
+    light: str | None,
+) -> None:
+    """Raise `LayoutError` for an unknown name, and for names that do not fit together."""
     if not is_one_of(chroma, CHROMA):
         raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
-    check_arithmetic(arithmetic, operand.samples, operand.sizes[0], chroma)
-    check_light(transfer, light)
-    return replace(operand, arithmetic=arithmetic, transfer=transfer, light=light)
+    check_arithmetic(arithmetic, samples, sizes[0], chroma)
+    if transfer is not None or light is not None:
+        check_light(transfer, light)
 
 
 def _unpickled(

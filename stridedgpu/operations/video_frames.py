@@ -83,8 +83,8 @@ def frame_operand(frame: Any, matrix: str | None = None, stream: object = None) 
             f"This VideoFrame of {named} has {len(given)} planes; {samples.name} has {len(samples.planes)}."
         )
     planes = tuple(_plane(number, plane, samples, size) for number, plane in enumerate(given))
-    operand = _described_frame(samples, size, planes, named, (frame.colorspace, frame.color_range), matrix)
-    return replace(operand, transfer=_TRANSFERS.get(getattr(frame, "color_trc", None)))
+    stated = frame.colorspace, frame.color_range, _TRANSFERS.get(getattr(frame, "color_trc", None))
+    return _described_frame(samples, size, planes, named, stated, matrix)
 
 
 def _described_frame(
@@ -92,14 +92,14 @@ def _described_frame(
     size: tuple[int, int],
     planes: tuple[Operand, ...],
     named: str,
-    stated: tuple[Any, Any],
+    stated: tuple[Any, Any, str | None],
     matrix: str | None,
 ) -> FrameOperand:
-    """The operand of planes whose colour space and range are `stated`, by number or by name."""
-    space, levels = stated
+    """The operand of planes whose colour space, range and transfer function are `stated`, by number or by name."""
+    space, levels, transfer = stated
     standard = _matrix(space, samples) if matrix is None else check_matrix(matrix)
     is_full = samples.kind == "yuv" and (named in FULL_RANGE_NAMES or levels in _FULL)
-    return FrameOperand(samples, size, planes, standard, is_full, "repeated")
+    return FrameOperand(samples, size, planes, standard, is_full, "repeated", transfer=transfer)
 
 
 def _raw_operand(frame: Any, matrix: str | None) -> FrameOperand:
@@ -115,7 +115,7 @@ def _raw_operand(frame: Any, matrix: str | None) -> FrameOperand:
     if len(shared) < len(samples.channels):
         raise LayoutError(f"This RawFrame of {named} has {len(shared)} planes, fewer than its kinds of samples.")
     planes = tuple(_joined_plane(number, shared, samples, size) for number in range(len(samples.planes)))
-    return _described_frame(samples, size, planes, named, (frame.color_space, frame.color_range), matrix)
+    return _described_frame(samples, size, planes, named, (frame.color_space, frame.color_range, None), matrix)
 
 
 def _joined_plane(number: int, shared: Sequence[Operand], samples: PixelFormat, size: tuple[int, int]) -> Operand:
