@@ -158,7 +158,7 @@ def test_chains_of_fused_sums_are_the_shifts_of_every_weight():
 FAULTS = {
     "no other row": ("down.place[1] * row_stride", "down.place[0] * row_stride"),
     "chroma of each column": ("along.place[tap % 2] >> (kind > 0 ? 1 : 0);", "along.place[tap % 2];"),
-    "chroma of each row": ("down.place[i] >> (kind > 0 ? frame.shape.chroma_shift : 0);", "down.place[i];"),
+    "chroma of each row": ("down.place[i] >> (kind > 0 ? frame.shape.row_shift : 0);", "down.place[i];"),
     "taps beyond the edge": ("place{clamped(first, axis), clamped(first + 1, axis)}", "place{first, first + 1}"),
     "a pixel beyond the image": ("(left + int32((length - 1) * step) < sample.width)", "true"),
     "a pixel before the image": ("(left >= 0)", "true"),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+from pathlib import Path
 
 import pytest
 
 from stridedgpu.devices.cuda import sources as kernel_sources
 from stridedgpu.devices.cuda.sources import joined_source, source_names
 from stridedgpu.values.errors import DeviceError
+
+BREAKING = [
+    path.stem for path in sorted(Path(__file__).parent.glob("test_*.py")) if "\nFAULTS = {" in path.read_text("utf-8")
+]
 
 
 def test_every_source_joins_without_includes():
@@ -58,3 +64,13 @@ def test_no_line_of_a_source_is_longer_than_120_columns():
     for name in source_names():
         text = kernel_sources._sources()[name].read_text(encoding="utf-8")
         assert max(map(len, text.splitlines())) <= 120, name
+
+
+@pytest.mark.parametrize("module", BREAKING)
+def test_what_faults_replace_is_in_a_source(module):
+    """The step `faults` runs seldom, and has no fault to make where a kernel has other words."""
+    texts = [kernel_sources._sources()[name].read_text(encoding="utf-8") for name in source_names()]
+    for name, fault in importlib.import_module(module).FAULTS.items():
+        first = fault[0] if isinstance(fault, tuple) else fault
+        right = getattr(first, "right", first)
+        assert any(right in text for text in texts), name
