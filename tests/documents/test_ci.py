@@ -62,6 +62,19 @@ def test_every_folder_of_tests_is_in_one_slow_step():
     )
 
 
+@pytest.mark.parametrize("step", ["transformers", "newest"])
+def test_tests_of_operations_beside_transformers_are_in_the_steps_that_have_it(step):
+    (call,) = re.findall(rf"^deep {step} .*?^(?=deep|#)", (CI / "deep").read_text(), re.MULTILINE | re.DOTALL)
+    expanded = re.sub(r"(\S*)\{(.*)\}(\S*)", lambda m: " ".join(m[1] + n + m[3] for n in m[2].split(",")), call)
+    beside = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted(ROOT.glob("tests/operations/test_*.py"))
+        if "harness.transformers_processors" in path.read_text(encoding="utf-8")
+    ]
+    assert len(beside) == 2
+    assert [path for path in beside if path not in expanded.split()] == []
+
+
 def test_workflows_run_the_gate_and_every_step_beside_it():
     workflows = {path.stem: path.read_text() for path in WORKFLOWS}
     assert "run: bash .ci/run" in workflows["ci"]

@@ -12,6 +12,7 @@ from harness.cpu_paths import cpu_paths, picking_by
 from harness.normalised import normalised
 from harness.profiles import examples
 from harness.torchvision_transforms import torchvision_transforms
+from harness.transformers_processors import transformers_library
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
@@ -231,8 +232,7 @@ def test_torchvision(figures: str) -> None:
 @pytest.mark.parametrize("figures", FIGURES)
 def test_transformers(figures: str, factor: float) -> None:
     """All bytes in each channel by both backends: rescaled and normalised, one of the two, and neither."""
-    torchvision_transforms()
-    transformers = pytest.importorskip("transformers", minversion="5", reason="the oracle is transformers 5")
+    transformers = transformers_library()
     mean, std = FIGURES[figures]
     for arithmetic, backend in (("transformers", "CLIPImageProcessor"), ("transformers-pil", "CLIPImageProcessorPil")):
         for rescales, normalises in ((True, True), (True, False), (False, True)):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.torchvision_transforms import torchvision_transforms
+from harness.transformers_processors import transformers_library
 from numpy.typing import NDArray
 
 import stridedgpu as sg
@@ -104,8 +105,7 @@ def test_tensors_of_torch_are_resized_near_pillow_and_not_as_pillow(mode: str) -
 
 @pytest.mark.interop
 def test_processors_that_end_in_pil_are_pillow_and_the_default_ones_are_not() -> None:
-    torchvision_transforms()
-    transformers = pytest.importorskip("transformers", minversion="5", reason="the oracle is transformers 5")
+    transformers = transformers_library()
     pillow = pytest.importorskip("PIL")
     passes = "pillow-13" if int(pillow.__version__.split(".")[0]) >= 13 else "horizontal"
     step = sg.Preprocess(resize=(224, 224), mean=0.5, std=0.5, arithmetic="divide", passes=passes)
