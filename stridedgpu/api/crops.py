@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Unpack, cast
 
+from stridedgpu.devices.buffer import PROCESS_BYTES
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
@@ -212,6 +213,9 @@ def plan_gather_crops(
             raise LayoutError(
                 f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
             )
+        nbytes = spec.layout.span * spec.spec.element.itemsize
+        if nbytes >= PROCESS_BYTES:
+            raise LayoutError(f"size={size!r}: the windows take {nbytes} bytes, more than any process can have.")
         side = TensorSpec.of(spec.layout, spec.spec.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
         target = PlanOperand(side)
     tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, (StridedTensor, Frame)))

@@ -14,7 +14,7 @@ from stridedgpu.exchange.array_like import foreign_operand, is_video_frame, shar
 from stridedgpu.operations.frame_colours import check_light
 from stridedgpu.operations.frame_views import fields_of, mirrored, rotated
 from stridedgpu.operations.frames import (
-    checked_plane,
+    checked_planes,
     checked_sizes,
     moved_frame,
     planes_over,
@@ -28,7 +28,7 @@ from stridedgpu.problems.frame_problem import CHROMA
 from stridedgpu.typing import DeviceLike, ResultKeywords, StreamLike, TensorLike, VideoFrameLike
 from stridedgpu.values.colour_matrix import check_arithmetic, check_matrix
 from stridedgpu.values.conversion import ConversionOptions
-from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.pixel_formats import FULL_RANGE_NAMES, PIXEL_FORMATS, PLANE_NAMES, PixelFormat, pixel_format
 from stridedgpu.values.strides import is_one_of, listed
 
@@ -73,7 +73,8 @@ class Frame(FrameBase):
 
     `arithmetic` is "rounded", which is all of the above, or "swscale": the pixels of FFmpeg's swscale on x86-64, which
     are those of PyAV's `frame.to_ndarray(format="rgb24")`, of TorchCodec on the CPU and of OpenCV's `VideoCapture`, for
-    every matrix and range. It is for i420, yv12 and i422 of even height, and for i444.
+    every matrix and range. It is for i420, yv12 and i422 of even height, and for i444. Of an interlaced frame of 4:2:0,
+    PyAV from 17 on has the pixels of `fields`.
 
     `transfer` says what codes of high dynamic range mean, "pq" or "hlg" of BT.2100, and `light` what operations see of
     them: "linear" light in float32 (of PQ 1.0 is 10,000 cd/m2, of HLG the peak of the scene), or "sdr", sRGB colours of
@@ -124,17 +125,13 @@ class Frame(FrameBase):
             raise LayoutError(f"planes={planes!r} is not a sequence of planes.")
         if len(memories) != len(samples.planes):
             raise LayoutError(f"planes: {format} has {len(samples.planes)}, and {len(memories)} came.")
-        shared = [shared_operand(f"planes[{number}]", memory) for number, memory in enumerate(memories)]
+        names = [f"planes[{number}]" for number in range(len(memories))]
+        shared = [shared_operand(name, memory) for name, memory in zip(names, memories, strict=True)]
         pitch = getattr(memories[0], "line_size", None)
         if len(shared) == 1 == shared[0].layout.ndim and isinstance(pitch, int):  # PyAV's plane of packed samples
             operands: tuple[Operand, ...] = (pitched_plane(0, shared[0], pitch, samples, size),)
         else:
-            operands = tuple(checked_plane(number, plane, samples, size) for number, plane in enumerate(shared))
-        for number, operand in enumerate(operands):
-            if operand.buffer.device != operands[0].buffer.device:
-                raise BindingError(
-                    f"planes[{number}] is on {operand.buffer.device} and planes[0] on {operands[0].buffer.device}."
-                )
+            operands = checked_planes(names, shared, samples, size)
         is_full = truth("full_range", full_range) or format in FULL_RANGE_NAMES
         check_matrix(matrix)
         _check_colours(samples, size, chroma, arithmetic, transfer, light)
@@ -238,8 +235,7 @@ class Frame(FrameBase):
         """
         if isinstance(frame, Mapping):
             standard, is_full = "bt601" if matrix is None else matrix, False if full_range is None else full_range
-            colours = {"matrix": standard, "full_range": is_full, "chroma": chroma, "arithmetic": arithmetic}
-            return _of_named_planes(frame, **colours, transfer=transfer, light=light)
+            return _of_named_planes(frame, standard, is_full, chroma, arithmetic, transfer, light)
         if not is_video_frame(frame):
             raise LayoutError(
                 f"frame is of type {type(frame).__name__}; Frame.of takes a VideoFrame of PyAV, a RawFrame of "
@@ -385,24 +381,37 @@ def _unpickled(
     return Frame._over_operand(replace(frame.operand, **facts))  # of views, whose height may be odd, too
 
 
-def _of_named_planes(planes: Mapping[str, TensorLike], **colours: Any) -> Frame:
+def _of_named_planes(
+    planes: Mapping[str, TensorLike],
+    matrix: str,
+    full_range: bool,
+    chroma: str,
+    arithmetic: str,
+    transfer: str | None,
+    light: str | None,
+) -> Frame:
     """A frame of planes by their names, of the size that the first of the format's planes has."""
     formats = [known for known, names in PLANE_NAMES.items() if set(names) == set(planes)]
     if not formats:
         known = "; ".join(", ".join(map(repr, names)) for names in dict.fromkeys(PLANE_NAMES.values()))
         raise LayoutError(f"frame has planes named {', '.join(map(repr, planes))}; the names of a format are: {known}.")
     names = PLANE_NAMES[formats[0]]
-    ordered = [planes[name] for name in names]
-    layouts = [shared_operand(name, plane).layout for name, plane in zip(names, ordered, strict=True)]
-    first, plane = layouts[0], PIXEL_FORMATS[formats[0]].planes[0]
+    operands = [shared_operand(name, planes[name]) for name in names]
+    first, plane = operands[0].layout, PIXEL_FORMATS[formats[0]].planes[0]
     if first.ndim < 2:
         raise LayoutError(f"{names[0]} has sizes {first.sizes}; a plane has rows and columns.")
-    sizes = first.sizes[0] * plane.rows, math.prod(first.sizes[1:]) // plane.samples * plane.columns
-    counts = [layout.element_count for layout in layouts]
-    fitting = (
-        known for known in formats if [math.prod(one.sizes(sizes)) for one in PIXEL_FORMATS[known].planes] == counts
-    )
-    return Frame(next(fitting, formats[0]), ordered, sizes=sizes, **colours)
+    rows, elements = first.sizes[0], math.prod(first.sizes[1:])
+    if not rows * elements:
+        raise LayoutError(f"{names[0]} has sizes {first.sizes}, and no samples.")
+    size = rows * plane.rows, -(-elements // plane.samples) * plane.columns
+    counts = [operand.layout.element_count for operand in operands]
+    described = (PIXEL_FORMATS[one] for one in formats)
+    suited = (row for row in described if [math.prod(each.sizes(size)) for each in row.planes] == counts)
+    samples = next(suited, PIXEL_FORMATS[formats[0]])
+    fitting = checked_planes(names, operands, samples, size)
+    _check_colours(samples, size, chroma, arithmetic, transfer, light)
+    facts = check_matrix(matrix), truth("full_range", full_range), chroma, arithmetic, transfer, light
+    return Frame._over_operand(FrameOperand(samples, size, fitting, *facts))
 
 
 def frame_operands(frames: FrameLike, stream: object = None) -> list[FrameOperand]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stridedgpu.values.layout import Layout
 
 ADDRESS_SPACE_BYTES: Final = 2**64
-_PROCESS_BYTES: Final = 2**63
+PROCESS_BYTES: Final = 2**63
 """The half of the address space that processes have; the other is the system's."""
 
 _LARGEST_RANGE_BYTES: Final = 2**57
@@ -75,7 +75,7 @@ def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
             f"{producer} describes {nbytes} bytes from {start:#x} on, more than any process has: its sizes or strides "
             "are wrong."
         )
-    if nbytes and start + nbytes > _PROCESS_BYTES:
+    if nbytes and start + nbytes > PROCESS_BYTES:
         raise BindingError(
             f"{producer} describes {nbytes} bytes from {start:#x} on, where the system has its addresses and no "
             "process any: its address is wrong."

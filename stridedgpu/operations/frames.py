@@ -201,12 +201,27 @@ def checked_sizes(sizes: Sequence[int]) -> tuple[int, int]:
     return (size[0], size[1])
 
 
-def checked_plane(number: int, operand: Operand, samples: PixelFormat, size: tuple[int, int]) -> Operand:
+def checked_planes(
+    names: Sequence[str], operands: Sequence[Operand], samples: PixelFormat, size: tuple[int, int]
+) -> tuple[Operand, ...]:
+    """Planes with their format's axes; `names` are what messages call them.
+
+    Raises what `checked_plane` does, and `BindingError` for planes on two devices.
+    """
+    device = operands[0].buffer.device
+    for name, operand in zip(names, operands, strict=True):
+        if operand.buffer.device != device:
+            raise BindingError(f"{name} is on {operand.buffer.device} and {names[0]} on {device}.")
+    numbered = enumerate(zip(names, operands, strict=True))
+    return tuple(checked_plane(number, name, operand, samples, size) for number, (name, operand) in numbered)
+
+
+def checked_plane(number: int, name: str, operand: Operand, samples: PixelFormat, size: tuple[int, int]) -> Operand:
     """One plane with its format's axes; the given plane may have the last two merged, or split otherwise.
 
     Raises `ElementTypeError` for another element type, `LayoutError` for other sizes.
     """
-    plane, name = samples.planes[number], f"planes[{number}]"
+    plane = samples.planes[number]
     wanted, layout = plane.sizes(size), operand.layout
     if operand.element != samples.element:
         raise ElementTypeError(f"{name} holds {operand.element}; planes of {samples.name} hold {samples.element}.")
@@ -266,8 +281,10 @@ def planes_over(
                 f"{rows} rows {pitch} bytes apart."
             )
         if (start + offset) % itemsize:
+            whose = "memory" if plane_offsets_bytes is None else f"plane_offsets_bytes={offsets}"
             raise BindingError(
-                f"plane {number} begins {start + offset} bytes into its buffer, which is no whole {samples.element}."
+                f"{whose}: plane {number} begins {start + offset} bytes into its buffer, inside of an element; a plane "
+                f"of {samples.name} begins at a multiple of {itemsize} bytes."
             )
         strides = (pitch // itemsize, *((plane.samples, 1) if plane.samples > 1 else (1,)))
         planes.append(Operand(memory.buffer, Layout(sizes, strides, (start + offset) // itemsize), samples.element))

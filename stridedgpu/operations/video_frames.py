@@ -27,6 +27,7 @@ from stridedgpu.values.conversion import AS_IT_IS
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import FFMPEG_NAMES, FULL_RANGE_NAMES, LOW_DEPTHS, PIXEL_FORMATS, PixelFormat
+from stridedgpu.values.strides import integers, listed
 
 from .frame_colours import with_light
 from .options import MemoryOptions
@@ -104,18 +105,30 @@ def _described_frame(
 
 def _raw_operand(frame: Any, matrix: str | None) -> FrameOperand:
     """The operand of a RawFrame of TorchCodec."""
-    named, size = frame.pixel_format, (frame.height, frame.width)
-    samples = PIXEL_FORMATS.get(FFMPEG_NAMES.get(named, named))
+    named, *stated = (_text_of(frame, name) for name in ("pixel_format", "color_space", "color_range"))
+    height, width = integers("height and width of the RawFrame", (frame.height, frame.width), least=1)
+    samples, size = PIXEL_FORMATS.get(FFMPEG_NAMES.get(named, named)), (height, width)
     if samples is None:
         raise LayoutError(
             f"A RawFrame of {named} is none of the formats of Frame; ColorConverter().convert(frame).data is its RGB "
             "tensor."
         )
-    shared = [shared_operand(f"planes[{number}]", one) for number, one in enumerate(frame.planes)]
+    given = listed(frame.planes)
+    if given is None:
+        raise LayoutError(f"planes={frame.planes!r} of the RawFrame is not a sequence of planes.")
+    shared = [shared_operand(f"planes[{number}]", one) for number, one in enumerate(given)]
     if len(shared) < len(samples.channels):
         raise LayoutError(f"This RawFrame of {named} has {len(shared)} planes, fewer than its kinds of samples.")
     planes = tuple(_joined_plane(number, shared, samples, size) for number in range(len(samples.planes)))
-    return _described_frame(samples, size, planes, named, (frame.color_space, frame.color_range, None), matrix)
+    return _described_frame(samples, size, planes, named, (stated[0], stated[1], None), matrix)
+
+
+def _text_of(frame: Any, name: str) -> str:
+    """A name that a RawFrame states. Raises `LayoutError` for what is no text."""
+    text = getattr(frame, name)
+    if not isinstance(text, str):
+        raise LayoutError(f"{name}={text!r} of the RawFrame must be one of FFmpeg's names, as TorchCodec states it.")
+    return text
 
 
 def _joined_plane(number: int, shared: Sequence[Operand], samples: PixelFormat, size: tuple[int, int]) -> Operand:
@@ -127,7 +140,7 @@ def _joined_plane(number: int, shared: Sequence[Operand], samples: PixelFormat, 
     sizes = plane.sizes(size)
     parts = [(one, own) for one, own in zip(shared, samples.channels, strict=False) if own.plane == number]
     starts = {part.address - own.first * itemsize for part, own in parts}
-    pitches = {part.layout.strides[0] for part, _ in parts}
+    pitches = {part.layout.strides[:1] for part, _ in parts}
     for part, own in parts:
         wanted = (sizes[0], plane.row_elements(size[1]) // own.step)
         whole = part.element == samples.element and part.layout.sizes == wanted and part.layout.strides[1] == own.step
@@ -137,7 +150,7 @@ def _joined_plane(number: int, shared: Sequence[Operand], samples: PixelFormat, 
                 f"strides {part.layout.strides}, do not lie in one plane of {samples.element} as the format says."
             )
     (start,), (pitch,), buffer = starts, pitches, parts[0][0].buffer
-    strides = (pitch, *((plane.samples, 1) if plane.samples > 1 else (1,)))
+    strides = (*pitch, *((plane.samples, 1) if plane.samples > 1 else (1,)))
     return foreign_memory(
         "RawFrame",
         start,

@@ -370,8 +370,16 @@ def test_planes_by_their_names_are_a_frame(name):
 def test_names_and_planes_that_make_no_frame_are_refused():
     with pytest.raises(LayoutError, match="planes named 'y', 'a'; the names of a format are: 'y', 'uv'; "):
         sg.Frame.of({"y": LUMA, "a": CHROMA})
-    with pytest.raises(ElementTypeError, match=r"planes\[0\] holds uint16"):
+    with pytest.raises(ElementTypeError, match="y holds uint16; planes of nv12 hold uint8"):
         sg.Frame.of({"y": LUMA.astype("u2"), "uv": CHROMA.astype("u2")})
+    with pytest.raises(ElementTypeError, match="uv holds int8; planes of nv12"):
+        sg.Frame.of({"y": LUMA, "uv": CHROMA.astype("i1")})
+    with pytest.raises(LayoutError, match=r"uv has sizes .*; that plane of a nv12 frame of 4 x 6 pixels"):
+        sg.Frame.of({"y": LUMA, "uv": CHROMA[:, :1]})
+    with pytest.raises(sg.BindingError, match="uv is on cuda-emulated and y on cpu"):
+        sg.Frame.of({"y": LUMA, "uv": sg.asarray(CHROMA).to_device("cuda-emulated")})
+    with pytest.raises(LayoutError, match=r"y has sizes \(0, 6\), and no samples"):
+        sg.Frame.of({"y": LUMA[:0], "uv": CHROMA})
     with pytest.raises(LayoutError, match="y has sizes \\(24,\\)"):
         sg.Frame.of({"y": LUMA.ravel(), "uv": CHROMA})
     with pytest.raises(LayoutError, match="frame is of type ndarray; "):
@@ -420,7 +428,7 @@ REFUSED = {
     "half an element of offset": (
         lambda: sg.Frame.over("p010", BYTES, SIZES, plane_offsets_bytes=(0, 101)),
         BindingError,
-        "no whole uint16",
+        "plane_offsets_bytes=(0, 101): plane 1 begins 101 bytes into its buffer, inside of an element; a plane of p010",
     ),
     "bytes apart": (lambda: sg.Frame.over("nv12", np.zeros(100, np.uint8)[::2], SIZES), LayoutError, "follow each"),
     "memory backwards": (lambda: sg.Frame.over("nv12", np.zeros((6, 6), np.uint8)[::-1], SIZES), LayoutError, "backw"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from harness import torchcodec_frames
@@ -100,9 +102,31 @@ def test_raw_frames_that_are_no_frame_are_refused():
         (luma, blue, red.copy()),
         (luma[:4], blue, red),
         (luma.astype(np.int8), blue, red),
+        (luma, np.array(3, np.uint8), red),
     ):
         with pytest.raises(sg.BindingError, match=r"do not lie in one plane of uint8"):
             sg.relayout(RawFrame("nv12", 6, 8, planes))
+
+
+MISSTATED = {
+    "pixel_format": (["nv12"], r"pixel_format=\['nv12'\] of the RawFrame must be one of FFmpeg's names"),
+    "color_space": (b"bt709", "color_space=b'bt709' of the RawFrame must be"),
+    "color_range": (2, "color_range=2 of the RawFrame must be"),
+    "height": ("6", r"height and width of the RawFrame=\('6', 8\) must be integers"),
+    "width": (0, r"height and width of the RawFrame=\(6, 0\) must each be at least 1"),
+    "planes": (3, "planes=3 of the RawFrame is not a sequence of planes"),
+}
+
+
+@pytest.mark.parametrize("name", MISSTATED)
+def test_what_a_raw_frame_may_not_state_is_refused_by_its_name(name):
+    value, words = MISSTATED[name]
+    with pytest.raises(sg.LayoutError, match=words):
+        sg.Frame.of(replace(nv12(), **{name: value}))
+
+
+def test_sizes_of_a_raw_frame_may_be_numpys():
+    assert sg.Frame.of(replace(nv12(), height=np.uint8(6), width=np.uint8(8))).sizes == (6, 8)
 
 
 PIXELS = np.random.default_rng(5).integers(0, 256, (2, 12, 14, 3), np.uint8)

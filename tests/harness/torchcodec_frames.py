@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import stridedgpu as sg
 
@@ -64,6 +66,14 @@ class RawFrame:
     color_space: str = "unknown"
     color_range: str = "unknown"
     rotation: float = 0.0
+
+
+@contextmanager
+def loaded() -> Iterator[None]:
+    """The doubles are in the place of TorchCodec."""
+    with pytest.MonkeyPatch.context() as patch:
+        load(patch)
+        yield
 
 
 def load(monkeypatch: Any) -> None:

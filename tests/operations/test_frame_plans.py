@@ -184,3 +184,11 @@ def test_sides_that_do_not_fit_are_refused():
         sg.plan_resize([FRAME], room())
     with pytest.raises(LayoutError, match="this resize makes 1 images of 3 channels"):
         sg.plan_letterbox([FRAME], sg.empty((2, 3, 8, 8), "uint8", device="cpu"))
+
+
+@pytest.mark.parametrize("name", ["nv12", "rgba", "gray"])
+@pytest.mark.parametrize("size", [(2**70, 4), (2**40, 2**40)], ids=str)
+def test_windows_of_more_bytes_than_a_process_can_have_are_refused(name, size):
+    frame = sg.Frame.over(name, bytes(96), (4, 6))
+    with pytest.raises(LayoutError, match=r"size=\(\d+, \d+\): the windows take \d+ bytes, more than any process"):
+        sg.plan_gather_crops([frame], size)
