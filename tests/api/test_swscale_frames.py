@@ -75,17 +75,17 @@ def test_samples_have_the_colours_of_swscale(av, name, matrix, full_range, step)
     assert np.array_equal(pixels(frame), swscale(av, name, planes, **colours))
 
 
-def encoded(av, codec, form, **colours):
+def encoded(av, codec, form, size=(50, 90), **stated):
     """The frames of a moving picture, encoded and decoded."""
     memory = io.BytesIO()
     with av.open(memory, "w", format="matroska") as container:
         stream = container.add_stream(codec, rate=25)
-        stream.width, stream.height, stream.pix_fmt = 90, 50, form
-        for name, value in colours.items():
+        (stream.height, stream.width), stream.pix_fmt = size, form
+        for name, value in stated.items():
             setattr(stream.codec_context, name, value)
         rng = np.random.default_rng(5)
         for number in range(3):
-            picture = sg.resize(rng.integers(0, 256, (5, 9, 3), np.uint8), (50, 90), dims="HWC", layout="HWC")
+            picture = sg.resize(rng.integers(0, 256, (5, 9, 3), np.uint8), size, dims="HWC", layout="HWC")
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture.permute("HWC").numpy()), format="rgb24")
             frame = frame.reformat(format=form)
             frame.pts = number
@@ -122,6 +122,17 @@ def test_frames_of_a_decoder_have_the_pixels_of_to_ndarray(av, kind):
         assert np.array_equal(resized, sg.resize(expected, (20, 30), dims="HWC").numpy())
         (crop,) = sg.gather_crops([mine], [(3, 5)], (20, 31)).numpy()
         assert np.array_equal(crop.transpose(1, 2, 0), expected[3:23, 5:36])
+
+
+@pytest.mark.parametrize("form", ["yuv420p", "yuv422p"])
+def test_an_interlaced_frame_has_the_pixels_of_its_fields(av, form):
+    (frame, *_) = encoded(av, "mpeg2video", form, size=(52, 90), options={"flags": "+ilme+ildct"})
+    assert frame.interlaced_frame
+    expected = frame.to_ndarray(format="rgb24")
+    mine = sg.Frame.of(frame, arithmetic="swscale")
+    for first, field in enumerate(mine.fields):
+        assert np.array_equal(pixels(field), expected[first::2])
+    assert np.array_equal(pixels(mine), expected) == (form == "yuv422p")
 
 
 REFUSED = {
