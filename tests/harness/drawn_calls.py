@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from harness.drawn_frames import DrawnFrame, drawn_frame
 from harness.guarded_memory import bits_of
 from harness.index_oracle import gather_nd_by_definition, resolved
 from harness.normalised import normalised
@@ -416,9 +417,10 @@ def _cropped(kind: Rng, shape: Rng) -> Filled:
     return filled
 
 
-def _window(image: Array, origin: Sequence[int], size: tuple[int, int]) -> Array:
-    """A window of an image, with zeros around it."""
-    window = np.zeros((image.shape[0], *size), image.dtype)
+def _window(image: Array, origin: Sequence[int], size: tuple[int, int], fill: Any = 0) -> Array:
+    """A window of an image, with `fill` around it."""
+    window = np.empty((image.shape[0], *size), image.dtype)
+    window[...] = np.reshape(fill, (-1, 1, 1))
     rows, columns = (
         np.flatnonzero((first + np.arange(length) >= 0) & (first + np.arange(length) < extent))
         for first, length, extent in zip(origin, size, image.shape[1:], strict=True)
@@ -426,6 +428,226 @@ def _window(image: Array, origin: Sequence[int], size: tuple[int, int]) -> Array
     into = (slice(None), rows[:, None], columns)
     window[into] = image[:, origin[0] + rows[:, None], origin[1] + columns]
     return window
+
+
+# Calls on frames
+
+
+@dataclass(frozen=True)
+class _Converted:
+    """A drawn conversion of colours: options of a call, the type of its result, and what NumPy makes of colours."""
+
+    options: dict[str, Any]
+    target: str
+
+    @property
+    def channels(self) -> int:
+        """The channels of the result."""
+        options = self.options
+        return len(options.get("channels") or options.get("matrix") or "RGB")
+
+    def of(self, colours: Array) -> Array:
+        """Words of the result for red, green and blue (3, H, W)."""
+        options = dict(self.options)
+        if (matrix := options.pop("matrix", None)) is not None:
+            colours = np.stack([_mixed(colours, np.float32(row)) for row in matrix])
+        if (channels := options.pop("channels", None)) is not None:
+            colours = colours[list(channels)]
+        if arithmetic := options.get("arithmetic"):
+            numbers = normalised(np.moveaxis(colours, 0, -1), options["mean"], options["std"], arithmetic)
+            return _conversion(np.moveaxis(numbers, -1, 0), self.target, None, None, truncate=False)
+        scale, bias = (self._constants(options.get(name)) for name in ("scale", "bias"))
+        return _conversion(colours, self.target, scale, bias, truncate=options.get("rounding") == "truncate")
+
+    def _constants(self, values: Any) -> Any:
+        """Constants that NumPy multiplies with (C, H, W)."""
+        return None if values is None else np.float32(values).reshape(-1, 1, 1)
+
+
+def _mixed(colours: Array, weights: Array) -> Array:
+    """Products of float32, added in the order of channels."""
+    red, green, blue = (colour.astype(np.float32) * weight for colour, weight in zip(colours, weights, strict=True))
+    return red + green + blue
+
+
+def _converted_colours(kind: Rng, shape: Rng, dtype: str) -> _Converted:
+    how, target = kind.random(), dtype if kind.random() < 0.4 else _choice(kind, _TO)
+    order = [int(channel) for channel in kind.integers(0, 3, int(kind.integers(1, 5)))]
+    options: dict[str, Any] = {"rounding": "truncate"} if kind.random() < 0.3 else {}
+    if kind.random() < 0.3:
+        options["channels"] = order
+    count, is_single = len(options.get("channels", "RGB")), kind.random() < 0.5
+    if how < 0.2:
+        return _Converted(options, target)
+    if how < 0.4:
+        arithmetic = _choice(kind, _LIBRARIES)
+        numbers = shape.uniform((-0.5, 0.1), (1, 2), (count, 2)).T.tolist()
+        mean, std = (values[0] if is_single else values for values in numbers)
+        named = {"arithmetic": arithmetic, "mean": mean, "std": std}
+        return _Converted({"channels": options["channels"], **named} if "channels" in options else named, target)
+    if how < 0.55:
+        options = {"matrix": shape.uniform(-1, 1, (len(order), 3)).tolist()}
+        count = len(order)
+    for name in ("scale", "bias"):
+        if kind.random() < 0.6:
+            values = shape.choice(_EDGES[2:7], count).tolist()
+            options[name] = values[0] if is_single else values
+    return _Converted(options, target)
+
+
+def _frame_side(frame: DrawnFrame, placement: Rng, values: Rng) -> Side:
+    return _side(Layout((frame.span,)), frame.dtype, placement, values)
+
+
+def _shown(shape: Rng, most: int = 24) -> tuple[int, int]:
+    """Heights and widths, most of them small, and some widths of several strips."""
+    if shape.random() < 0.04:
+        return int(shape.integers(1, 4)), int(shape.integers(700, 2600))
+    height, width = shape.integers(1, most, 2).tolist()
+    return height, width * int(shape.integers(1, 5))
+
+
+def _frames(kind: Rng, shape: Rng, *, of_one_size: bool) -> tuple[str, list[DrawnFrame]]:
+    dtype, count, one = _choice(kind, ("uint8", "uint8", "uint16")), int(kind.integers(1, 4)), _shown(shape)
+    return dtype, [drawn_frame(kind, shape, dtype, one if of_one_size else _shown(shape)) for _ in range(count)]
+
+
+def _frames_relaid(kind: Rng, shape: Rng) -> Filled:
+    dtype, frames = _frames(kind, shape, of_one_size=True)
+    is_single = len(frames) == 1 and kind.random() < 0.5
+    converted = _converted_colours(kind, shape, dtype)
+    height, width = frames[0].shown
+    sizes = (len(frames), converted.channels, height, width)[is_single:]
+    target = _layout(kind, shape, sizes, is_output=True)
+
+    def filled(placement: Rng, values: Rng) -> Call:
+        sides = tuple(_frame_side(frame, placement, values) for frame in frames)
+        images = [converted.of(_colours(frame, side)) for frame, side in zip(frames, sides, strict=True)]
+        expected = images[0] if is_single else np.stack(images)
+        out = _side(target, converted.target, placement, values)
+        return _call(f"relayout of frames, {_said(frames)}", run, sides, out, expected, placement)
+
+    def run(*tensors: Any) -> sg.StridedTensor:
+        *memories, out = tensors
+        given = [frame.over(memory) for frame, memory in zip(frames, memories, strict=True)]
+        options = {**converted.options, **_type_of(converted, out)}
+        return sg.relayout(given[0] if is_single else given, out=out, **options)
+
+    return filled
+
+
+def _frames_cropped(kind: Rng, shape: Rng) -> Filled:
+    dtype, frames = _frames(kind, shape, of_one_size=False)
+    converted, size = _converted_colours(kind, shape, dtype), _shown(shape, 20)
+    fill = shape.integers(0, 256, 3).tolist() if kind.random() < 0.5 else int(shape.integers(0, 256))
+    target = _layout(kind, shape, (len(frames), converted.channels, *size), is_output=True)
+
+    def filled(placement: Rng, values: Rng) -> Call:
+        sides = tuple(_frame_side(frame, placement, values) for frame in frames)
+        origins, flips = placement.integers(-12, 20, (len(frames), 2)), (values.random(len(frames)) < 0.5).tolist()
+        windows = []
+        for frame, side, origin, flip in zip(frames, sides, origins.tolist(), flips, strict=True):
+            window = _window(_colours(frame, side), origin, size, fill)
+            windows.append(converted.of(window[..., ::-1] if flip else window))
+
+        def run(*tensors: Any) -> sg.StridedTensor:
+            *memories, out = tensors
+            given = [frame.over(memory) for frame, memory in zip(frames, memories, strict=True)]
+            options = {**converted.options, **_type_of(converted, out), "flip": flips, "fill": fill}
+            return sg.gather_crops(given, origins, size, out=out, **options)
+
+        out = _side(target, converted.target, placement, values)
+        return _call(f"gather_crops of frames, {_said(frames)}", run, sides, out, np.stack(windows), placement)
+
+    return filled
+
+
+def _frames_resized(kind: Rng, shape: Rng) -> Filled:
+    """Resized frames have the bits of their resized colours, whose resize has tests of its own."""
+    dtype, frames = _frames(kind, shape, of_one_size=False)
+    converted, size = _converted_colours(kind, shape, dtype), tuple(shape.integers(1, 30, 2).tolist())
+    operation, interpolation = _choice(kind, ("resize", "letterbox", "boxes")), _choice(kind, _INTERPOLATIONS[dtype])
+    corners = np.sort(shape.random((len(frames), 2, 2)), 1).tolist()
+    target = _layout(kind, shape, (len(frames), converted.channels, *size), is_output=True)
+    boxes = [_box(frame, *ends) for frame, ends in zip(frames, corners, strict=True)]
+
+    def of_images(images: Any, options: dict[str, Any], out: Any = None) -> sg.StridedTensor:
+        options = {**converted.options, **options, "interpolation": interpolation}
+        if operation == "resize":
+            return sg.resize(images, size, out=out, **options)
+        if operation == "letterbox":
+            return sg.letterbox(images, size, value=77, out=out, **options)
+        return sg.gather_crops(images, size=size, boxes=boxes, out=out, **options)
+
+    def filled(placement: Rng, values: Rng) -> Call:
+        sides = tuple(_frame_side(frame, placement, values) for frame in frames)
+        pixels = [np.moveaxis(_colours(frame, side), 0, -1) for frame, side in zip(frames, sides, strict=True)]
+        options = {"dtype": converted.target, "dims": "HWC"}
+        if operation == "resize":
+            resized = np.stack([of_images(np.ascontiguousarray(image), options).numpy() for image in pixels])
+        else:
+            resized = of_images([np.ascontiguousarray(image) for image in pixels], options).numpy()
+        out = _side(target, converted.target, placement, values)
+        words = np.ascontiguousarray(resized).view(f"u{resized.itemsize}")
+        return _call(f"{operation} of frames, {_said(frames)}", run, sides, out, words, placement)
+
+    def run(*tensors: Any) -> sg.StridedTensor:
+        *memories, out = tensors
+        given = [frame.over(memory) for frame, memory in zip(frames, memories, strict=True)]
+        return of_images(given, _type_of(converted, out), out)
+
+    return filled
+
+
+_OF_UINT16 = (
+    "pillow-bilinear",
+    "pillow-bicubic",
+    "pillow-nearest",
+    "opencv-linear",
+    "opencv-area",
+    "opencv-cubic",
+    "opencv-nearest",
+)
+_INTERPOLATIONS = {"uint8": (*_OF_UINT16, "torch-bilinear", "torch-bicubic"), "uint16": _OF_UINT16}
+
+
+def _box(frame: DrawnFrame, low: Sequence[float], high: Sequence[float]) -> tuple[float, ...]:
+    """A box of the frame from two corners in units of its sizes, of a pixel at least."""
+    height, width = frame.shown
+    top, left = int(low[0] * (height - 1)), int(low[1] * (width - 1))
+    return top, left, max(high[0] * height, top + 1), max(high[1] * width, left + 1)
+
+
+def _into_frame(kind: Rng, shape: Rng) -> Filled:
+    dtype, size = _choice(kind, ("uint8", "uint8", "uint16")), _shown(shape)
+    frame = drawn_frame(kind, shape, dtype, size, is_output=True)
+    channels = kind.permutation(3).tolist() if kind.random() < 0.4 else None
+    source = _layout(kind, shape, (3, *size))
+
+    def filled(placement: Rng, values: Rng) -> Call:
+        side, out = _side(source, dtype, placement, values), _frame_side(frame, placement, values)
+        image, words = side.words if channels is None else side.words[channels], out.words.copy()
+        frame.write(image, words)
+        made = _call(f"relayout into {frame.format}", run, (side,), out, words, placement)
+        return replace(made, allocates=False)
+
+    def run(image: sg.StridedTensor, out: sg.StridedTensor) -> sg.StridedTensor:
+        sg.relayout(image, dims="CHW", out=frame.over(out), channels=channels)
+        return out
+
+    return filled
+
+
+def _colours(frame: DrawnFrame, side: Side) -> Array:
+    return frame.colours(side.words.view(frame.dtype))
+
+
+def _said(frames: Sequence[DrawnFrame]) -> str:
+    return ", ".join(f"{frame.format} {frame.sizes} {frame.view}" for frame in frames)
+
+
+def _type_of(converted: _Converted, out: Any) -> dict[str, str]:
+    return {} if out is not None else {"dtype": converted.target}
 
 
 _KINDS: tuple[Callable[[Rng, Rng], Filled], ...] = (
@@ -437,4 +659,8 @@ _KINDS: tuple[Callable[[Rng, Rng], Filled], ...] = (
     _tuples,
     _scattered,
     _cropped,
+    _frames_relaid,
+    _frames_cropped,
+    _frames_resized,
+    _into_frame,
 )

@@ -19,11 +19,13 @@ from stridedgpu.devices.launch_cache import forget_launches
 from stridedgpu.values.strides import round_up
 
 __all__ = [
+    "COLOURS",
     "DEEP",
     "OF_OPENCV",
     "SCALED",
     "YUV",
     "Surface",
+    "chroma_step",
     "converting_by",
     "depth_of",
     "float_colours",
@@ -81,7 +83,7 @@ def depth_of(name: str) -> tuple[int, int]:
     return bits, 16 - bits if name[0] in "py" else 0
 
 
-def _chroma_step(name: str) -> tuple[int, int]:
+def chroma_step(name: str) -> tuple[int, int]:
     """The rows and columns that share chroma."""
     if name in ("nv12", "nv21", "i420", "yv12") or (name[0] in "ip" and name[1] == "0"):
         return 2, 2
@@ -120,7 +122,7 @@ def surface(name: str, sizes: tuple[int, int], seed: int, gap: int = 0, lead: in
     rng = np.random.default_rng(seed)
     bits, shift = depth_of(name)
     dtype, most = (np.uint8 if bits == 8 else np.uint16), 2**bits
-    down, across = _chroma_step(name)
+    down, across = chroma_step(name)
 
     def draw(rows: int, columns: int) -> np.ndarray[Any, Any]:
         return (rng.integers(0, most, (rows, columns)) << shift).astype(dtype)
@@ -169,7 +171,7 @@ def opencv() -> Any:
 
 def whole_chroma(made: Surface) -> tuple[np.ndarray[Any, Any], ...]:
     """Luma, blue and red difference of each pixel."""
-    (height, width), (down, across) = made.sizes, _chroma_step(made.format)
+    (height, width), (down, across) = made.sizes, chroma_step(made.format)
     blue, red = (np.repeat(np.repeat(plane, down, 0), across, 1)[:height, :width] for plane in (made.blue, made.red))
     return made.luma, blue, red
 

@@ -36,6 +36,7 @@ from typing import Any, Final
 import numpy as np
 from harness.cpu_paths import picking_by
 from harness.drawn_calls import placed
+from harness.frame_calls import FRAME_OPERATIONS
 from harness.spoiled_arguments import SABOTAGE, Spoiled, spoiled
 
 import stridedgpu as sg
@@ -199,30 +200,6 @@ def _relayout_matrix(scene: Scene) -> tuple[Function, Arguments]:
     return sg.relayout, options
 
 
-def _relayout_frame(scene: Scene) -> tuple[Function, Arguments]:
-    memory = scene.memory(36)
-    frame = sg.Frame.over(scene.pick("nv12", "i420"), memory, (4, 6))
-    options = {
-        "src": frame,
-        "dtype": "float32",
-        "scale": 2.0,
-        "matrix": scene.pick(None, [[1, 0, 0]]),
-        "layout": "NHWC" if scene.often() else None,
-        "channels": None,
-    }
-    if scene.often():
-        options["layout"] = None
-        options["out"] = scene.out((3 if options["matrix"] is None else 1, 4, 6), "float32", "CHW")
-        del options["dtype"]
-    return sg.relayout, {**options}
-
-
-def _into_frame(scene: Scene) -> tuple[Function, Arguments]:
-    source = scene.array((4, 6, 3), "uint8")
-    frame = sg.Frame.over(scene.pick("nv12", "i420"), scene.may_write(scene.memory(36)), (4, 6))
-    return sg.relayout, {"src": source, "dims": "HWC", "out": frame, "channels": scene.pick(None, (2, 1, 0))}
-
-
 def _resize(scene: Scene) -> tuple[Function, Arguments]:
     source = scene.array((2, 6, 8, 3), scene.pick("uint8", "float32"))
     options = {
@@ -369,35 +346,6 @@ def _boxes(scene: Scene) -> tuple[Function, Arguments]:
     if scene.often(0.4):
         options["out"] = scene.out((2, 3, 3, 3), scene.pick("uint8", "float32"), "NCHW")
     return sg.gather_crops, options
-
-
-def _frame_crops(scene: Scene) -> tuple[Function, Arguments]:
-    frames = [sg.Frame.over("nv12", scene.memory(36), (4, 6)), sg.Frame.over("nv12", scene.memory(36), (4, 6))]
-    options = {"sources": frames, "origins": [(0, 0), (1, 2)], "size": (2, 2), "dtype": "float32", "scale": 2.0}
-    if scene.often(0.4):
-        options["out"] = scene.out((2, 3, 2, 2), "float32", "NCHW")
-        del options["dtype"]
-    return sg.gather_crops, options
-
-
-def _frame(scene: Scene) -> tuple[Function, Arguments]:
-    planes = [scene.array((4, 6), "uint8"), scene.array((2, 3, 2), "uint8")]
-    options = {"format": "nv12", "planes": planes, "sizes": (4, 6), "matrix": "bt601", "full_range": False}
-    return sg.Frame, {**options, "chroma": scene.pick("repeated", "linear")}
-
-
-def _frame_over(scene: Scene) -> tuple[Function, Arguments]:
-    options = {
-        "format": scene.pick("nv12", "i420"),
-        "memory": scene.memory(96),
-        "sizes": (4, 6),
-        "row_pitch_bytes": scene.pick(None, 16),
-        "plane_offsets_bytes": None,
-        "matrix": "bt709",
-        "full_range": True,
-        "chroma": "repeated",
-    }
-    return sg.Frame.over, options
 
 
 def _raw(scene: Scene) -> tuple[Function, Arguments]:
@@ -764,8 +712,6 @@ OPERATIONS: Final[dict[str, Callable[[Scene], tuple[Function, Arguments]]]] = {
     "relayout into out": _relayout_out,
     "relayout with mean": _relayout_normalised,
     "relayout with matrix": _relayout_matrix,
-    "relayout of a frame": _relayout_frame,
-    "relayout into a frame": _into_frame,
     "resize": _resize,
     "resize into out": _resize_out,
     "letterbox": _letterbox,
@@ -777,9 +723,6 @@ OPERATIONS: Final[dict[str, Callable[[Scene], tuple[Function, Arguments]]]] = {
     "scatter_nd": _scatter_nd,
     "gather_crops": _crops,
     "gather_crops of boxes": _boxes,
-    "gather_crops of frames": _frame_crops,
-    "Frame": _frame,
-    "Frame.over": _frame_over,
     "unpack_raw": _raw,
     "asarray": _asarray,
     "from_dlpack": _from_dlpack,
@@ -801,6 +744,7 @@ OPERATIONS: Final[dict[str, Callable[[Scene], tuple[Function, Arguments]]]] = {
     "plans of crops": _crop_plan,
     "methods of a tensor": _methods,
     "setitem": _setitem,
+    **FRAME_OPERATIONS,
 }
 
 
@@ -921,7 +865,7 @@ _OF_THE_OBJECT: Final = r"released memoryview|__\w+__(\(\))? should return|retur
 _SUBJECTS: Final = (
     "axis", "axes", "bytes of memory left", "channels", "DataType", "device", "DirectML has no element type",
     "__dlpack__", "dtype", "dims", "elements of", "is not array-like", "is text", "key", "layout", "list", "order",
-    "image", "no input", "no output", "out", "plan is for", "row", "scale", "sizes", "strides", "tensor",
+    "image", "no input", "no output", "out", "plan is for", "row", "scale", "sizes", "strides", "tensor", "video",
 )  # fmt: skip
 """What an error may name in the place of an argument."""
 

@@ -66,8 +66,16 @@ def outcome_of(name, draw, *nonsense):
     return judged(draw, Drawn(name, function, arguments, nonsense, guards))
 
 
-LONGEST = ("Preprocess", "image_processor")
-"""Steps of many arguments, which take as long as all other operations together."""
+LONGEST = (
+    "Preprocess",
+    "image_processor",
+    "a step over frames",
+    "gather_crops of frames",
+    "letterbox of frames",
+    "resize of frames",
+    "video_processor",
+)
+"""Calls of many arguments and variants, which take as long as all other operations together."""
 
 
 @pytest.mark.parametrize(

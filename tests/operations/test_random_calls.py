@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from harness.cpu_paths import cpu_paths
 from harness.drawn_calls import CALLS_OF_A_KIND, CALLS_OF_A_PLACEMENT, CALLS_OF_A_SHAPE, Side, drawn_call
@@ -51,7 +53,7 @@ def test_calls_of_a_placement_lie_at_like_addresses():
 
 
 def test_a_wrong_byte_ends_the_command_with_the_calls_number(monkeypatch, capsys):
-    drawn = drawn_call(3)
+    drawn = replace(drawn_call(3), allocates=False)
     drawn.wanted[0] ^= 1
     monkeypatch.setattr("harness.random_calls.drawn_call", lambda number: drawn)
     assert main(["--first", "3", "--calls", "1"]) == 1
