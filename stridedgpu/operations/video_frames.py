@@ -105,7 +105,7 @@ def _described_frame(
 
 def _raw_operand(frame: Any, matrix: str | None) -> FrameOperand:
     """The operand of a RawFrame of TorchCodec."""
-    named, *stated = (_text_of(frame, name) for name in ("pixel_format", "color_space", "color_range"))
+    named, space, levels = (_text_of(frame, name) for name in ("pixel_format", "color_space", "color_range"))
     height, width = integers("height and width of the RawFrame", (frame.height, frame.width), least=1)
     samples, size = PIXEL_FORMATS.get(FFMPEG_NAMES.get(named, named)), (height, width)
     if samples is None:
@@ -120,7 +120,7 @@ def _raw_operand(frame: Any, matrix: str | None) -> FrameOperand:
     if len(shared) < len(samples.channels):
         raise LayoutError(f"This RawFrame of {named} has {len(shared)} planes, fewer than its kinds of samples.")
     planes = tuple(_joined_plane(number, shared, samples, size) for number in range(len(samples.planes)))
-    return _described_frame(samples, size, planes, named, (stated[0], stated[1], None), matrix)
+    return _described_frame(samples, size, planes, named, (space, levels, None), matrix)
 
 
 def _text_of(frame: Any, name: str) -> str:
