@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import operand_of_argument, video_frame_types
+from stridedgpu.exchange.array_like import is_video_frame, operand_of_argument, video_frame_types
 from stridedgpu.operations.plans import PlanOperand
 from stridedgpu.typing import TensorLike, VideoFrameLike
 from stridedgpu.values.descriptor import BufferTensorDesc
@@ -51,9 +51,9 @@ def is_frames(thing: object) -> TypeGuard[FrameLike]:
     """True for a frame, or a list of frames. Raises `LayoutError` for a list of frames and other things."""
     if isinstance(thing, FrameBase):
         return True
-    frames = (FrameBase, *video_frame_types())
     if not isinstance(thing, (list, tuple)):
-        return isinstance(thing, frames)
+        return is_video_frame(thing)
+    frames = (FrameBase, *video_frame_types())
     kinds = set(map(type, thing))
     other = [kind for kind in kinds if not issubclass(kind, frames)]
     if len(other) == len(kinds):

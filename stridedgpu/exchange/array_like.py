@@ -465,7 +465,7 @@ def video_frame_types() -> tuple[type, ...]:
 
 def is_video_frame(obj: object) -> bool:
     """True for a VideoFrame of PyAV, and for a RawFrame of TorchCodec."""
-    return isinstance(obj, video_frame_types())
+    return _is_of(obj, *_VIDEO_FRAMES[0]) or is_raw_frame(obj)
 
 
 def is_raw_frame(obj: object) -> bool:
@@ -475,7 +475,8 @@ def is_raw_frame(obj: object) -> bool:
 
 def frame_tensor(obj: Any) -> Any:
     """The RGB tensor of a Frame or FrameBatch of TorchCodec; any other object as it is."""
-    is_decoded = _is_of(obj, "torchcodec", "Frame") or _is_of(obj, "torchcodec", "FrameBatch")
+    is_loaded = "torchcodec" in sys.modules
+    is_decoded = is_loaded and (_is_of(obj, "torchcodec", "Frame") or _is_of(obj, "torchcodec", "FrameBatch"))
     return obj.data if is_decoded else obj
 
 
@@ -489,5 +490,8 @@ def _axes_of_frames(obj: Any) -> str | None:
 
 def _is_of(obj: object, module: str, name: str) -> bool:
     """True if an object is of a library's class; a library that is not loaded has no objects."""
-    kind = getattr(sys.modules.get(module), name, None)
+    library = sys.modules.get(module)
+    if library is None:
+        return False
+    kind = getattr(library, name, None)
     return isinstance(kind, type) and isinstance(obj, kind)

@@ -17,7 +17,13 @@ from typing import Any, Final
 import numpy as np
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import array_of_pillow, frame_tensor, operand_of, operand_of_array
+from stridedgpu.exchange.array_like import (
+    array_of_pillow,
+    frame_tensor,
+    operand_of,
+    operand_of_array,
+    with_canonical_axes,
+)
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import rgb_image
 from stridedgpu.operations.video_frames import frame_operand, is_frame
@@ -64,7 +70,7 @@ def _taken_apart(images: list[Any], *, as_files: bool) -> list[Any]:
         if is_encoded(image):
             images[number] = opened(image, f"images[{number}]", as_files=as_files)
         elif isinstance(image, (str, dict)) or (
-            not is_pillow_image(image) and not is_frame(image) and rank_of(image) is None
+            rank_of(image) is None and not is_pillow_image(image) and not is_frame(image)
         ):
             raise LayoutError(
                 f"images[{number}] is of type {type(image).__name__}; images are Pillow's, arrays, tensors or encoded "
@@ -121,13 +127,13 @@ def image_operand(
             "such as the decoder's pixels."
         )
     layout = pixels.layout
-    if layout.ndim == 2:
-        layout = layout.unsqueezed(0)
-    elif place == 2:
-        layout = layout.permuted((2, 0, 1))
     if 0 in layout.sizes:
-        raise LayoutError(f"{name} has sizes {pixels.layout.sizes}; an image has pixels.")
-    operand = pixels.with_layout(layout)
+        raise LayoutError(f"{name} has sizes {layout.sizes}; an image has pixels.")
+    operand = pixels
+    if layout.ndim == 2:
+        operand = pixels.with_layout(layout.unsqueezed(0))
+    elif place == 2:
+        operand, _ = with_canonical_axes(pixels, "HWC")
     return _converted(name, operand, backend) if converts and not is_pillow else operand
 
 

@@ -71,7 +71,7 @@ def _listed(video: Any, depth: int) -> list[Any]:
 
 
 def _is_frame(thing: object) -> bool:
-    return is_pillow_image(thing) or is_encoded(thing) or is_frame(thing) or rank_of(thing) in (2, 3)
+    return rank_of(thing) in (2, 3) or is_pillow_image(thing) or is_encoded(thing) or is_frame(thing)
 
 
 def _gives_frames(thing: object) -> bool:
