@@ -13,6 +13,7 @@ from harness.processor_options import NEEDED
 import stridedgpu as sg
 from stridedgpu.adapters.image_processors.declaration import KINDS
 from stridedgpu.adapters.image_processors.normalising import Normalising
+from stridedgpu.values.layout import Layout
 
 CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": 20}
 
@@ -244,6 +245,33 @@ def test_results_have_attributes_and_are_written_once():
     assert not np.array_equal(others, kept)
     with pytest.raises(AttributeError, match="there are pixel_values"):
         _ = clip(photos).pixels
+
+
+RECURRING = {
+    "Qwen2VLImageProcessor": {"patch_size": 4, "size": {"shortest_edge": 64, "longest_edge": 4096}},
+    "Siglip2ImageProcessor": {"max_num_patches": 16},
+    "Gemma4ImageProcessor": {"max_soft_tokens": 70},
+    "MiniCPMV4_6ImageProcessor": {},
+    "LlavaNextImageProcessor": {"size": 24, "crop_size": 24, "image_grid_pinpoints": [[24, 48], [48, 24]]},
+    "Idefics3ImageProcessor": {},
+    "VideoMAEImageProcessor": {"size": 24, "crop_size": 24},
+}
+
+
+@pytest.mark.parametrize("name", RECURRING)
+def test_a_size_that_recurs_makes_no_layout_anew(name, monkeypatch):
+    made, build = [], Layout.__init__
+
+    def counted(layout, *parts, **named):
+        made.append(parts)
+        build(layout, *parts, **named)
+
+    ours, photos = processor(name, **RECURRING[name]), images((30, 40), (30, 40))
+    first = ours(photos, return_tensors="np")
+    monkeypatch.setattr(Layout, "__init__", counted)
+    second = ours(photos, return_tensors="np")
+    assert made == []
+    assert all(np.array_equal(second[key], first[key]) for key in first)
 
 
 def test_bytes_stay_bytes_where_nothing_is_computed():

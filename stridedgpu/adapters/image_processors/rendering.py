@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -19,7 +19,7 @@ from stridedgpu.devices.selection import device_named
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.move import move_elements
-from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.operations.options import NO_MEMORY_OPTIONS, MemoryOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import installed_passes
 from stridedgpu.preprocess.geometry import Placement
@@ -102,14 +102,14 @@ class Renderer:
     ) -> StridedTensor:
         """One window of each image, axes N, C, H, W of `extent`; around windows that are smaller are zeros."""
         sources = images if isinstance(images, CropSources) else CropSources.of_images(images)
-        batch = self.allocated((len(placements), sources.channels, *extent))
-        self.write(sources, placements, batch.operand)
-        return StridedTensor.over(batch.operand, "NCHW")
+        batch = self._empty((len(placements), sources.channels, *extent), self.target)
+        self.write(sources, placements, batch)
+        return StridedTensor.over(batch, "NCHW")
 
     def write(self, sources: CropSources, placements: Sequence[Placement], batch: Operand) -> None:
         """One window of each image into a new `batch` of the result's type, axes N, C, H, W, as `batch` gives it."""
         channels, how, rule = sources.channels, self.how, self.rule
-        written = self._written(channels)
+        written = self.written(channels)
         if how.first is not None:
             self._write_floats(sources.images(), placements, written, batch)
             return
@@ -119,14 +119,13 @@ class Renderer:
         fill = b"" if all(placed.covers for placed in placements) else bytes(self.colour or channels)
         if len(fill) not in (0, channels):
             raise LayoutError(f"An image has {channels} channels, and the colour around it {len(fill)}.")
-        is_final = how.conversion(channels) is not None
+        is_final = written.target is self.target
         windows = batch if is_final else self._empty(batch.layout.sizes, written.target)
         write_placed(sources, placements, rule, written, fill, windows)
-        result = StridedTensor.over(batch)
         if not is_final:
-            gather(_table_on(how, channels, self.device), StridedTensor.over(windows), mode="clip", out=result)
-        _, _, height, width = batch.layout.sizes
-        self._clear_around(result, placements, (height, width))
+            table, places = _table_on(how, channels, self.device), StridedTensor.over(windows)
+            gather(table, places, mode="clip", out=StridedTensor.over(batch))
+        _clear_around(batch, placements)
 
     def _write_floats(
         self, images: Sequence[Operand], placements: Sequence[Placement], written: Conversion, batch: Operand
@@ -144,6 +143,17 @@ class Renderer:
             window = batch.with_layout(batch.layout.sliced(slice(row, row + 1)))
             write_placed(CropSources.of_images([floats]), [placed], self.rule, written, fill, window)
 
+    @cached_property
+    def target(self) -> ElementType:
+        """The type of the result."""
+        return self.how.target
+
+    @cached_property
+    def written(self) -> Callable[[int], Conversion]:
+        """The conversion in the pass over the pixels, by the channels; it has another target than a table's values."""
+        how = self.how
+        return lru_cache(maxsize=8)(lambda channels: how.conversion(channels) or how.places(channels))
+
     def zeros(self, sizes: tuple[int, ...]) -> StridedTensor:
         """Zeros of the result's type."""
         result = self.allocated(sizes)
@@ -152,11 +162,11 @@ class Renderer:
 
     def allocated(self, sizes: tuple[int, ...]) -> StridedTensor:
         """New memory of the result's type."""
-        return StridedTensor.over(self._empty(sizes, self.how.target))
+        return StridedTensor.over(self._empty(sizes, self.target))
 
     def masks(self, windows: Sequence[Size], extent: Size) -> NDArray[np.int64]:
         """1 where each window is, and 0 around it; on the CPU."""
-        spec = MemoryOptions().allocation((len(windows), *extent), ("N", "H", "W"), _INT64)
+        spec = NO_MEMORY_OPTIONS.allocation((len(windows), *extent), ("N", "H", "W"), _INT64)
         masks: NDArray[np.int64] = array_of_operand(spec.allocate(self.memory))
         for mask, (height, width) in zip(masks, windows, strict=True):
             mask[:height, :width] = 1
@@ -166,26 +176,22 @@ class Renderer:
 
     def rows(self, sizes: tuple[int, ...], channels: int) -> StridedTensor:
         """New memory for `rearranged`, whose result `finished` gives."""
-        return StridedTensor.over(self._empty(sizes, self._written(channels).target))
+        return StridedTensor.over(self._empty(sizes, self.written(channels).target))
 
     def rearranged(self, pixels: Operand, opened: Layout, rows: StridedTensor, places: Layout, axis: int) -> None:
         """Bytes seen with the axes of `opened`, by the arithmetic, into rows seen with those of `places`.
 
         `axis` is that of the channels.
         """
-        written = self._written(opened.sizes[axis])
+        written = self.written(opened.sizes[axis])
         move_elements(pixels.with_layout(opened), rows.operand.with_layout(places), written, axis)
 
     def finished(self, rows: StridedTensor, channels: int) -> StridedTensor:
         """Rows that were written: themselves, or what the table has at the places that they hold."""
-        if self.how.conversion(channels) is not None:
+        if rows.element is self.target:
             return rows
-        result = StridedTensor.over(self._empty(rows.sizes, self.how.target))
+        result = StridedTensor.over(self._empty(rows.sizes, self.target))
         return gather(_table_on(self.how, channels, self.device), rows, mode="clip", out=result)
-
-    def _written(self, channels: int) -> Conversion:
-        """The conversion in the pass over the pixels."""
-        return self.how.conversion(channels) or self.how.places(channels)
 
     def _empty(self, sizes: tuple[int, ...], element: ElementType) -> Operand:
         if len(sizes) >= len(_BATCH) and sizes[-2] * sizes[-1] > MOST_PIXELS:
@@ -194,16 +200,17 @@ class Renderer:
                 "smaller crop_size, pad_size or size_divisor."
             )
         labels = _BATCH if len(sizes) == len(_BATCH) else (None,) * len(sizes)
-        spec = MemoryOptions().allocation(sizes, labels, element)
+        spec = NO_MEMORY_OPTIONS.allocation(sizes, labels, element)
         return spec.allocate(self.memory if self.device == "cpu" else device_named(self.device))
 
-    def _clear_around(self, batch: StridedTensor, placements: Sequence[Placement], extent: Size) -> None:
-        """Zeros below and to the right of windows that are smaller than the batch's."""
-        smaller = [(row, placed.size) for row, placed in enumerate(placements) if placed.size != extent]
-        if not smaller:
-            return
-        for row, (height, width) in smaller:
-            for part in (batch[row, :, height:, :], batch[row, :, :height, width:]):
+
+def _clear_around(batch: Operand, placements: Sequence[Placement]) -> None:
+    """Zeros below and to the right of windows that are smaller than the batch's."""
+    extent = batch.layout.sizes[2:]
+    for row, placed in enumerate(placements):
+        if placed.size != extent:
+            (height, width), whole = placed.size, StridedTensor.over(batch)
+            for part in (whole[row, :, height:, :], whole[row, :, :height, width:]):
                 if 0 not in part.sizes:
                     part[...] = 0
 

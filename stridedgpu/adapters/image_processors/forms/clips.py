@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.adapters.image_processors.sizes import Size
 from stridedgpu.adapters.image_processors.videos import Clip
 from stridedgpu.adapters.image_processors.windows import (
     grid_places,
@@ -30,7 +29,7 @@ from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 
 from .job import Filled, Job, Listed, Moved, OfTensors, Results, Stated
-from .patches import patch_sizes, positions_of, soft_tokens, whole_patches, write_merged, write_patches
+from .patches import grid_of, positions_of, soft_tokens, whole_patches, write_merged, write_patches
 from .slices import write_side_by_side
 
 _AT_ONCE: Final = 4
@@ -213,7 +212,7 @@ def positioned(job: Job, clips: Sequence[Clip]) -> Results:
     places = [_placement(job, clip) for clip in clips]
     shapes = [whole_patches(job, place.size, most) for place in places]
     lengths = [len(clip.taken) for clip in clips]
-    rows = renderer.rows((sum(lengths), most, *patch_sizes(job, channels)), channels)
+    rows = renderer.rows((sum(lengths), most, *job.patching.sizes(channels)), channels)
     written = 0
     for clip, place, shape in zip(clips, places, shapes, strict=True):
         for frames in clip.parts(_AT_ONCE):
@@ -281,13 +280,14 @@ def sliced(job: Job, clips: Sequence[Clip]) -> Results:
 
 def _patches(job: Job, clips: Sequence[Clip]) -> tuple[StridedTensor, list[tuple[int, int, int]]]:
     """The patches of all videos, and how many stacks each has, and patches along the height and width of a stack."""
-    kind, values, renderer = job.declared.kind, job.values, job.renderer
-    times = values["temporal_patch_size"] if "t" in kind.axes else 1
+    renderer, times = job.renderer, job.patching.times
     places = [_placement(job, clip) for clip in clips]
-    grids = [(-(-len(clip.taken) // times), *_grid(job, place.size)) for clip, place in zip(clips, places, strict=True)]
+    grids = [
+        (-(-len(clip.taken) // times), *grid_of(job, place.size)) for clip, place in zip(clips, places, strict=True)
+    ]
     channels = clips[0].channels
     rows = renderer.rows(
-        (sum(stacks * down * across for stacks, down, across in grids), *patch_sizes(job, channels)), channels
+        (sum(stacks * down * across for stacks, down, across in grids), *job.patching.sizes(channels)), channels
     )
     written = 0
     for clip, place, (_, down, across) in zip(clips, places, grids, strict=True):
@@ -300,15 +300,3 @@ def _patches(job: Job, clips: Sequence[Clip]) -> tuple[StridedTensor, list[tuple
                 write_patches(job, image, (down, across), rows, written, pixels.layout.strides[0])
                 written += down * across
     return renderer.finished(rows, channels), grids
-
-
-def _grid(job: Job, size: Size) -> Size:
-    """How many patches lie along the height and width of a frame. Raises `LayoutError` for parts of patches."""
-    patch = job.values["patch_size"]
-    whole = patch * job.values["merge_size"] if "h" in job.declared.kind.axes else patch
-    if size[0] % whole or size[1] % whole:
-        raise LayoutError(
-            f"An image of {size[0]} x {size[1]} pixels has no whole number of patches of {whole} pixels: "
-            "do_resize=True gives it one."
-        )
-    return size[0] // patch, size[1] // patch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +70,35 @@ class OfTensors(NamedTuple):
     array: NDArray[np.bool_]
 
 
+class Patching(NamedTuple):
+    """Patches: the order of their axes (`Kind.axes`), the pixels of a side, and how many patches and frames are one."""
+
+    axes: str
+    patch: int
+    merge: int
+    times: int
+
+    @property
+    def merged(self) -> int:
+        """The pixels of a side of merged patches."""
+        return self.patch * self.merge
+
+    def lengths(self, channels: int) -> dict[str, int]:
+        """How long each axis is that is the same in all images."""
+        merge, patch = self.merge, self.patch
+        return {"h": merge, "w": merge, "c": channels, "t": self.times, "y": patch, "x": patch}
+
+    def sizes(self, channels: int) -> tuple[int, ...]:
+        """The sizes of one patch: the axes of each word of `axes` behind the first are one axis of it."""
+        return _patch_sizes(self, channels)
+
+
+@lru_cache(maxsize=64)
+def _patch_sizes(patching: Patching, channels: int) -> tuple[int, ...]:
+    lengths = patching.lengths(channels)
+    return tuple(prod(lengths[axis] for axis in word) for word in patching.axes.split()[1:])
+
+
 Images = list[list[Operand]]
 Results = dict[str, Any]
 
@@ -110,6 +140,17 @@ class Job:
         if middle is not None:
             raise LayoutError("do_center_crop=True cuts what ConvNext's resize has cut already: leave it out.")
         return convnext_window(values)
+
+    @cached_property
+    def patching(self) -> Patching:
+        """The patches of a class that returns patches."""
+        axes, values = self.declared.kind.axes, self.values
+        return Patching(
+            axes,
+            values.get("patch_size") or values["encoder_patch_size"],
+            values.get("merge_size", values.get("pooling_kernel_size")) if "h" in axes else 1,
+            values.get("temporal_patch_size", 1) if "t" in axes else 1,
+        )
 
     @cached_property
     def placed(self) -> Callable[[Size], Placement]:
@@ -187,6 +228,7 @@ def filled_size(windows: Sequence[Size], stated: Any) -> Size:
     return wanted
 
 
+@lru_cache(maxsize=256)
 def in_groups(layout: Layout, inner: int) -> Layout:
     """A batch's layout with its first axis as groups of `inner`."""
     count, *rest = layout.sizes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from math import prod
 from typing import Final
@@ -22,7 +23,7 @@ from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .job import Images, Job, Listed, Moved, Results, all_placed, flattened, largest
+from .job import Images, Job, Listed, Moved, Patching, Results, all_placed, flattened, largest
 
 
 def patches(job: Job, images: Images) -> Results:
@@ -56,7 +57,7 @@ def float_patches(job: Job, images: Images) -> Results:
     channels, patch = flat[0].layout.sizes[0], values["patch_size"]
     grids = [(height // patch, width // patch) for height, width in windows]
     ends = [0, *accumulate(down * across for down, across in grids)]
-    rows = moving.renderer.rows((ends[-1], *patch_sizes(job, channels)), channels)
+    rows = moving.renderer.rows((ends[-1], *job.patching.sizes(channels)), channels)
     for row, (grid, first) in enumerate(zip(grids, ends, strict=False)):
         write_patches(moving, pixels.with_layout(pixels.layout.sliced(row)), grid, rows, first)
     return {"pixel_values": rows, "image_grid_hw": np.array(grids, np.int64)}
@@ -71,19 +72,11 @@ def stacks(
     Patches lie in the order of the windows that the model merges.
     """
     channels = frames[0].layout.sizes[0]
-    counted = _counted(job, channels)
-    patch, merge = counted["y"], counted["h"]
     windows = [placements[first].size for first in firsts]
-    for height, width in windows:
-        if height % (patch * merge) or width % (patch * merge):
-            raise LayoutError(
-                f"An image of {height} x {width} pixels has no whole number of patches of {patch * merge} pixels: "
-                "do_resize=True gives it one."
-            )
+    grids = [grid_of(job, window) for window in windows]
     pixels = job.renderer.plain.batch(frames, placements, largest(windows)).operand
-    grids = [(height // patch, width // patch) for height, width in windows]
     counts = [down * across for down, across in grids]
-    rows = job.renderer.rows((sum(counts), *patch_sizes(job, channels)), channels)
+    rows = job.renderer.rows((sum(counts), *job.patching.sizes(channels)), channels)
     frame = 0 if are_stills else pixels.layout.strides[0]
     written = 0
     for first, grid, count in zip(firsts, grids, counts, strict=True):
@@ -92,18 +85,15 @@ def stacks(
     return job.renderer.finished(rows, channels), grids
 
 
-def patch_sizes(job: Job, channels: int) -> tuple[int, ...]:
-    """The sizes of one patch: the axes of each word of `axes` behind the first are one axis of it."""
-    counted = _counted(job, channels)
-    return tuple(prod(counted[axis] for axis in word) for word in job.declared.kind.axes.split()[1:])
-
-
-def _counted(job: Job, channels: int) -> dict[str, int]:
-    """How long each axis is that is the same in all images."""
-    values = job.values
-    patch, times = values.get("patch_size") or values["encoder_patch_size"], values.get("temporal_patch_size", 1)
-    merge = values.get("merge_size", values.get("pooling_kernel_size")) if "h" in job.declared.kind.axes else 1
-    return {"h": merge, "w": merge, "c": channels, "t": times, "y": patch, "x": patch}
+def grid_of(job: Job, size: Size) -> Size:
+    """How many patches lie along a height and a width. Raises `LayoutError` for parts of those that are merged."""
+    patch, whole = job.patching.patch, job.patching.merged
+    if size[0] % whole or size[1] % whole:
+        raise LayoutError(
+            f"An image of {size[0]} x {size[1]} pixels has no whole number of patches of {whole} pixels: "
+            "do_resize=True gives it one."
+        )
+    return size[0] // patch, size[1] // patch
 
 
 def write_patches(job: Job, image: Operand, grid: Size, rows: StridedTensor, first: int, frame: int = 0) -> None:
@@ -111,22 +101,31 @@ def write_patches(job: Job, image: Operand, grid: Size, rows: StridedTensor, fir
 
     `grid` is how many patches lie along its height and width. The next frame of its stack lies `frame` elements on.
     """
-    plane, line, column = image.layout.strides
-    counted = _counted(job, image.layout.sizes[0])
-    patch, merge = counted["y"], counted["h"]
-    counted |= {"H": grid[0] // merge, "W": grid[1] // merge}
+    layout = image.layout
+    channels = layout.sizes[0]
+    opened, target, axis = _layouts(job.patching, channels, layout.strides, grid, frame)
+    start = rows.operand.layout.offset + first * prod(job.patching.sizes(channels))
+    job.renderer.rearranged(image, opened.shifted(layout.offset), rows, target.shifted(start), axis)
+
+
+@lru_cache(maxsize=256)
+def _layouts(
+    patching: Patching, channels: int, strides: tuple[int, ...], grid: Size, frame: int
+) -> tuple[Layout, Layout, int]:
+    """An image with the axes of its patches, these patches one behind the other, and which axis is the channels'."""
+    plane, line, column = strides
+    patch, merge = patching.patch, patching.merge
+    counted = {**patching.lengths(channels), "H": grid[0] // merge, "W": grid[1] // merge}
     steps = {"H": line * patch * merge, "W": column * patch * merge, "h": line * patch, "w": column * patch}
     steps |= {"c": plane, "t": frame, "y": line, "x": column}
-    order = job.declared.kind.axes.replace(" ", "")
+    order = patching.axes.replace(" ", "")
     sizes = tuple(counted[axis] for axis in order)
-    opened = Layout(sizes, tuple(steps[axis] for axis in order), image.layout.offset)
-    target = Layout(sizes, offset=rows.operand.layout.offset + first * prod(patch_sizes(job, counted["c"])))
-    job.renderer.rearranged(image, opened, rows, target, order.index("c"))
+    return Layout(sizes, tuple(steps[axis] for axis in order)), Layout(sizes), order.index("c")
 
 
 def write_merged(job: Job, image: Operand, shape: Size, rows: StridedTensor, first: int) -> None:
     """Write the patches of an image; where several are one, `shape` counts these."""
-    merge = _counted(job, 1)["h"]
+    merge = job.patching.merge
     write_patches(job, image, (shape[0] * merge, shape[1] * merge), rows, first)
 
 
@@ -173,8 +172,7 @@ def positions_of(shapes: Sequence[Size], most: int) -> NDArray[np.int64]:
 
 def whole_patches(job: Job, size: Size, most: int) -> Size:
     """How many patches lie along a height and a width. Raises `LayoutError` for parts of one and for more than most."""
-    counted = _counted(job, 1)
-    factor = counted["y"] * counted["h"]
+    factor = job.patching.merged
     down, across = size[0] // factor, size[1] // factor
     if (down * factor, across * factor) != size or down * across > most:
         raise LayoutError(
@@ -192,7 +190,7 @@ def filled_up(
     channels = images[0].layout.sizes[0]
     shapes = [whole_patches(job, window, most) for window in windows]
     pixels = job.renderer.plain.batch(images, placements, largest(windows)).operand
-    rows = job.renderer.rows((len(images), most, *patch_sizes(job, channels)), channels)
+    rows = job.renderer.rows((len(images), most, *job.patching.sizes(channels)), channels)
     for row, (down, across) in enumerate(shapes):
         image = pixels.with_layout(pixels.layout.sliced(row))
         write_merged(job, image, (down, across), rows, row * most)

@@ -5,6 +5,8 @@ Source: transformers, models/*/image_processing_*.py (`_preprocess`).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from stridedgpu.adapters.image_processors import sizes
@@ -59,14 +61,22 @@ def slices_side_by_side(job: Job, images: Images) -> Results:
 
 def write_side_by_side(job: Job, image: Operand, shape: Size, wide: StridedTensor, first: int) -> int:
     """Write the patches of an image behind `first` others, and return how many there are then."""
-    (down, across), patch = shape, job.values["patch_size"]
-    _, plane, line, _ = wide.operand.layout.strides
-    far, under, beside = image.layout.strides
-    counted = (image.layout.sizes[0], patch, down, across, patch)
-    opened = Layout(counted, (far, under, under * patch, beside * patch, beside), image.layout.offset)
-    target = Layout(counted, (plane, line, across * patch, patch, 1), wide.operand.layout.offset + first * patch)
-    job.renderer.rearranged(image, opened, wide, target, 0)
-    return first + down * across
+    patch, layout, place = job.values["patch_size"], image.layout, wide.operand.layout
+    opened, target = _layouts(layout.sizes[0], layout.strides, place.strides, shape, patch)
+    start = place.offset + first * patch
+    job.renderer.rearranged(image, opened.shifted(layout.offset), wide, target.shifted(start), 0)
+    return first + shape[0] * shape[1]
+
+
+@lru_cache(maxsize=256)
+def _layouts(
+    channels: int, strides: tuple[int, ...], wide: tuple[int, ...], shape: Size, patch: int
+) -> tuple[Layout, Layout]:
+    """An image with the axes of its patches, and these beside each other in memory of the strides `wide`."""
+    (down, across), (far, under, beside), (_, plane, line, _) = shape, strides, wide
+    counted = (channels, patch, down, across, patch)
+    opened = Layout(counted, (far, under, under * patch, beside * patch, beside))
+    return opened, Layout(counted, (plane, line, across * patch, patch, 1))
 
 
 def tiles_of_patches(job: Job, images: Images) -> Results:
