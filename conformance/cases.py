@@ -382,11 +382,12 @@ def _processors() -> Iterator[Case]:
         options = {**_small(kind), **OPTIONS.get(name, {})}
         if kind.halves:  # no .npy has bfloat16
             continue
-        other = _CLEAR if kind.defaults["do_convert_rgb"] and kind.converts else _SECOND
+        other = _CLEAR if kind.defaults["do_convert_rgb"] and kind.converts and kind.converts_arrays else _SECOND
         inputs = _CLIP if kind.is_video else (_FIRST,) if name in _ALONE else (_FIRST, other)
         for backend in kind.backends:
             given = "[images]" if kind.is_video else "images"
-            call = f"transformers.{name}{'Pil' * (backend == 'pil')}(**options)({given}, return_tensors='pt')"
+            of_two = "Pil" * (backend == "pil" and "torchvision" in kind.backends)
+            call = f"transformers.{name}{of_two}(**options)({given}, return_tensors='pt')"
             arguments = {"class": name, "backend": backend, "options": options}
             yield Case(f"{name}.{backend}", "image_processor", inputs, arguments, "transformers", call)
 

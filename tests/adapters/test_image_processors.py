@@ -43,6 +43,9 @@ def compared(ours: Any, theirs: Any, images: Any, **call: Any) -> list[str]:
 def test_defaults_are_those_of_transformers(name):
     theirs = original(name, "torchvision")
     for key, ours in KINDS[name].defaults.items():
+        # Classes without backends take `default_to_square` of their base, and do not read it.
+        if key in KINDS[name].called or (key == "default_to_square" and KINDS[name].backends == ("pil",)):
+            continue
         default = getattr(theirs, key, None)
         if hasattr(default, "keys"):
             default = {side: value for side, value in dict(default).items() if value is not None}
@@ -124,6 +127,30 @@ def test_options_of_a_call_have_the_same_effect(name, backend):
     for options in OPTIONS[name]:
         call = {key: value for key, value in options.items() if key not in ("min_pixels", "max_pixels")}
         assert compared(ours, theirs, images, **call) == []
+
+
+@pytest.mark.parametrize("name, call", [("VideoLlavaImageProcessor", {"return_legacy_image_output": False})], ids=str)
+def test_options_that_a_call_alone_states_have_the_same_effect(name, call):
+    theirs = original(name, "pil")
+    draw = np.random.default_rng(5)
+    images = [drawn_image(draw), drawn_image(draw)]
+    for ours in (sg.image_processor(theirs), sg.image_processor({"image_processor_type": name, **call})):
+        assert compared(ours, theirs, images) == []
+        assert compared(ours, theirs, images, **call) == []
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+@pytest.mark.parametrize("name", ["VideoLlavaImageProcessor"])
+def test_classes_without_backends_take_images_of_pillow_and_arrays(name, mode):
+    image = pytest.importorskip("PIL.Image")
+    theirs = original(name, "pil", do_normalize=False)
+    ours = sg.image_processor(theirs)
+    assert ours.backend == "pil"
+    photo = image.fromarray(drawn_image(np.random.default_rng(9), 300)).convert(mode)
+    pixels = np.atleast_3d(np.asarray(photo))
+    arrays = [pixels, np.ascontiguousarray(pixels.transpose(2, 0, 1))] if mode != "RGBA" else []  # refused there
+    for given in (photo, *arrays):
+        assert compared(ours, theirs, [given]) == []
 
 
 @pytest.mark.parametrize("source", ["object", "dict", "file", "folder"])

@@ -19,6 +19,10 @@ ENCODERS: dict[str, list[dict[str, Any]]] = {
         {"do_pad": True, "pad_size": {"height": 240, "width": 250}},
         {"resample": 2},
     ],
+    "VideoLlavaImageProcessor": [
+        {"size": {"shortest_edge": 97}, "crop_size": {"height": 90, "width": 131}, "return_legacy_image_output": False},
+        {"size": {"height": 60, "width": 80}, "do_center_crop": False, "do_normalize": False, "do_convert_rgb": False},
+    ],
     "SiglipImageProcessor": [{"size": {"height": 31, "width": 77}}, {"size": 64}, {"do_pad": True}],
     "ViTImageProcessor": [{"size": 33}, {"do_resize": False, "do_normalize": False}],
     "DINOv3ViTImageProcessor": [

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stridedgpu.adapters.image_processors.declaration import KINDS
+
 from .torchvision_transforms import torchvision_transforms
 
 __all__ = ["differences", "drawn_image", "original", "transformers_library"]
@@ -38,7 +40,8 @@ def original(name: str, backend: str, **options: Any) -> Any:
         capability = pytest.importorskip("torch", reason=REASON).backends.cpu.get_cpu_capability()
         if capability not in ("AVX2", "AVX512"):
             pytest.skip(f"the bits are those of torch's loops for AVX2 and AVX-512, and torch has {capability}")
-    return getattr(transformers_library(), name + ("Pil" if backend == "pil" else ""))(**options)
+    is_of_two = backend == "pil" and "torchvision" in KINDS[name].backends
+    return getattr(transformers_library(), name + ("Pil" if is_of_two else ""))(**options)
 
 
 def drawn_image(draw: np.random.Generator, least: int = 40, most: int = 420) -> np.ndarray:

@@ -260,7 +260,8 @@ def _of_mapping(
         meant = f" Did you mean {near[0]}?" if near else ""
         raise LayoutError(f"{name} is not reproduced; there are {', '.join(sorted(known))}.{meant}")
     kind = KINDS[name]
-    taken = {**kind.defaults, **{key: value for key, value in values.items() if key in kind.defaults}}
+    stated_options = {key: value for key, value in values.items() if key in kind.defaults and key not in kind.called}
+    taken = {**kind.defaults, **stated_options}
     if not nulls:
         taken = {key: kind.defaults[key] if value is None else value for key, value in taken.items()}
         if name == "VJEPA2VideoProcessor":  # its class computes the size, whatever is declared

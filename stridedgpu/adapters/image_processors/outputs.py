@@ -14,6 +14,7 @@ from .videos import Clip
 
 _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "images": batches.windowed,
+    "older_key": batches.under_an_older_key,
     "surrounded": batches.surrounded,
     "mirrored": batches.mirrored,
     "cropped_first": batches.cropped_first,

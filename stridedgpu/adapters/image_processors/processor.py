@@ -18,7 +18,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import chosen_device
 from stridedgpu.operations.images import CropSources
 from stridedgpu.operations.options import truth
-from stridedgpu.preprocess.images import encoded_images, is_encoded, pillow_images
+from stridedgpu.preprocess.images import encoded_images, is_encoded, is_pillow_image, pillow_images
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.torch_loader import imported_torch
 from stridedgpu.problems.resize_problem import ResizeRule
@@ -91,9 +91,10 @@ def image_processor(
     or of a folder with one. An object alone needs transformers. A source of a video processor gives what
     `video_processor` does.
     `backend` says whose bits: "torchvision" or "pil"; None is that of the source, else transformers' default,
-    "torchvision". `device` is where results are computed and lie; None is that of the images. With `as_files` encoded
-    images (bytes) are what transformers makes of a path or an address: upright by their EXIF orientation, and RGB as
-    Pillow converts. Else they are what it makes of the opened image: as the camera stored it, in its own mode.
+    "torchvision", or the only one that the class has. `device` is where results are computed and lie; None is that of
+    the images. With `as_files` encoded images (bytes) are what transformers makes of a path or an address: upright by
+    their EXIF orientation, and RGB as Pillow converts. Else they are what it makes of the opened image: as the camera
+    stored it, in its own mode.
 
     The bits are those of transformers 5.24 on the CPU, for images of bytes: with torch 2.13's and torchvision 0.28's
     resize, or with that of the Pillow that is installed. What would differ is refused.
@@ -145,7 +146,7 @@ def _processor(
     if backend is not None and not is_one_of(backend, BACKENDS):
         raise LayoutError(f"backend={backend!r} is unknown; it is 'torchvision' or 'pil'.")
     made = VideoProcessor if declared.kind.is_video else ImageProcessor
-    return made(declared, backend or declared.backend or BACKENDS[0], device, as_files)
+    return made(declared, backend or declared.backend or declared.kind.backends[0], device, as_files)
 
 
 class ImageProcessor:
@@ -213,7 +214,8 @@ class ImageProcessor:
         channels_of = declared.values["input_data_format"]
 
         def read(name: str, image: Any) -> Operand:
-            return image_operand(name, image, self.backend, converts=converts, channels_of=channels_of)
+            converted = converts and (declared.kind.converts_arrays or is_pillow_image(image))
+            return image_operand(name, image, self.backend, converts=converted, channels_of=channels_of)
 
         flat = operands_of_list("images", [image for group in groups for image in group], read)
         rest, first = iter(flat), flat[0]
@@ -368,7 +370,8 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
     """The resize and the arithmetic of a declaration. Raises `LayoutError` for options that are not reproduced."""
     values, kind = declared.values_of(backend), declared.kind
     if backend not in kind.backends:
-        raise LayoutError(f"backend='pil' is none of {declared.name}, whose only one is 'torchvision': leave it out.")
+        (only,) = kind.backends
+        raise LayoutError(f"backend={backend!r} is none of {declared.name}, whose only one is {only!r}: leave it out.")
     for name, (value, why) in kind.only.items():
         if values[name] != value and (values[name] or value):
             raise LayoutError(f"{name}={values[name]!r} is not reproduced: {why}; give {name}={value!r}.")

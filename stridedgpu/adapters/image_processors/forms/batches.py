@@ -45,6 +45,12 @@ def windowed(job: Job, images: Images) -> Results:
     return {"pixel_values": Listed(job.renderer.batch(flat, placements, padded_size(job, windows)))}
 
 
+def under_an_older_key(job: Job, images: Images) -> Results:
+    """Video-LLaVA: a window of each image, unless a call asks for the present key."""
+    (pixels,) = windowed(job, images).values()
+    return {"pixel_values_images" if job.values["return_legacy_image_output"] else "pixel_values": pixels}
+
+
 def surrounded(job: Job, images: Images) -> Results:
     """DPT: with `do_pad` zeros on all sides up to whole multiples of `size_divisor`, behind the arithmetic."""
     flat, placements, _ = all_placed(job, images)

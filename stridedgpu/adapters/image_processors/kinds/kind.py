@@ -54,9 +54,10 @@ class Kind:
     most of options that others bound otherwise. `floats` are the backends whose results are floats even where nothing
     is computed. `alone`: the images of a call without lists are lists of one image each. `rescales_first`: bytes become
     floats before they are resized; with `resizes_floats` they keep their values. `halves`: arithmetic in bfloat16.
-    `flips`: the three channels are reversed, and `converts` is whether `do_convert_rgb` has an effect. `broadcasts`: by
-    torchvision, three means make three channels of a grey image. `only` has the one value of an option that is
-    reproduced, and why. `backends` are those that the class has.
+    `flips`: the three channels are reversed, and `converts` is whether `do_convert_rgb` has an effect, on arrays where
+    it also `converts_arrays`. `broadcasts`: by torchvision, three means make three channels of a grey image. `only` has
+    the one value of an option that is reproduced, and why. `called` are options that a call alone states. `backends`
+    are those that the class has; of those that have one, "pil" is that of classes without backends, which use Pillow.
 
     Of videos `key` names the pixels, and `own` are options that a call does not change, though it has them. `offsets`:
     1 is subtracted from what is rescaled.
@@ -79,10 +80,12 @@ class Kind:
     rescales_first: bool = False
     flips: bool = False
     converts: bool = True
+    converts_arrays: bool = True
     broadcasts: bool = False
     only: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
     resizes_floats: bool = False
     halves: bool = False
+    called: tuple[str, ...] = ()
     backends: tuple[Backend, ...] = BACKENDS
     key: str = "pixel_values_videos"
     own: tuple[str, ...] = ()
