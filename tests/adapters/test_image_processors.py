@@ -139,8 +139,10 @@ def test_options_that_a_call_alone_states_have_the_same_effect(name, call):
         assert compared(ours, theirs, images, **call) == []
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
-@pytest.mark.parametrize("name", ["VideoLlavaImageProcessor"])
+@pytest.mark.parametrize(
+    "name, mode",
+    [*(("VideoLlavaImageProcessor", mode) for mode in ("L", "RGB", "RGBA")), ("VivitImageProcessor", "RGB")],
+)
 def test_classes_without_backends_take_images_of_pillow_and_arrays(name, mode):
     image = pytest.importorskip("PIL.Image")
     theirs = original(name, "pil", do_normalize=False)

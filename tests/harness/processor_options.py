@@ -93,6 +93,11 @@ ENCODERS: dict[str, list[dict[str, Any]]] = {
         {"do_center_crop": False, "size": {"height": 60, "width": 80}, "do_rescale": False},
         {"do_center_crop": False, "size": {"shortest_edge": 60}},
     ],
+    "VivitImageProcessor": [
+        {"size": {"shortest_edge": 97}, "crop_size": 90, "offset": False},
+        {"do_center_crop": False, "size": {"height": 60, "width": 80}, "do_rescale": False, "offset": False},
+        {"do_center_crop": False, "size": {"shortest_edge": 60}, "rescale_factor": 1 / 255, "do_normalize": False},
+    ],
     "TvpImageProcessor": [
         {"size": {"longest_edge": 97}, "do_center_crop": False, "pad_size": {"height": 100, "width": 120}},
         {"size": {"height": 60, "width": 80}, "do_pad": False, "do_flip_channel_order": False, "crop_size": 70},

@@ -381,6 +381,8 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
     rule = resize_rule(values["resample"], backend, floats=floats) if values["do_resize"] else None
     if normalises and (values["image_mean"] is None or values["image_std"] is None):
         raise LayoutError("do_normalize=True needs image_mean and image_std.")
+    if values.get("offset") and not rescales:
+        raise LayoutError("offset=True needs do_rescale=True: leave it on, or give offset=False.")
     if rescales and not values["rescale_factor"]:
         raise LayoutError("do_rescale=True needs rescale_factor.")
     keeps_bytes = backend == "torchvision" and (rescales_first or not normalises)
@@ -400,7 +402,7 @@ def _renders(declared: Declared, backend: Backend) -> tuple[ResizeRule | None, N
         figures_of(values["image_mean"]) if normalises else None,
         std if normalises else None,
         std if values.get("include_top") else None,
-        bool((values.get("rescale_offset") or kind.offsets) and rescales),
+        bool((values.get("rescale_offset") or values.get("offset") or kind.offsets) and rescales),
         bool(kind.flips or values.get("do_flip_channel_order")),
         backend in kind.floats,
         factor if rescales_first else 1.0 if kind.resizes_floats else None,

@@ -166,6 +166,18 @@ KINDS: Final[Mapping[str, Kind]] = {
     "VideoMAEImageProcessor": kind(
         HALF, shortest(224), crop_size=square(224), resample=BILINEAR, do_center_crop=True, form="frames", pads=False
     ),
+    "VivitImageProcessor": kind(
+        HALF,
+        shortest(256),
+        crop_size=square(224),
+        resample=BILINEAR,
+        do_center_crop=True,
+        rescale_factor=1 / 127.5,
+        offset=True,
+        form="frames",
+        pads=False,
+        backends=("pil",),
+    ),
     "TvpImageProcessor": kind(
         HALF,
         {"longest_edge": 448},
