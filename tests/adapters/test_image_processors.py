@@ -93,6 +93,8 @@ def test_odd_images_are_taken_where_transformers_takes_them(name, backend):
     for size in ODD:
         images = [draw.integers(0, 256, (*size, 3), np.uint8)] * COUNTS.get(KINDS[name].form, (1,))[0]
         call = {"return_tensors": "np", "input_data_format": "channels_last"}
+        if "input_data_format" in KINDS[name].only:
+            call["input_data_format"] = None
         try:
             wanted = theirs(images, **call)
         except Exception:  # noqa: BLE001 - whatever transformers raises
@@ -129,19 +131,30 @@ def test_options_of_a_call_have_the_same_effect(name, backend):
         assert compared(ours, theirs, images, **call) == []
 
 
-@pytest.mark.parametrize("name, call", [("VideoLlavaImageProcessor", {"return_legacy_image_output": False})], ids=str)
-def test_options_that_a_call_alone_states_have_the_same_effect(name, call):
-    theirs = original(name, "pil")
+@pytest.mark.parametrize(
+    "name, call",
+    [
+        ("VideoLlavaImageProcessor", {"return_legacy_image_output": False}),
+        ("Emu3ImageProcessor", {"do_pad": False}),
+        ("Emu3ImageProcessor", {"min_pixels": 1, "max_pixels": 999, "spatial_factor": 2}),
+    ],
+    ids=str,
+)
+def test_options_that_a_call_or_a_declaration_alone_states_have_the_same_effect(name, call):
     draw = np.random.default_rng(5)
     images = [drawn_image(draw), drawn_image(draw)]
-    for ours in (sg.image_processor(theirs), sg.image_processor({"image_processor_type": name, **call})):
+    for options in ({}, call):
+        theirs, ours = original(name, "pil", **options), sg.image_processor({"image_processor_type": name, **options})
         assert compared(ours, theirs, images) == []
         assert compared(ours, theirs, images, **call) == []
 
 
 @pytest.mark.parametrize(
     "name, mode",
-    [*(("VideoLlavaImageProcessor", mode) for mode in ("L", "RGB", "RGBA")), ("VivitImageProcessor", "RGB")],
+    [
+        *((name, mode) for name in ("VideoLlavaImageProcessor", "Emu3ImageProcessor") for mode in ("L", "RGB", "RGBA")),
+        ("VivitImageProcessor", "RGB"),
+    ],
 )
 def test_classes_without_backends_take_images_of_pillow_and_arrays(name, mode):
     image = pytest.importorskip("PIL.Image")

@@ -178,6 +178,11 @@ DETECTORS: dict[str, list[dict[str, Any]]] = {
 }
 
 LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
+    "Emu3ImageProcessor": [
+        {"min_pixels": 9_000, "max_pixels": 30_000, "spatial_factor": 14},
+        {"min_pixels": 1, "max_pixels": 1 << 20, "do_normalize": False, "do_pad": False, "resample": 2},
+        {"do_resize": False, "do_rescale": False, "do_convert_rgb": False},
+    ],
     "PixtralImageProcessor": [
         {"size": {"longest_edge": 100}, "patch_size": {"height": 14, "width": 20}},
         {"size": {"height": 90, "width": 300}, "do_pad": False},

@@ -487,6 +487,11 @@ def factors(values: Values, size: Size) -> Size:
     raise other_size(values, "min_pixels and max_pixels")
 
 
+def pixels_of_factors(values: Values, size: Size) -> Size:
+    """Emu3: whole factors with `min_pixels` to `max_pixels` in all, whatever `size` is."""
+    return sizes.pixels_limited(size, values["spatial_factor"], *_stated_pixels(values))
+
+
 def tokens_near(values: Values, size: Size) -> Size:
     """Muse Glimmer: whole merged patches, at most `max_image_tokens`, whose shape is nearest."""
     return sizes.tokens_near(size, values["patch_size"] * values["merge_size"], values["max_image_tokens"])
@@ -545,10 +550,14 @@ def pixels_of_frames(values: Values, size: Size) -> Size:
 
 def stated_pixels(values: Values, size: Size) -> Size:
     """MiniMax M3 VL's frames: `min_pixels` to `max_pixels`, whatever `size` is."""
+    return sizes.pixels_limited(size, values["patch_size"] * values["merge_size"], *_stated_pixels(values))
+
+
+def _stated_pixels(values: Values) -> tuple[int, int]:
     least, most = values["min_pixels"], values["max_pixels"]
     if least is None or most is None:
         raise LayoutError(f"min_pixels={least} and max_pixels={most}: do_resize=True needs both.")
-    return sizes.pixels_limited(size, values["patch_size"] * values["merge_size"], least, most)
+    return least, most
 
 
 def frame_tokens_near(values: Values, size: Size) -> Size:

@@ -40,8 +40,8 @@ Videos = list[StridedTensor] | StridedTensor
 
 def _placement(job: Job, clip: Clip) -> Placement:
     """Where each frame of a video goes."""
-    kind, values, size = job.declared.kind, job.values, clip.size
-    values = {**values, **{name: job.own[name] for name in kind.own}, "frames": len(clip.taken)}
+    kind, size = job.declared.kind, clip.size
+    values = {**job.values, "frames": len(clip.taken)}
     if not values["do_resize"]:
         return placed(size, size, job.window, job.backend)
     resized = new_size(kind.resizes, values, size, is_cut=job.window is not None)
@@ -69,10 +69,10 @@ def padded(job: Job, clips: Sequence[Clip]) -> Results:
 def squares(job: Job, clips: Sequence[Clip]) -> Results:
     """SmolVLM: frames as bytes at their size, and then as squares; with `do_pad` zeros up to the longest, and masks."""
     values, renderer = job.values, job.renderer
-    wanted = size_named("max_image_size", job.own["max_image_size"])
+    wanted = size_named("max_image_size", values["max_image_size"])
     if not values["do_resize"] or set(wanted) != {"longest_edge"}:
         raise LayoutError(
-            f"do_resize={values['do_resize']} with max_image_size={job.own['max_image_size']!r} is not reproduced: "
+            f"do_resize={values['do_resize']} with max_image_size={values['max_image_size']!r} is not reproduced: "
             "frames become squares, whose side is longest_edge."
         )
     side = wanted["longest_edge"]

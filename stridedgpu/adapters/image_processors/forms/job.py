@@ -114,8 +114,8 @@ class Job:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """The options."""
-        return self.declared.values_of(self.backend)
+        """The options; those that a call does not change are the processor's own."""
+        return {**self.declared.values_of(self.backend), **{name: self.own[name] for name in self.declared.kind.own}}
 
     @cached_property
     def resizing(self) -> Job:
