@@ -88,6 +88,11 @@ ENCODERS: dict[str, list[dict[str, Any]]] = {
         {"size": {"height": 128, "width": 96}},
         {"size": {"height": 300, "width": 200}, "do_crop_margin": False, "resample": 3},
     ],
+    "PPFormulaNetImageProcessor": [
+        {"size": {"height": 96, "width": 128}},
+        {"size": {"height": 300, "width": 200}, "do_crop_margin": False, "resample": 3},
+        {"size": {"height": 60, "width": 80}, "do_thumbnail": False, "do_pad": False},
+    ],
     "VideoMAEImageProcessor": [
         {"size": {"shortest_edge": 97}, "crop_size": 90},
         {"do_center_crop": False, "size": {"height": 60, "width": 80}, "do_rescale": False},

@@ -163,6 +163,13 @@ KINDS: Final[Mapping[str, Kind]] = {
         HALF, {"height": 2560, "width": 1920}, **_PAGES, only={"do_center_crop": (None, "pages are whole")}
     ),
     "NougatImageProcessor": kind(IMAGENET, {"height": 896, "width": 672}, **_PAGES, do_crop_margin=True),
+    "PPFormulaNetImageProcessor": kind(
+        {"image_mean": (0.7931,) * 3, "image_std": (0.1738,) * 3},
+        square(768),
+        **_PAGES,
+        do_crop_margin=True,
+        backends=("torchvision",),
+    ),
     "VideoMAEImageProcessor": kind(
         HALF, shortest(224), crop_size=square(224), resample=BILINEAR, do_center_crop=True, form="frames", pads=False
     ),
