@@ -351,6 +351,11 @@ OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
         "crop_size": {"height": 32, "width": 32},
         "image_grid_pinpoints": [[32, 64], [64, 32], [64, 64]],
     },
+    "NemotronH_Omni_Reasoning_V3VideoProcessor": {
+        "norm_mean": [0.48, 0.45, 0.4],
+        "norm_std": [0.26, 0.27, 0.3],
+        "video_target_num_patches": 12,
+    },
     "PerceiverImageProcessor": {"size": {"height": 24, "width": 24}},
     "Siglip2ImageProcessor": {"max_num_patches": 16},
 }

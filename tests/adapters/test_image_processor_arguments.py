@@ -41,6 +41,8 @@ def test_older_files_name_the_class_and_the_options_otherwise():
     assert detr(images((30, 60)), return_tensors="np").pixel_values.shape == (1, 3, 30, 60)
     assert "pixel_mask" not in processor("DetrImageProcessor", size=40, pad_and_return_pixel_mask=False)(photos[:1])
     assert processor("OwlViTImageProcessor", rescale=False).to_dict()["do_rescale"] is False
+    nemotron = processor("NemotronH_Omni_Reasoning_V3ImageProcessor", norm_mean=[0.1, 0.2, 0.3]).to_dict()
+    assert nemotron["image_mean"] == [0.1, 0.2, 0.3]
     square = processor(use_square_size=True).to_dict()
     assert square["size"] == {"height": 224, "width": 224}
 

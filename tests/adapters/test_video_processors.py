@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.processor_options import VIDEOS
+from harness.processor_options import NEEDED, VIDEOS
 from harness.transformers_processors import differences, drawn_image, original
 
 import stridedgpu as sg
@@ -47,7 +47,7 @@ def compared(ours: Any, theirs: Any, videos: Any, **call: Any) -> list[str]:
     "name, options", [pytest.param(*case, id=f"{case[0]}-{number}") for number, case in enumerate(CASES)]
 )
 def test_videos_have_the_bits_of_transformers(name, options):
-    theirs = original(name, "torchvision", do_sample_frames=False, **options)
+    theirs = original(name, "torchvision", do_sample_frames=False, **{**NEEDED.get(name, {}), **options})
     ours = sg.video_processor(theirs)
     draw = np.random.default_rng([3, *name.encode()])
     several = [video(draw, length) for length in (3, 2)]
@@ -60,8 +60,9 @@ def test_videos_have_the_bits_of_transformers(name, options):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_many_drawn_videos_have_the_bits_of_transformers(name):
-    theirs = original(name, "torchvision", do_sample_frames=False)
-    ours = sg.video_processor(declared(name))
+    needed = NEEDED.get(name, {})
+    theirs = original(name, "torchvision", do_sample_frames=False, **needed)
+    ours = sg.video_processor(declared(name, **needed))
     draw = np.random.default_rng([5, *name.encode()])
     for _ in range(6):
         image = drawn_image(draw, 30, 700)
@@ -458,6 +459,7 @@ def test_frames_that_are_not_bytes_are_refused_by_their_number():
             4,
             "max_image_size=.* must have longest",
         ),
+        ("NemotronH_Omni_Reasoning_V3VideoProcessor", {}, 4, "norm_mean=None and norm_std=None must have a number"),
         ("Glm5NextVideoProcessor", {"max_image_tokens": 1}, 6, "A video has 6 frames; with 1 tokens at most"),
         ("Gemma4VideoProcessor", {"max_soft_tokens": 71}, 4, "max_soft_tokens=71 is not taken; it is one of 70, 140"),
         ("Qwen3VLVideoProcessor", {"max_frames": None}, 4, "max_frames=None must be a whole number from 1"),

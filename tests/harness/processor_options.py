@@ -393,6 +393,7 @@ TILES: dict[str, list[dict[str, Any]]] = {
 }
 
 NEEDED: dict[str, dict[str, Any]] = {
+    "NemotronH_Omni_Reasoning_V3VideoProcessor": {"norm_mean": [0.48, 0.45, 0.4], "norm_std": [0.26, 0.27, 0.3]},
     "LayoutLMv2ImageProcessor": {"apply_ocr": False},
     "LayoutLMv3ImageProcessor": {"apply_ocr": False},
     "ImageGPTImageProcessor": {"do_color_quantize": False},
@@ -427,6 +428,11 @@ VIDEOS: dict[str, list[dict[str, Any]]] = {
     "SmolVLMVideoProcessor": [
         {"size": {"longest_edge": 90}, "max_image_size": {"longest_edge": 40}},
         {"size": {"height": 50, "width": 60}, "max_image_size": {"longest_edge": 44}, "do_pad": False, "resample": 3},
+    ],
+    "NemotronH_Omni_Reasoning_V3VideoProcessor": [
+        {"video_target_num_patches": 90, "norm_mean": [0.1, -0.2, 3.5]},
+        {"video_target_num_patches": 40, "patch_size": 10, "downsample_ratio": 0.25, "temporal_patch_size": 3},
+        {"video_maintain_aspect_ratio": False, "video_target_num_patches": 50, "downsample_ratio": 1.0},
     ],
     "PeVideoVideoProcessor": [
         {"do_resize": True, "size": {"height": 30, "width": 40}, "do_rescale": True},

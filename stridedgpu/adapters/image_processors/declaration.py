@@ -87,7 +87,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
 
 _NEEDED: Final = (
     *("min_frames", "max_frames", "max_duration", "max_num_frames", "stack_frames"),
-    *("max_video_frame_tokens", "max_patches"),
+    *("max_video_frame_tokens", "max_patches", "video_target_num_patches"),
     *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),
@@ -103,7 +103,7 @@ _LARGEST: Final = 2.0**128
 
 _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     **dict.fromkeys(("image_mean", "image_std", "rescale_factor"), (-_LARGEST, _LARGEST)),
-    **dict.fromkeys(("high_res_image_mean", "high_res_image_std"), (-_LARGEST, _LARGEST)),
+    **dict.fromkeys(("high_res_image_mean", "high_res_image_std", "norm_mean", "norm_std"), (-_LARGEST, _LARGEST)),
     "crop_pct": (2.0**-32, _LARGEST),
     "max_pixels_tolerance": (0.0, _LARGEST),
     "downsample_ratio": (2.0**-16, 2.0),
@@ -113,7 +113,10 @@ _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
 }
 """What numbers have to be above, and below."""
 
-_OF_CHANNELS: Final = ("image_mean", "image_std", "high_res_image_mean", "high_res_image_std")
+_OF_CHANNELS: Final = (
+    *("image_mean", "image_std", "high_res_image_mean", "high_res_image_std"),
+    *("norm_mean", "norm_std"),
+)
 """The options with a number for each channel, or with one."""
 
 
@@ -286,6 +289,12 @@ def _adapted(name: str, taken: dict[str, Any], values: Mapping[str, Any]) -> dic
         taken["do_rescale"] = values["rescale"]
     if name == "MiniMaxM3VLImageProcessor" and taken["size"] == [672, 672]:
         taken["size"] = kind.defaults["size"]
+    if name == "NemotronH_Omni_Reasoning_V3ImageProcessor":
+        taken |= {
+            f"image_{figure}": values[f"norm_{figure}"]
+            for figure in ("mean", "std")
+            if values.get(f"norm_{figure}") is not None and values.get(f"image_{figure}") is None
+        }
     if name == "CLIPImageProcessor" and values.get("use_square_size"):
         taken["size"] = square(kind.defaults["size"]["shortest_edge"])
     return taken

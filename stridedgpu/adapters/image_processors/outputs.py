@@ -65,6 +65,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "positioned_clips": clips.positioned,
     "sliced_clips": clips.sliced,
     "squares": clips.squares,
+    "tubelets": clips.tubelets,
     "videos": clips.windowed,
     "padded_videos": clips.padded,
     "videos_with_sizes": clips.with_sizes,

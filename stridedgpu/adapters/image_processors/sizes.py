@@ -460,6 +460,18 @@ def merged_grid(size: Size, patch: int, merge: int, least: int, most: int) -> Gr
     return sides[0], sides[1]
 
 
+def grid_near(shape: float | None, target: int, merge: int) -> Grid:
+    """About `target` patches in whole `merge`, of an image's shape or of a square, as in Nemotron Omni's videos."""
+    if shape is None:
+        side = max(merge, int(sqrt(target)) // merge * merge)
+        return side, side
+    down, across = (max(round(sqrt(part)), 1) for part in (target / shape, target * shape))
+    above = ceil(down / merge) * merge, ceil(across / merge) * merge
+    if prod(above) <= target:
+        return above
+    return max(merge, down // merge * merge), max(merge, across // merge * merge)
+
+
 def best_resolution(size: Size, resolutions: Iterable[Size]) -> Size:
     """The resolution that keeps most pixels of an image and then wastes fewest, as in LLaVA-NeXT."""
     height, width = size

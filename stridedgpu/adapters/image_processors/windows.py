@@ -693,6 +693,14 @@ def merged_patches(values: Values, size: Size) -> Size:
     return rows * patch, columns * patch
 
 
+def patches_near(values: Values, size: Size) -> Size:
+    """Nemotron Omni's frames: whole merged patches, about `video_target_num_patches` of them."""
+    patch, merge = values["patch_size"], round(1 / values["downsample_ratio"])
+    shape = size[1] / size[0] if values["video_maintain_aspect_ratio"] else None
+    rows, columns = sizes.grid_near(shape, values["video_target_num_patches"], merge)
+    return rows * patch, columns * patch
+
+
 def canvas_grid_of_floats(values: Values, size: Size) -> Grid:
     """Llama 4: the grid in which the image grows least, or with `resize_to_max_canvas` most, by float32."""
     grids = [grid for grids in sizes.grids_by_shape(values["max_patches"]).values() for grid in grids]

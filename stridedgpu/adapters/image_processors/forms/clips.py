@@ -8,11 +8,13 @@ Source: transformers, models/*/video_processing_*.py (`_preprocess`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.adapters.image_processors.normalising import figures_of
 from stridedgpu.adapters.image_processors.videos import Clip
 from stridedgpu.adapters.image_processors.windows import (
     grid_places,
@@ -22,11 +24,13 @@ from stridedgpu.adapters.image_processors.windows import (
     slice_grid,
     slice_size,
 )
+from stridedgpu.api.relayout import relayout
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.images import CropSources
 from stridedgpu.preprocess.geometry import Placement
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
 
 from .job import Filled, Job, Listed, Moved, OfTensors, Results, Stated
 from .patches import grid_of, positions_of, soft_tokens, whole_patches, write_merged, write_patches
@@ -97,6 +101,39 @@ def squares(job: Job, clips: Sequence[Clip]) -> Results:
     if values["do_pad"]:
         found["pixel_attention_mask"] = Moved(np.ones((len(clips), longest, *square), np.int64), is_listed=True)
     return found
+
+
+def tubelets(job: Job, clips: Sequence[Clip]) -> Results:
+    """Nemotron Omni: stacks of frames that are resized as floats, whose channels lie one behind the other.
+
+    A frame is divided by 255 where it is resized, and normalised in a second pass over a few frames.
+    """
+    values, channels = job.values, clips[0].channels
+    mean, std = figures_of(values["norm_mean"]), figures_of(values["norm_std"])
+    if any(not isinstance(figures, tuple) or len(figures) != channels for figures in (mean, std)):
+        raise LayoutError(
+            f"norm_mean={values['norm_mean']!r} and norm_std={values['norm_std']!r} must have a number for each of "
+            f"{channels} channels."
+        )
+    how = replace(job.renderer.how, factor=1.0, mean=0.0, std=255.0)
+    renderer, times = replace(job.renderer, how=how), values["temporal_patch_size"]
+    places = [_placement(job, clip) for clip in clips]
+    lengths = [len(clip.taken) for clip in clips]
+    kinds = sorted({(-(-length // times), *place.size) for length, place in zip(lengths, places, strict=True)})
+    if len(kinds) > 1:
+        raise LayoutError(f"The videos have stacks of frames, heights and widths of {kinds}: give them one by one.")
+    ((stacks, height, width),) = kinds
+    whole = renderer.allocated((len(clips), stacks * times, channels, height, width))
+    for clip, place, video in zip(clips, places, whole, strict=True):
+        start = 0
+        for frames in clip.parts(_AT_ONCE, times):
+            count = len(frames.layouts)
+            quotients = renderer.batch(frames, [place] * count, place.size)
+            part = video[start : start + count]
+            relayout(quotients, out=part, scale=1.0, mean=mean, std=std, arithmetic="transformers")
+            start += count
+    sizes = (len(clips), stacks, times * channels, height, width)
+    return {job.declared.kind.key: whole.as_strided(sizes, Layout(sizes).strides), "num_frames": lengths}
 
 
 def with_sizes(job: Job, clips: Sequence[Clip]) -> Results:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from stridedgpu.adapters.image_processors import sampling, windows
 
-from .kind import BILINEAR, CLIP, HALF, IMAGENET, LANCZOS, Kind, kind, shortest, square
+from .kind import BICUBIC, BILINEAR, CLIP, HALF, IMAGENET, LANCZOS, Kind, kind, shortest, square
 
 _SAMPLING: Final = {
     "do_sample_frames": False,
@@ -308,6 +308,33 @@ KINDS: Final[Mapping[str, Kind]] = {
         counts={"max_patches": (1, 1 << 20)},
         do_sample_frames=True,
         fps=2,
+    ),
+    "NemotronH_Omni_Reasoning_V3VideoProcessor": _of_windows(
+        {},
+        None,
+        form="tubelets",
+        resizes=windows.patches_near,
+        resizes_floats=True,
+        overrides={"torchvision": {"do_resize": True, "resample": BICUBIC}},
+        do_resize=None,
+        resample=None,
+        do_rescale=None,
+        do_normalize=None,
+        do_convert_rgb=None,
+        do_sample_frames=None,
+        norm_mean=None,
+        norm_std=None,
+        patch_size=16,
+        downsample_ratio=0.5,
+        video_target_num_patches=1024,
+        video_maintain_aspect_ratio=True,
+        temporal_patch_size=2,
+        own=(
+            *("norm_mean", "norm_std", "patch_size", "downsample_ratio"),
+            *("video_target_num_patches", "video_maintain_aspect_ratio"),
+        ),
+        crops=False,
+        counts={"video_target_num_patches": (1, 1 << 20)},
     ),
     "PeVideoVideoProcessor": _of_windows(
         {},
