@@ -329,6 +329,7 @@ _CLIP: Final = tuple(Input((61, 83, 3), seed=seed) for seed in range(4))
 OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "AriaImageProcessor": {"max_image_size": 490},
     "DeepseekVLHybridImageProcessor": {"high_res_size": {"height": 48, "width": 48}},
+    "Ernie4_5_VLMoeVideoProcessor": {"draw_on_frames": False},
     "Emu3ImageProcessor": {"min_pixels": 1024, "max_pixels": 4096},
     "EomtImageProcessor": {
         "do_split_image": True,

@@ -474,7 +474,13 @@ def test_frames_that_are_not_bytes_are_refused_by_their_number():
             "initial_shift='much' must be a place in the video, from 0 to below 4",
         ),
         ("Molmo2VideoProcessor", {}, 4, "Molmo2VideoProcessor is not reproduced: it resizes floats without antialias"),
-        ("Ernie4_5_VLMoeVideoProcessor", {}, 4, "Ernie4_5_VLMoeVideoProcessor is not reproduced; there are"),
+        ("Ernie4_5_VLMoeVideoProcessor", {}, 4, "draw_on_frames=True is not reproduced: Pillow draws"),
+        (
+            "Ernie4_5_VLMoeVideoProcessor",
+            {"do_sample_frames": True, "draw_on_frames": False, "num_frames": 4},
+            4,
+            "num_frames=4 must be from min_frames=16 to max_frames=180",
+        ),
     ],
 )
 def test_what_is_not_reproduced_is_refused(name, options, frames, words):

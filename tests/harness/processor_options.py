@@ -393,6 +393,7 @@ TILES: dict[str, list[dict[str, Any]]] = {
 }
 
 NEEDED: dict[str, dict[str, Any]] = {
+    "Ernie4_5_VLMoeVideoProcessor": {"draw_on_frames": False},
     "NemotronH_Omni_Reasoning_V3VideoProcessor": {"norm_mean": [0.48, 0.45, 0.4], "norm_std": [0.26, 0.27, 0.3]},
     "LayoutLMv2ImageProcessor": {"apply_ocr": False},
     "LayoutLMv3ImageProcessor": {"apply_ocr": False},
@@ -451,6 +452,11 @@ VIDEOS: dict[str, list[dict[str, Any]]] = {
         _SMALL | {"cap_pixels_per_frame": True, "max_video_tokens": 7},
         _SMALL | {"patch_size": 10, "merge_size": 1, "temporal_patch_size": 3},
         _SMALL | {"rescale_factor": 0.0078, "image_mean": [0.1, 0.2, 0.3]},
+    ],
+    "Ernie4_5_VLMoeVideoProcessor": [
+        _SMALL,
+        _SMALL | {"patch_size": 10, "merge_size": 1, "image_mean": [0.1, 0.2, 0.3]},
+        _SMALL | {"do_rescale": False, "do_normalize": False, "resample": 2},
     ],
     "Cosmos3EdgeVideoProcessor": [_SMALL],
     "VideoLlama3VideoProcessor": [

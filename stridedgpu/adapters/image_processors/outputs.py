@@ -59,6 +59,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "crops": tiles.crops,
     "nested": tiles.nested,
     "clips": clips.clips,
+    "paired_clips": clips.paired,
     "chunked_clips": clips.chunked,
     "segmented_clips": clips.segmented,
     "compressed_clips": clips.compressed,

@@ -338,7 +338,8 @@ class VideoProcessor(ImageProcessor):
         """A video of a call, and what is known of it."""
         values, rule = declared.values, declared.kind.sampling
         assert rule is not None, "the class has the option"
-        converts, channels_of = bool(values["do_convert_rgb"]), values["input_data_format"]
+        converts = bool(values["do_convert_rgb"]) and declared.kind.converts
+        channels_of = values["input_data_format"]
 
         def read(name: str, frame: Any) -> Operand:
             image = opened(frame, name, as_files=self.as_files) if is_encoded(frame) else frame

@@ -129,7 +129,7 @@ def _linear(first: int, last: int, taken: int) -> list[int]:
     return numbers
 
 
-def _floors(start: Fraction, video: Recorded, taken: int) -> list[int]:
+def _floors(start: Fraction, video: Recorded, taken: float) -> list[int]:
     """The places of torch's `arange(start, whole, whole / taken)`, rounded down.
 
     torch rounds a place to float32, otherwise by the width of its vectors. Raises `LayoutError` where a place is so
@@ -137,14 +137,14 @@ def _floors(start: Fraction, video: Recorded, taken: int) -> list[int]:
     """
     whole, numbers = video.whole, []
     for number in range(ceil((whole - float(start)) / (whole / taken))):
-        place = start + Fraction(number * whole, taken)
+        place = start + number * whole / Fraction(taken)
         numbers.append(floor(place))
         if (numbers[-1] + 1 - place) * _EXACT_STEPS <= whole:
             raise _rounded_places(taken, whole)
     return numbers
 
 
-def _rounded_places(taken: int, whole: int) -> LayoutError:
+def _rounded_places(taken: float, whole: int) -> LayoutError:
     """What is wrong with places that are so near a whole number that their rounding decides."""
     return LayoutError(
         f"do_sample_frames=True takes {taken} frames of a video of {whole}, whose places transformers rounds to "
@@ -208,6 +208,20 @@ def in_whole_stacks(own: Values, values: Values, video: Recorded) -> list[int]:
 
 
 # ---- rules of one class
+
+
+def by_fractions(own: Values, values: Values, video: Recorded) -> list[int]:
+    """ERNIE 4.5 VL: even steps, rounded down, by `num_frames`, `fps` or every frame, between two numbers of frames."""
+    _check_exclusive(values)
+    wanted, least, most = _stated(own, values, "num_frames", "min_frames", "max_frames")
+    if wanted is None:
+        fps = values["fps"]
+        wanted = video.whole if fps is None else video.whole / _rate_of(video) * fps
+        wanted = min(max(wanted, least), most, video.whole)
+    elif not least <= wanted <= most:
+        raise LayoutError(f"num_frames={wanted} must be from min_frames={least} to max_frames={most}.")
+    _check_count(wanted, video)
+    return _floors(Fraction(0), video, wanted)
 
 
 def from_the_middle(own: Values, values: Values, video: Recorded) -> list[int]:

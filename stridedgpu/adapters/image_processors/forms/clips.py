@@ -171,6 +171,13 @@ def clips(job: Job, clips: Sequence[Clip]) -> Results:
     return {job.declared.kind.key: patches, "video_grid_thw": np.array(grids, np.int64)}
 
 
+def paired(job: Job, clips: Sequence[Clip]) -> Results:
+    """ERNIE 4.5 VL: the patches of frames, of which there is an even number: the last one is repeated."""
+    even = [replace(clip, taken=[*clip.taken, *[clip.taken[-1]] * (len(clip.taken) % 2)]) for clip in clips]
+    patches, grids = _patches(job, even)
+    return {job.declared.kind.key: patches, "video_grid_thw": np.array(grids, np.int64)}
+
+
 def chunked(job: Job, clips: Sequence[Clip]) -> Results:
     """Kimi K2.5: the same, with a grid for each chunk of `temporal_patch_size` frames, and how many there are."""
     return _divided(job, clips, job.values["temporal_patch_size"])
