@@ -363,6 +363,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 """Options beside the defaults: steps that are off by default, and sizes that `_small` does not have."""
 
 _ALONE: Final = (
+    "PPOCRV5ServerDetImageProcessor",
     *("CHMv2ImageProcessor", "GLPNImageProcessor", "PerceptionLMImageProcessor", "Swin2SRImageProcessor"),
     "TextNetImageProcessor",
 )

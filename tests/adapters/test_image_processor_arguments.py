@@ -167,6 +167,11 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         ("DINOv3ViTImageProcessor", {"resample": 1}, "resample=1 is not reproduced .* it is 2 or 3"),
         ("DINOv3ViTImageProcessor", {"rescale_factor": 2}, "rescale_factor=2 keeps bytes"),
         ("DINOv3ViTImageProcessor", {"do_rescale": False}, "needs do_rescale=True"),
+        (
+            "PPOCRV5ServerDetImageProcessor",
+            {"limit_type": "least"},
+            "limit_type='least' with limit_side_len=960 is unkn",
+        ),
         ("VivitImageProcessor", {"do_rescale": False}, "offset=True needs do_rescale=True"),
         ("VivitImageProcessor", {"backend": "torchvision"}, "is none of VivitImageProcessor, whose only one is 'pil'"),
         ("DINOv3ViTImageProcessor", {"size": {"height": 9, "width": 1}}, "becomes 9 x 1, .* with a defect"),

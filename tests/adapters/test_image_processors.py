@@ -322,14 +322,21 @@ def test_lists_of_images_stay_lists(name, backend):
     assert compared(ours, theirs, [[drawn_image(draw)]]) == []
 
 
-@pytest.mark.parametrize("options", [{}, {"do_normalize": False}, {"image_mean": 0.5, "image_std": 0.25}], ids=repr)
 @pytest.mark.parametrize(
-    "name, backend",
+    "name, backend, options",
     [
-        ("EfficientNetImageProcessor", "torchvision"),
-        ("EfficientNetImageProcessor", "pil"),
-        ("DINOv3ViTImageProcessor", "torchvision"),
+        ("PPOCRV5ServerDetImageProcessor", "torchvision", {"limit_side_len": 40}),
+        *(
+            (name, backend, options)
+            for name, backend in (
+                ("EfficientNetImageProcessor", "torchvision"),
+                ("EfficientNetImageProcessor", "pil"),
+                ("DINOv3ViTImageProcessor", "torchvision"),
+            )
+            for options in ({}, {"do_normalize": False}, {"image_mean": 0.5, "image_std": 0.25})
+        ),
     ],
+    ids=repr,
 )
 def test_three_means_make_three_channels_of_a_grey_image(name, backend, options):
     theirs = original(name, backend, **options)

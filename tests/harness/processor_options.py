@@ -142,6 +142,12 @@ DETECTORS: dict[str, list[dict[str, Any]]] = {
     "LightGlueImageProcessor": [{"size": {"height": 60, "width": 80}}],
     "SegGptImageProcessor": [{"size": {"height": 60, "width": 80}}, {"do_rescale": False, "size": 70}],
     "Sapiens2ImageProcessor": [{"size": {"height": 60, "width": 80}}, {"do_center_crop": True, "size": 100}],
+    "PPOCRV5ServerDetImageProcessor": [
+        {"limit_side_len": 100, "do_normalize": False},
+        {"limit_type": "min", "limit_side_len": 200, "max_side_limit": 300, "resample": 3},
+        {"limit_type": "resize_long", "limit_side_len": 77, "max_side_limit": None, "do_rescale": False},
+        {"limit_side_len": 90, "do_rescale": False, "do_normalize": False},
+    ],
     "Swin2SRImageProcessor": [{"size_divisor": 32}, {"do_pad": False}, {"do_rescale": False}],
     "YolosImageProcessor": [
         {"size": {"shortest_edge": 80, "longest_edge": 133}},

@@ -164,13 +164,16 @@ def _of_channels(name: str, figures: Figures | None, channels: int) -> NDArray[n
 def _conversion(how: Normalising, channels: int) -> Conversion | None:
     if how.flips and channels != 3:
         raise LayoutError(f"do_flip_channel_order=True reverses three channels, and an image has {channels}.")
+    order = (2, 1, 0) if how.flips else None
     if how.first is not None:
-        return conversion_options(**how.keywords).conversion(_FLOAT32, channels, _FLOAT32)
+        # Of floats, mean and std are those of the channels where they are written.
+        keywords = {name: one[::-1] if order and isinstance(one, tuple) else one for name, one in how.keywords.items()}
+        return conversion_options(**keywords, channels=order).conversion(_FLOAT32, channels, _FLOAT32)
     if how.target is _BFLOAT16:
         return None
     wanted = how.table(channels)[:: -1 if how.flips else 1]
     try:
-        options = conversion_options(**how.keywords, channels=(2, 1, 0) if how.flips else None)
+        options = conversion_options(**how.keywords, channels=order)
         nearest = options.conversion(_UINT8, channels, _UINT8)
     except LayoutError:  # for a mean above 1, say, which the operations take for one of bytes
         return None

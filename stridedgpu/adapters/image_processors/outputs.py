@@ -15,6 +15,7 @@ from .videos import Clip
 _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "images": batches.windowed,
     "older_key": batches.under_an_older_key,
+    "text_sizes": batches.with_text_sizes,
     "surrounded": batches.surrounded,
     "mirrored": batches.mirrored,
     "cropped_first": batches.cropped_first,

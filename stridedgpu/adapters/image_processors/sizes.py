@@ -164,6 +164,15 @@ def whole_tiles(size: Size, tile: int) -> Size:
     return height, width
 
 
+def limited_squares(size: Size, scale: float, most: int | None, square: int = 32) -> Size:
+    """Sides rounded down, limited by `most` and then rounded to whole squares, at least one, as in PP-OCR."""
+    height, width = (int(side * scale) for side in size)
+    if most is not None and max(height, width) > most:
+        scale = most / max(height, width)
+        height, width = int(height * scale), int(width * scale)
+    return in_factors(height, square), in_factors(width, square)
+
+
 def longest_edge_floored(size: Size, edge: int) -> Size:
     """The longer side becomes `edge`; the other is rounded down, as in TVP."""
     height, width = size

@@ -301,6 +301,19 @@ def page(values: Values, size: Size) -> Size:
     return sizes.shortest_edge(size, min(page_size(values)))
 
 
+def text_squares(values: Values, size: Size) -> Size:
+    """PP-OCR's detection: whole squares of 32 pixels, the longer or the shorter side limited."""
+    limit, kind = values["limit_side_len"], values["limit_type"]
+    if kind not in ("max", "min", "resize_long") or limit is None:
+        raise LayoutError(
+            f"limit_type={kind!r} with limit_side_len={limit} is unknown; it is 'max', 'min' or 'resize_long', and a "
+            "number of pixels."
+        )
+    side = min(size) if kind == "min" else max(size)
+    stays = side <= limit if kind == "max" else side >= limit if kind == "min" else False
+    return sizes.limited_squares(size, 1.0 if stays else limit / side, values["max_side_limit"])
+
+
 def lcnet(values: Values, size: Size) -> Size:
     """PP-LCNet: the shorter side becomes `resize_short`, both rounded half to even and up to whole multiples."""
     edge = values["resize_short"]

@@ -51,6 +51,12 @@ def under_an_older_key(job: Job, images: Images) -> Results:
     return {"pixel_values_images" if job.values["return_legacy_image_output"] else "pixel_values": pixels}
 
 
+def with_text_sizes(job: Job, images: Images) -> Results:
+    """PP-OCR's detection: a window of each image, and the sizes before the resize, as floats."""
+    shown = np.array(sizes_of(flattened(images)), np.float32)
+    return {**windowed(job, images), "target_sizes": Moved(shown, is_listed=True)}
+
+
 def surrounded(job: Job, images: Images) -> Results:
     """DPT: with `do_pad` zeros on all sides up to whole multiples of `size_divisor`, behind the arithmetic."""
     flat, placements, _ = all_placed(job, images)
