@@ -99,7 +99,12 @@ def test_odd_images_are_taken_where_transformers_takes_them(name, backend):
             wanted = theirs(images, **call)
         except Exception:  # noqa: BLE001 - whatever transformers raises
             continue
-        assert differences(ours(images, **call), wanted, str(size)) == []
+        try:
+            found = ours(images, **call)
+        except sg.LayoutError as refusal:
+            assert "torch resizes floats to one column with a defect" in str(refusal)
+            continue
+        assert differences(found, wanted, str(size)) == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -137,6 +142,7 @@ def test_options_of_a_call_have_the_same_effect(name, backend):
         ("VideoLlavaImageProcessor", {"return_legacy_image_output": False}),
         ("Emu3ImageProcessor", {"do_pad": False}),
         ("Emu3ImageProcessor", {"min_pixels": 1, "max_pixels": 999, "spatial_factor": 2}),
+        ("PPOCRV5ServerRecImageProcessor", {"size": {"height": 40, "width": 60}, "max_image_width": 70}),
     ],
     ids=str,
 )
@@ -144,7 +150,10 @@ def test_options_that_a_call_or_a_declaration_alone_states_have_the_same_effect(
     draw = np.random.default_rng(5)
     images = [drawn_image(draw), drawn_image(draw)]
     for options in ({}, call):
-        theirs, ours = original(name, "pil", **options), sg.image_processor({"image_processor_type": name, **options})
+        theirs, ours = (
+            original(name, KINDS[name].backends[0], **options),
+            sg.image_processor({"image_processor_type": name, **options}),
+        )
         assert compared(ours, theirs, images) == []
         assert compared(ours, theirs, images, **call) == []
 

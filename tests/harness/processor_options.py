@@ -148,6 +148,11 @@ DETECTORS: dict[str, list[dict[str, Any]]] = {
         {"limit_type": "resize_long", "limit_side_len": 77, "max_side_limit": None, "do_rescale": False},
         {"limit_side_len": 90, "do_rescale": False, "do_normalize": False},
     ],
+    "PPOCRV5ServerRecImageProcessor": [
+        {"size": {"height": 40, "width": 60}, "max_image_width": 70, "do_normalize": False},
+        {"size": {"height": 60, "width": 80}, "pad_size": {"height": 64, "width": 900}, "resample": 3},
+        {"do_pad": False, "do_rescale": False},
+    ],
     "Swin2SRImageProcessor": [{"size_divisor": 32}, {"do_pad": False}, {"do_rescale": False}],
     "YolosImageProcessor": [
         {"size": {"shortest_edge": 80, "longest_edge": 133}},

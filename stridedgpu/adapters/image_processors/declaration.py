@@ -87,7 +87,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int]]] = {
 
 _NEEDED: Final = (
     *("min_frames", "max_frames", "max_duration", "max_num_frames", "stack_frames"),
-    *("max_video_frame_tokens", "max_patches", "video_target_num_patches"),
+    *("max_video_frame_tokens", "max_patches", "video_target_num_patches", "max_image_width"),
     *("patch_size", "merge_size", "temporal_patch_size", "max_num_patches", "ensure_multiple_of"),
     *("min_patches", "max_patches", "patch_expand_factor", "max_image_tokens", "min_image_tokens"),
     *("min_size", "spatial_factor", "max_soft_tokens", "pooling_kernel_size"),

@@ -16,6 +16,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "images": batches.windowed,
     "older_key": batches.under_an_older_key,
     "text_sizes": batches.with_text_sizes,
+    "text_lines": batches.text_lines,
     "surrounded": batches.surrounded,
     "mirrored": batches.mirrored,
     "cropped_first": batches.cropped_first,

@@ -112,6 +112,7 @@ class Renderer:
         written = self.written(channels)
         if how.first is not None:
             self._write_floats(sources.images(), placements, written, batch)
+            _clear_around(batch, placements)
             return
         if rule is not None and channels == _RGBA and rule.interpolation.name in _WEIGHED:
             rule = replace(rule, premultiplies=True)

@@ -173,6 +173,13 @@ def limited_squares(size: Size, scale: float, most: int | None, square: int = 32
     return in_factors(height, square), in_factors(width, square)
 
 
+def line(size: Size, wanted: Size, most: int) -> Size:
+    """The height that is wanted, and the width that keeps an image's shape, rounded up, or `most`, as in PP-OCR."""
+    (height, width), shape = wanted, size[1] / size[0]
+    across = int(height * max(shape, width / height))
+    return height, most if across > most else min(across, ceil(height * shape))
+
+
 def longest_edge_floored(size: Size, edge: int) -> Size:
     """The longer side becomes `edge`; the other is rounded down, as in TVP."""
     height, width = size

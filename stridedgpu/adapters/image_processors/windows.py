@@ -314,6 +314,11 @@ def text_squares(values: Values, size: Size) -> Size:
     return sizes.limited_squares(size, 1.0 if stays else limit / side, values["max_side_limit"])
 
 
+def text_line(values: Values, size: Size) -> Size:
+    """PP-OCR's recognition: the height of `size`, and a width for the widest image of a call."""
+    return sizes.line(size, height_and_width("size", values["size"]), values["max_image_width"])
+
+
 def lcnet(values: Values, size: Size) -> Size:
     """PP-LCNet: the shorter side becomes `resize_short`, both rounded half to even and up to whole multiples."""
     edge = values["resize_short"]

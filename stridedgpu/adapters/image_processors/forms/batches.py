@@ -57,6 +57,16 @@ def with_text_sizes(job: Job, images: Images) -> Results:
     return {**windowed(job, images), "target_sizes": Moved(shown, is_listed=True)}
 
 
+def text_lines(job: Job, images: Images) -> Results:
+    """PP-OCR's recognition: images as wide as the widest, with `do_pad` filled up to `pad_size` where this is wider."""
+    flat, values = flattened(images), job.values
+    extent = line = job.resized(max(sizes_of(flat), key=lambda size: size[1]))
+    if values["do_pad"] and line[1] < height_and_width("pad_size", values["pad_size"])[1]:
+        extent = filled_size([line], values["pad_size"])
+    places = [placed(size, line, None, job.backend) for size in sizes_of(flat)]
+    return {"pixel_values": Listed(job.renderer.batch(flat, places, extent))}
+
+
 def surrounded(job: Job, images: Images) -> Results:
     """DPT: with `do_pad` zeros on all sides up to whole multiples of `size_divisor`, behind the arithmetic."""
     flat, placements, _ = all_placed(job, images)
