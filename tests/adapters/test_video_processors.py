@@ -344,6 +344,14 @@ def test_frames_are_sampled_without_transformers():
 
 
 @pytest.mark.interop
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_come_in_the_order_of_transformers(name):
+    theirs = original(name, "torchvision", do_sample_frames=False, return_metadata=True)
+    clip = video(np.random.default_rng(3), 4)
+    assert list(sg.video_processor(theirs)([clip])) == list(theirs([clip]))
+
+
+@pytest.mark.interop
 def test_metadata_are_those_of_transformers():
     theirs = original("Qwen3VLVideoProcessor", "torchvision", **SMALL)
     clip = video(np.random.default_rng(3), 6)

@@ -332,6 +332,8 @@ class VideoProcessor(ImageProcessor):
         features = self._features(declared, device or clips[0].device, clips, tensors)
         if declared.values["return_metadata"]:
             features["video_metadata"] = metadata
+        if declared.kind.is_last:
+            features[declared.kind.key] = features.pop(declared.kind.key)
         return features
 
     def _clip(self, declared: Declared, number: int, frames: Any, described: Any) -> tuple[Clip, ImageFeatures]:

@@ -59,8 +59,8 @@ class Kind:
     the one value of an option that is reproduced, and why. `called` are options that a call alone states. `backends`
     are those that the class has; of those that have one, "pil" is that of classes without backends, which use Pillow.
 
-    `own` are options that a call does not change, though it has them. Of videos `key` names the pixels. `offsets`: 1 is
-    subtracted from what is rescaled.
+    `own` are options that a call does not change, though it has them. Of videos `key` names the pixels, which with
+    `is_last` come behind the metadata. `offsets`: 1 is subtracted from what is rescaled.
     """
 
     defaults: Mapping[str, Any]
@@ -88,6 +88,7 @@ class Kind:
     called: tuple[str, ...] = ()
     backends: tuple[Backend, ...] = BACKENDS
     key: str = "pixel_values_videos"
+    is_last: bool = False
     own: tuple[str, ...] = ()
     offsets: bool = False
 

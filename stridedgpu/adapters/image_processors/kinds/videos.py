@@ -145,10 +145,16 @@ def _of_slices(mode: str) -> Kind:
 KINDS: Final[Mapping[str, Kind]] = {
     "LlavaNextVideoVideoProcessor": _cropped(CLIP),
     "VideoLlavaVideoProcessor": _cropped(CLIP),
-    "TimesformerVideoProcessor": _cropped(IMAGENET, resample=BILINEAR, key="pixel_values"),
-    "VideoMAEVideoProcessor": _cropped(HALF, resample=BILINEAR, key="pixel_values"),
+    "TimesformerVideoProcessor": _cropped(IMAGENET, resample=BILINEAR, key="pixel_values", is_last=True),
+    "VideoMAEVideoProcessor": _cropped(HALF, resample=BILINEAR, key="pixel_values", is_last=True),
     "VivitVideoProcessor": _cropped(
-        HALF, size=shortest(256), resample=BILINEAR, rescale_factor=1 / 127.5, key="pixel_values", offsets=True
+        HALF,
+        size=shortest(256),
+        resample=BILINEAR,
+        rescale_factor=1 / 127.5,
+        key="pixel_values",
+        is_last=True,
+        offsets=True,
     ),
     "VJEPA2VideoProcessor": _cropped(
         IMAGENET,
