@@ -1,11 +1,13 @@
 """Calls drawn by number, each with the words that NumPy says its output has to have.
 
 What a number draws is shared with its neighbours, level by level. 512 calls have one kind: an operation, types, ranks,
-the order and direction of axes, which of them are padded or repeated. 32 of these have one shape: sizes, paddings,
-constants. Eight of these have one placement: how each tensor's address is aligned, how many elements follow its last
-one, where windows begin, and whether the call allocates its result. Each call has its own bytes, indices and flips. So
-a compiled kernel serves several shapes, and a plan that is kept serves several calls, as in programs. A new kernel
-costs a hundred times as much as a call, and a new plan ten times.
+formats and views of frames, the order and direction of axes, which of them are padded or repeated. 32 of these have one
+shape: sizes, paddings, constants. Eight of these have one placement: how each tensor's address is aligned, how many
+elements follow its last one, where windows begin, and whether the call allocates its result. Each call has its own
+bytes, indices and flips. So a compiled kernel serves several shapes, and a plan that is kept serves several calls, as
+in programs. A new kernel costs a hundred times as much as a call, and a new plan ten times.
+
+Frames that are resized are compared with the resize of their colours, which has tests of its own.
 
 A million calls are 31,250 problems of 1,954 kinds, each problem in four placements.
 """
