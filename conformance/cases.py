@@ -359,6 +359,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "PerceiverImageProcessor": {"size": {"height": 24, "width": 24}},
     "Siglip2ImageProcessor": {"max_num_patches": 16},
+    "UltraVBertImageProcessor": {"size": {"longest_edge": 90}, "max_image_size": {"longest_edge": 32}},
 }
 """Options beside the defaults: steps that are off by default, and sizes that `_small` does not have."""
 

@@ -388,6 +388,12 @@ TILES: dict[str, list[dict[str, Any]]] = {
         {"do_resize": False, "max_image_size": {"longest_edge": 100}},
         {"size": {"height": 90, "width": 130}, "max_image_size": {"longest_edge": 64}, "do_pad": False},
     ],
+    "UltraVBertImageProcessor": [
+        {"size": {"longest_edge": 300}, "max_image_size": {"longest_edge": 60}, "return_row_col_info": True},
+        {"size": {"longest_edge": 310}, "max_image_size": {"longest_edge": 50}, "max_image_tiles": 5},
+        {"do_image_splitting": False, "max_image_size": {"longest_edge": 90}, "resample": 2},
+        {"do_resize": False, "max_image_size": {"longest_edge": 100}, "do_pad": False},
+    ],
     "SmolVLMImageProcessor": [{"size": {"longest_edge": 300}, "max_image_size": {"longest_edge": 512}}],
     "Idefics2ImageProcessor": [
         {"do_image_splitting": True, "size": {"shortest_edge": 50, "longest_edge": 90}},

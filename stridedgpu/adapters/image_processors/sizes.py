@@ -180,6 +180,13 @@ def line(size: Size, wanted: Size, most: int) -> Size:
     return height, most if across > most else min(across, ceil(height * shape))
 
 
+def capped_edge(size: Size, edge: int, tile: int, most: int) -> int:
+    """The longer side, less whole tiles until an image is cut into `most` of them, as in UltraVBert."""
+    while edge > tile and prod(whole_tiles(longest_even(size, edge), tile)) > most * tile**2:
+        edge -= tile
+    return edge
+
+
 def longest_edge_floored(size: Size, edge: int) -> Size:
     """The longer side becomes `edge`; the other is rounded down, as in TVP."""
     height, width = size

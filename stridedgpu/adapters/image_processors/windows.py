@@ -635,6 +635,17 @@ def longest_even(values: Values, size: Size) -> Size:
     raise other_size(values, "longest_edge, or height and width")
 
 
+def capped_even(values: Values, size: Size) -> Size:
+    """UltraVBert: as Idefics3, with a longer side that is cut into at most `max_image_tiles` tiles."""
+    wanted, tile = _wanted(values), size_named("max_image_size", values["max_image_size"])
+    if not values["do_image_splitting"]:
+        return longest_even(values, size)
+    if set(wanted) != {"longest_edge"} or set(tile) != {"longest_edge"}:
+        raise other_size(values, "longest_edge, as max_image_size has it, the side of a tile")
+    edge = sizes.capped_edge(size, wanted["longest_edge"], tile["longest_edge"], values["max_image_tiles"])
+    return sizes.longest_even(size, edge)
+
+
 def nearest_grid(values: Values, size: Size) -> Grid:
     """InternVL: the grid whose shape is nearest."""
     return sizes.tile_grid(size, height_and_width("size", values["size"]), values["min_patches"], values["max_patches"])
