@@ -66,6 +66,17 @@ def test_a_folder_has_a_file_of_its_own_or_one_for_all(tmp_path):
         ({"size": 224}, "source has no 'image_processor_type'"),
         ({"image_processor_type": "CLIPImageProzessor"}, "Did you mean CLIPImageProcessor"),
         ({"image_processor_type": "Molmo2ImageProcessor"}, "Molmo2ImageProcessor is not reproduced: it resizes floats"),
+        *(
+            ({"image_processor_type": f"{name}ImageProcessor"}, f"{name}ImageProcessor is not reproduced: {why}")
+            for name, why in {
+                "PPDocLayoutV3": "it resizes floats",
+                "PPOCRV6SmallRec": "it resizes floats",
+                "SLANeXt": "it resizes by a fixed-point",
+                "VitPose": "it cuts boxes of people out of images by SciPy",
+                "TimmWrapper": "timm makes its transforms",
+                "Inkling": "pixels of -1",
+            }.items()
+        ),
         ({"image_processor_type": "Owlv2ImageProcessor"}, "Owlv2ImageProcessor is not reproduced: it blurs"),
         ({"image_processor_type": "RfDetrImageProcessor"}, "RfDetrImageProcessor is not reproduced: it resizes floats"),
         ("/nowhere/at/all", "'/nowhere/at/all' is no file"),

@@ -48,8 +48,18 @@ _REFUSED: Final[Mapping[str, str]] = {
     "IdeficsImageProcessor": "it returns an array in place of a dict: 'BlipImageProcessor' with its size, mean and std "
     "has its pixels",
     **dict.fromkeys(
-        ("Molmo2ImageProcessor", "Molmo2VideoProcessor"),
+        (
+            *("Molmo2ImageProcessor", "Molmo2VideoProcessor", "PPOCRV6SmallRecImageProcessor"),
+            *(f"PPDocLayout{version}ImageProcessor" for version in ("V2", "V3", "V4")),
+        ),
         "it resizes floats without antialias, by loops of torch that are not here: use transformers' own",
+    ),
+    "SLANeXtImageProcessor": "it resizes by a fixed-point arithmetic of its own: use transformers' own",
+    "VitPoseImageProcessor": "it cuts boxes of people out of images by SciPy: use transformers' own",
+    "TimmWrapperImageProcessor": "timm makes its transforms: use transformers' own",
+    **dict.fromkeys(
+        ("InklingImageProcessor", "Inkling2ImageProcessor"),
+        "pixels of -1, which no byte is, surround its images: use transformers' own",
     ),
 }
 """Processors whose bits cannot be given, and why."""
