@@ -329,6 +329,47 @@ def test_drawn_samplings_are_those_of_transformers(name):
     assert refused < 25
 
 
+@pytest.fixture
+def lettering(tmp_path):
+    """The file of a font."""
+    path = tmp_path / "letters.ttf"
+    path.write_bytes(pytest.importorskip("PIL.ImageFont").load_default(12).font_bytes)
+    return path
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("source", ["object", "dict", "folder"])
+def test_the_time_is_drawn_into_frames_as_in_transformers(lettering, source):
+    name = "Ernie4_5_VLMoeVideoProcessor"
+    theirs = original(name, "torchvision", font=str(lettering), min_frames=3, fps=2.5)
+    theirs.save_pretrained(lettering.parent)
+    given = {"object": theirs, "dict": {**theirs.to_dict(), "font": str(lettering)}, "folder": lettering.parent}[source]
+    ours = sg.video_processor(given)
+    clip = video(np.random.default_rng(11), 9)
+    known = {"total_num_frames": 90_000, "fps": 23.976, "frames_indices": [number * 9_001 for number in range(9)]}
+    for call in (
+        {"do_sample_frames": False},
+        {"do_sample_frames": False, "video_metadata": [known]},
+        {"video_metadata": [{"total_num_frames": 9, "fps": 7.0}]},
+        {"num_frames": 5, "fps": None},
+    ):
+        found, wanted = (one([clip.copy()], return_metadata=True, **call) for one in (ours, theirs))
+        (known_here,), (known_there,) = (features.pop("video_metadata") for features in (found, wanted))
+        assert differences(found, wanted) == []
+        assert known_here.fps == known_there.fps
+
+
+def test_what_cannot_be_drawn_is_refused(lettering):
+    ours = sg.video_processor(declared("Ernie4_5_VLMoeVideoProcessor", font=str(lettering)))
+    clip = video(np.random.default_rng(11), 4)
+    with pytest.raises(sg.LayoutError, match="draw_on_frames=True needs frames_indices in video_metadata"):
+        ours([clip], video_metadata=[{"total_num_frames": 4, "fps": 2}])
+    with pytest.raises(sg.LayoutError, match=r"needs RGB frames of 10 pixels a side, .* sizes \(3, 9, 30\)"):
+        ours([np.zeros((2, 9, 30, 3), np.uint8)])
+    with pytest.raises(sg.LayoutError, match=r"font='nowhere\.ttf' cannot be read; it is the path of the model's font"):
+        ours([clip], font="nowhere.ttf")
+
+
 def test_frames_are_sampled_without_transformers():
     clip = np.stack([np.full((60, 64, 3), number, np.uint8) for number in range(20)])
     plain = {"do_rescale": False, "do_normalize": False, "do_resize": False, "patch_size": 4, "merge_size": 1}
@@ -482,7 +523,6 @@ def test_frames_that_are_not_bytes_are_refused_by_their_number():
             "initial_shift='much' must be a place in the video, from 0 to below 4",
         ),
         ("Molmo2VideoProcessor", {}, 4, "Molmo2VideoProcessor is not reproduced: it resizes floats without antialias"),
-        ("Ernie4_5_VLMoeVideoProcessor", {}, 4, "draw_on_frames=True is not reproduced: Pillow draws"),
         (
             "Ernie4_5_VLMoeVideoProcessor",
             {"do_sample_frames": True, "draw_on_frames": False, "num_frames": 4},

@@ -67,8 +67,8 @@ _REFUSED: Final[Mapping[str, str]] = {
 _NAMED: Final = ("image_processor_type", "feature_extractor_type", "video_processor_type")
 """Where a dict has the name of the class."""
 
-_UNLISTED: Final = ("return_row_col_info",)
-"""Options of an object that its dict leaves out."""
+_UNLISTED: Final = ("return_row_col_info", "font")
+"""Options of an object that its dict leaves out, or has without their folder."""
 
 _CONFIG: Final = "preprocessor_config.json"
 _VIDEO_CONFIG: Final = "video_preprocessor_config.json"
@@ -201,7 +201,13 @@ def declared_by(source: object, *, is_video: bool = False) -> Declared:
     if isinstance(source, Mapping):
         return _of_mapping(source, is_video=is_video)
     if isinstance(source, (str, os.PathLike)):
-        return _of_mapping(_read(Path(source), f"{what}_processor", config), is_video=is_video)
+        path = Path(source)
+        content = _read(path, f"{what}_processor", config)
+        font = content.get("font")
+        if isinstance(font, str):  # the name of a file beside this one
+            beside = (path if path.is_dir() else path.parent) / font
+            content = {**content, "font": str(beside) if beside.is_file() else font}
+        return _of_mapping(content, is_video=is_video)
     to_dict = getattr(source, "to_dict", None)
     if isinstance(source, type) or not callable(to_dict):
         raise LayoutError(
@@ -210,7 +216,7 @@ def declared_by(source: object, *, is_video: bool = False) -> Declared:
     backend = getattr(source, "backend", None)
     unlisted = {name: getattr(source, name) for name in _UNLISTED if hasattr(source, name)}
     return _of_mapping(
-        {**unlisted, **to_dict()}, backend if backend in BACKENDS else None, nulls=True, is_video=is_video
+        {**to_dict(), **unlisted}, backend if backend in BACKENDS else None, nulls=True, is_video=is_video
     )
 
 

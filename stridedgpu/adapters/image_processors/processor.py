@@ -36,6 +36,7 @@ from .outputs import results
 from .rendering import Renderer, resize_rule
 from .sampling import Recorded, descriptions, recorded, sampled_frames
 from .sizes import is_count, shortest_edge
+from .stamps import stamped
 from .videos import Clip, frame_reader, listed_videos
 
 _WITHOUT_EFFECT: Final = frozenset(
@@ -355,7 +356,12 @@ class VideoProcessor(ImageProcessor):
         is_sampled = bool(values["do_sample_frames"])
         if is_sampled:
             clip.taken = sampled_frames(rule, self._declared.values, values, known, number, clip.length)
-        return clip, ImageFeatures(clip.metadata(described, known, is_sampled=is_sampled))
+        if values.get("draw_on_frames"):
+            known.rate = 24 if known.rate is None else known.rate
+        metadata = ImageFeatures(clip.metadata(described, known, is_sampled=is_sampled))
+        if values.get("draw_on_frames"):
+            clip.drawn = stamped(values["font"], metadata, clip.taken, is_sampled=is_sampled)
+        return clip, metadata
 
 
 _OF_FRAMES: Final = (1, 3)

@@ -107,6 +107,8 @@ def frame_reader(read_image: Callable[[str, Any], Operand]) -> Reader:
 class Clip:
     """A video of `length` frames like the `first`, of which those are `taken` whose numbers are stated, in this order.
 
+    `drawn` gives a frame by its number with what is drawn into it.
+
     `frames` are a sequence, or an iterator, which is read once and gives the first frame, too.
     """
 
@@ -116,6 +118,7 @@ class Clip:
     length: int
     first: FrameRead
     taken: Sequence[int] = ()
+    drawn: Callable[[int, FrameRead], FrameRead] = lambda _number, frame: frame
 
     @classmethod
     def of(cls, name: str, frames: Any, read: Reader, length: int | None) -> Clip:
@@ -170,7 +173,7 @@ class Clip:
         for start in range(0, len(numbers), count):
             wanted = numbers[start : start + count]
             known = {number: known[number] if number in known else self._frame(number) for number in wanted}
-            yield _sources(self.name, [known[number] for number in wanted])
+            yield _sources(self.name, [self.drawn(number, known[number]) for number in wanted])
 
     def _frame(self, number: int) -> FrameRead:
         name = f"{self.name}[{number}]"

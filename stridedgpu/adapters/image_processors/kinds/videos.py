@@ -218,7 +218,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         min_frames=16,
         max_frames=180,
         draw_on_frames=True,
-        only={"draw_on_frames": (False, "Pillow draws the seconds of each frame with the model's font")},
+        font="Roboto-Regular.ttf",
     ),
     "Cosmos3EdgeVideoProcessor": _of_stacks(
         HALF,
