@@ -74,7 +74,7 @@ def test_a_folder_has_a_file_of_its_own_or_one_for_all(tmp_path):
                 "SLANeXt": "it resizes by a fixed-point",
                 "VitPose": "it cuts boxes of people out of images by SciPy",
                 "TimmWrapper": "timm makes its transforms",
-                "Inkling": "pixels of -1",
+                "Inkling2": "it lays transparent images over",
             }.items()
         ),
         ({"image_processor_type": "Owlv2ImageProcessor"}, "Owlv2ImageProcessor is not reproduced: it blurs"),
@@ -371,7 +371,7 @@ def test_one_number_as_a_size_is_the_shorter_side_where_the_default_is():
     images = {name: kind for name, kind in KINDS.items() if not kind.is_video}
     shorter = {name for name, kind in images.items() if not kind.defaults["default_to_square"]}
     by_sides = {name for name, kind in images.items() if "shortest_edge" in (kind.defaults["size"] or {})}
-    of_other_sizes = ("Siglip", "RTDetr", "PI0", "MuseGlimmer", "Glm5Next", "Tvp", "LlavaOnevision")
+    of_other_sizes = ("Siglip", "RTDetr", "PI0", "Inkling", "MuseGlimmer", "Glm5Next", "Tvp", "LlavaOnevision")
     of_pairs = ("SuperPoint", "SuperGlue", "LightGlue", "EfficientLoFTR")
     assert shorter == by_sides | {f"{name}ImageProcessor" for name in of_other_sizes + of_pairs}
 

@@ -291,6 +291,11 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
     ],
     "Cosmos3EdgeImageProcessor": [{"temporal_patch_size": 2, "size": {"shortest_edge": 100, "longest_edge": 90_000}}],
     "MuseGlimmerImageProcessor": [{"max_image_tokens": 12}, {"resample": 3, "merge_size": 1, "temporal_patch_size": 1}],
+    "InklingImageProcessor": [
+        {"rescale_image_frac": 0.4, "size": {"height": 28, "width": 28}, "do_rescale": False},
+        {"rescale_image_frac": 1.7, "rescale_image_max_upscaled_long_edge": 300, "do_normalize": False},
+        {"rescale_image_frac": 0.5, "do_rescale": False, "do_normalize": False, "resample": 3},
+    ],
     "Kimi_K25ImageProcessor": [
         {"max_patches": 60},
         {"size": {"max_height": 9, "max_width": 9}, "merge_size": 3, "do_normalize": False},

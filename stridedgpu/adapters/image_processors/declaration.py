@@ -57,10 +57,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "SLANeXtImageProcessor": "it resizes by a fixed-point arithmetic of its own: use transformers' own",
     "VitPoseImageProcessor": "it cuts boxes of people out of images by SciPy: use transformers' own",
     "TimmWrapperImageProcessor": "timm makes its transforms: use transformers' own",
-    **dict.fromkeys(
-        ("InklingImageProcessor", "Inkling2ImageProcessor"),
-        "pixels of -1, which no byte is, surround its images: use transformers' own",
-    ),
+    "Inkling2ImageProcessor": "it lays transparent images over a chequered ground: use transformers' own",
 }
 """Processors whose bits cannot be given, and why."""
 
@@ -117,6 +114,7 @@ _FIGURES: Final[Mapping[str, tuple[float, float]]] = {
     "crop_pct": (2.0**-32, _LARGEST),
     "max_pixels_tolerance": (0.0, _LARGEST),
     "downsample_ratio": (2.0**-16, 2.0),
+    "rescale_image_frac": (0.0, 2.0**16),
     "fps": (0.0, MOST_FRAMES),
     "pan_and_scan_min_ratio_to_activate": (0.0, _LARGEST),
     **dict.fromkeys(("dense_max_scale", "dense_min_aspect", "dense_max_aspect"), (-1.0, _LARGEST)),

@@ -39,6 +39,7 @@ _FORMS: Final[Mapping[str, Callable[[Job, Any], Results]]] = {
     "patches_and_merges": patches.patches_and_merges,
     "grid_patches": patches.grid_patches,
     "float_patches": patches.float_patches,
+    "surrounded_patches": squares.surrounded_patches,
     "packed_patches": patches.packed_patches,
     "positioned_patches": patches.positioned_patches,
     "screens": squares.screens,

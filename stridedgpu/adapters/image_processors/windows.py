@@ -9,7 +9,7 @@ A `SizeRule` computes the new size for one class of processors, or for several: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ceil, prod
+from math import ceil, floor, prod
 from numbers import Integral
 from typing import Any, Final, TypeAlias
 
@@ -531,6 +531,22 @@ def patches_of_a_side(values: Values, size: Size) -> Size:
         case {"max_height": most, "max_width": other} if most == other:
             return sizes.shrunk_to_patches(size, values["patch_size"], values["max_patches"], most)
     raise other_size(values, "max_height and max_width, which are the same")
+
+
+def share_of_itself(values: Values, size: Size) -> Size:
+    """Inkling: times `rescale_image_frac`, and no longer than a number of pixels where it grows."""
+    share, most, longest = values["rescale_image_frac"], values["rescale_image_max_upscaled_long_edge"], max(size)
+    if share is None:
+        return size
+    wanted = longest * share if most is None else min(longest * share, max(most, longest))
+    ratio = wanted / longest
+    return floor(size[0] * ratio + 0.5), floor(size[1] * ratio + 0.5)
+
+
+def open_canvas(values: Values, placement: Placement) -> Placement:
+    """Inkling: whole patches, and one more column of them where none is open at its right."""
+    patch, (height, width) = square_side(values), placement.size
+    return _larger(placement, (ceil(height / patch) * patch, (width // patch + 1) * patch))
 
 
 def merged_canvas(values: Values, placement: Placement) -> Placement:

@@ -9,15 +9,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from stridedgpu.adapters.image_processors.normalising import figures_of
 from stridedgpu.adapters.image_processors.rendering import resize_rule
-from stridedgpu.adapters.image_processors.windows import height_and_width, in_square, new_size, placed, square_canvas
+from stridedgpu.adapters.image_processors.windows import (
+    height_and_width,
+    in_square,
+    new_size,
+    placed,
+    square_canvas,
+    square_side,
+)
+from stridedgpu.api.relayout import relayout
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.errors import LayoutError
 
 from .batches import windowed
-from .job import Images, Job, Results, batched, flattened, in_groups, listed, sizes_of
+from .job import Images, Job, Results, all_placed, batched, flattened, in_groups, listed, sizes_of
+from .patches import stacks
 
 
 def squared(job: Job, images: Images) -> Results:
@@ -100,6 +111,29 @@ def screens(job: Job, images: Images) -> Results:
         "image_scale_factors": [[places[first].size[0] / places[first].source[0]] for first in firsts],
         "image_sizes": [places[first].source for first in firsts],
     }
+
+
+def surrounded_patches(job: Job, images: Images) -> Results:
+    """Inkling: patches of images with pixels of -1 below and at their right, twice each, and how many there are."""
+    side = square_side(job.values)
+    values = {**job.declared.values, "patch_size": side, "temporal_patch_size": 2}
+    job = replace(job, declared=replace(job.declared, values=values))
+    flat, placements, _ = all_placed(job, images)
+    patches, grids = stacks(job, flat, placements, range(len(flat)), are_stills=True)
+    pixels = np.full((flat[0].layout.sizes[0], 1, 1), -1, np.float32)
+    outside = relayout(pixels, dims="CHW", **job.renderer.how.keywords).numpy().ravel().tolist()
+    first = 0
+    for (down, across), placement in zip(grids, placements, strict=True):
+        layout = patches[first : first + down * across].operand.layout
+        image = StridedTensor.over(patches.operand.with_layout(in_groups(layout, across)))
+        _, _, height, width = placement.place
+        below, beside = height - (down - 1) * side, width - (across - 1) * side
+        for part in (image[down - 1, :, :, below:], image[:, across - 1, :, :, beside:]):
+            if 0 not in part.sizes:
+                for channel, value in enumerate(outside):
+                    part[..., channel][...] = value
+        first += down * across
+    return {"pixel_values": patches, "num_patches": np.array([down * across for down, across in grids], np.int64)}
 
 
 def _coloured(job: Job, name: str) -> Job:
