@@ -20,6 +20,7 @@ import stridedgpu as sg
 from stridedgpu.adapters.image_processors import rendering
 from stridedgpu.adapters.image_processors.declaration import KINDS
 from stridedgpu.adapters.image_processors.kinds.kind import Kind
+from stridedgpu.problems.transfer_functions import LIGHTS, TRANSFERS
 from stridedgpu.values.arithmetic import NORMALISATIONS, Arithmetic, Normalization
 from stridedgpu.values.colour_matrix import STANDARDS
 from stridedgpu.values.interpolation import INTERPOLATIONS, Interpolation
@@ -246,15 +247,20 @@ def _frames() -> Iterator[Case]:
     for matrix, full_range, chroma in itertools.product(STANDARDS, (False, True), ("repeated", "linear")):
         if (matrix, full_range, chroma) not in (("bt601", False, "repeated"), ("bt709", False, "linear")):
             yield _frame_case(PIXEL_FORMATS["nv12"], matrix, full_range=full_range, chroma=chroma)
+    for transfer, light in itertools.product(TRANSFERS, LIGHTS):
+        seen = {"transfer": transfer, "light": light}
+        yield _frame_case(PIXEL_FORMATS["p010"], "bt2020", full_range=False, chroma="repeated", **seen)
 
 
-def _frame_case(form: PixelFormat, matrix: str, *, full_range: bool, chroma: str) -> Case:
+def _frame_case(form: PixelFormat, matrix: str, *, full_range: bool, chroma: str, **seen: str) -> Case:
     elements = sum(int(np.prod(plane.sizes(_FRAME))) for plane in form.planes)
     width = 8 * form.element.itemsize
     bits, shift = (16, 0) if width == 8 else (form.bits, width - form.bits - form.shift)
     surface = Input((elements // _FRAME[1], _FRAME[1]), form.element.name, bits=bits, shift=shift)
-    options = {"format": form.name, "sizes": _FRAME, "matrix": matrix, "full_range": full_range, "chroma": chroma}
-    words = (form.name, *([] if form.kind != "yuv" else [matrix, "full" if full_range else "limited", chroma]))
+    colours = {"matrix": matrix, "full_range": full_range, "chroma": chroma, **seen}
+    options = {"format": form.name, "sizes": _FRAME, **colours}
+    of_yuv = matrix, "full" if full_range else "limited", chroma, *seen.values()
+    words = form.name, *(of_yuv if form.kind == "yuv" else ())
     library, call = "stridedgpu", ""
     if form.name in _OPENCV_FRAMES and words[1:] == ("bt601", "limited", "repeated"):
         flag = f"cv2.COLOR_YUV2RGB_{form.name.upper().replace('YUYV', 'YUY2')}"
