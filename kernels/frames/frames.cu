@@ -193,16 +193,23 @@ __device__ __forceinline__ Vector<Number, Length> mixed(const PixelPlanes<typena
     return total;
 }
 
-// Blocks that a multiprocessor is to hold: 8 leave a thread 32 registers, and 4 leave those 64 that need more.
+// Whether a thread needs more than 32 registers.
 template <typename Sample, typename Encode, FramesPolicy policy> constexpr bool has_many_numbers =
     policy.rows > 1 || policy.length > 8 || policy.chroma_columns == 1 || Encode::is_wide ||
     policy.length * sizeof(typename Encode::Target) > 16 ||
     (policy.planes == FramePlanes::apart && sizeof(Sample) > 1);
 
+// Blocks that a multiprocessor is to hold: 8 leave a thread 32 registers, 4 leave those 64 that need more, and 3 leave
+// 80 to 16 whole pixels with chroma of their own, of which sm_90 would spill.
+template <typename Sample, typename Encode, FramesPolicy policy> constexpr int frames_blocks =
+    policy.of_pixels && policy.length > 8 && policy.chroma_columns == 1 ? 3
+    : has_many_numbers<Sample, Encode, policy>                          ? 4
+                                                                        : 8;
+
 // `Product` multiplies a colour by a number of the matrix. `Encode` converts a sum of these, or without a matrix a
 // colour, to an element of the target.
 template <typename Product, typename Encode, typename Index, FramesPolicy policy>
-__global__ void __launch_bounds__(256, has_many_numbers<typename Product::Source, Encode, policy> ? 4 : 8)
+__global__ void __launch_bounds__(256, frames_blocks<typename Product::Source, Encode, policy>)
     frames(__grid_constant__ const FramesParameters<Product, Encode, Index, policy> p) {
     using Sample = typename Product::Source;
     using Target = typename Encode::Target;

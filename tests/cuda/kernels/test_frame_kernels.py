@@ -91,8 +91,8 @@ CASES = {
     ],
     "rotated frames": [
         FrameCase("nv12", "uint8", "CHW", turned=90, gap=3, size=(6, 8)),
-        FrameCase("i420", "float32", "HWC", NORMALISED, turned=180, origin=(1, 1), size=(4, 5)),
-        FrameCase("p010", "float16", "CHW", NORMALISED, turned=270, gap=2, size=(5, 6), index_bits=64),
+        FrameCase("i420", "float32", "HWC", NORMALISED, turned=180, origin=(1, 1), size=(4, 5), beyond=(1, 0)),
+        FrameCase("p010", "float16", "CHW", NORMALISED, turned=270, gap=2, size=(5, 6), beyond=(1, 0), index_bits=64),
     ],
     "by swscale's arithmetic": [
         FrameCase("i420", "uint8", "HWC", size=(4, 64), chroma="swscale"),
