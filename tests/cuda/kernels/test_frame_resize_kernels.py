@@ -28,21 +28,21 @@ ALIGNED = (
     ("nv12", (14, 34), "linear"),
     ("bgra", (9, 12), "repeated"),
     ("nv12", (6, 1030), "repeated"),
-    ("yuyv", (4, 78), "repeated"),
     ("nv12", (15, 47), "repeated"),
     ("i422", (7, 31), "repeated"),
     ("nv16", (8, 48), "repeated"),
     ("i444", (9, 40), "repeated"),
+    ("yuyv", (4, 78), "repeated"),  # its last pixels are no whole group, and the memory of all frames ends behind them
 )
 DEEP = (
     ("p010", (18, 44), "repeated"),
-    ("i010", (20, 38), "repeated"),
     ("p016", (12, 22), "repeated"),
     ("i209", (11, 39), "repeated"),
     ("p412", (9, 24), "repeated"),
     ("y210", (6, 32), "repeated"),
     ("gbrp10", (5, 16), "repeated"),
     ("gray12", (5, 16), "repeated"),
+    ("i010", (20, 38), "repeated"),  # its last pixels are no whole group either
 )
 SWSCALE = (("i420", (24, 40), "swscale"), ("nv12", (24, 40), "repeated"), ("i444", (9, 31), "swscale"))
 CASES = {
