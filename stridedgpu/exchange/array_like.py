@@ -99,7 +99,7 @@ def with_canonical_axes(operand: Operand, dims: str) -> tuple[Operand, str]:
     """
     if not isinstance(dims, str):
         checked_dims(dims, 0)  # raises: `dims` is no string
-    layout = _canonical_layout(operand.layout, dims)
+    layout = canonical_layout(operand.layout, dims)
     return Operand(operand.buffer, layout, operand.element, operand.owns_padding), canonical_axes(dims)
 
 
@@ -384,13 +384,13 @@ def _described(
         raise LayoutError(f"The array's strides of {steps} bytes are not whole elements of {itemsize} bytes; copy it.")
     layout = Layout(sizes, strides)
     if dims is not None:
-        layout = _canonical_layout(layout, dims)
+        layout = canonical_layout(layout, dims)
     lowest = layout.first_offset
     return element, layout.shifted(-lowest), layout.span * itemsize, -lowest * itemsize, itemsize
 
 
 @lru_cache(maxsize=1024)
-def _canonical_layout(layout: Layout, dims: str) -> Layout:
+def canonical_layout(layout: Layout, dims: str) -> Layout:
     """The layout with its labelled axes reordered from `dims` to canonical order, after its plain axes."""
     labels = labels_of(checked_dims(dims, layout.ndim), layout.ndim)
     axes = (*range(layout.ndim - len(dims)), *(labels.index(letter) for letter in canonical_axes(dims)))

@@ -19,10 +19,10 @@ import numpy as np
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import (
     array_of_pillow,
+    canonical_layout,
     frame_tensor,
     operand_of,
     operand_of_array,
-    with_canonical_axes,
 )
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.frames import rgb_image
@@ -133,7 +133,7 @@ def image_operand(
     if layout.ndim == 2:
         operand = pixels.with_layout(layout.unsqueezed(0))
     elif place == 2:
-        operand, _ = with_canonical_axes(pixels, "HWC")
+        operand = pixels.with_layout(canonical_layout(layout, "HWC"))
     return _converted(name, operand, backend) if converts and not is_pillow else operand
 
 
