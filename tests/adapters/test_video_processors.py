@@ -387,7 +387,7 @@ def test_frames_are_sampled_without_transformers():
 @pytest.mark.interop
 @pytest.mark.parametrize("name", NAMES)
 def test_keys_come_in_the_order_of_transformers(name):
-    theirs = original(name, "torchvision", do_sample_frames=False, return_metadata=True)
+    theirs = original(name, "torchvision", do_sample_frames=False, return_metadata=True, **NEEDED.get(name, {}))
     clip = video(np.random.default_rng(3), 4)
     assert list(sg.video_processor(theirs)([clip])) == list(theirs([clip]))
 
