@@ -37,7 +37,7 @@ template <typename Sample> struct FrameGroups {
           red_stride(frame.shape.row_strides[2]), row_shift(frame.shape.row_shift), matrix(frame.shape.matrix) {
         const FrameShape& shape = frame.shape;
         runs = runs_of(shape.column_strides[0], shape.column_strides[1], shape.column_strides[2]);
-        if (shape.kind != FrameKind::repeated) runs = FrameRuns::none;
+        if (shape.kind != FrameKind::repeated || matrix.floors != 0) runs = FrameRuns::none;
         if (runs != FrameRuns::none) columns = shape.width / length * length;
     }
 
@@ -81,7 +81,7 @@ template <typename Sample> struct FrameGroups {
             const int32 u = difference_of(samples.blue, i / 2, matrix.chroma_centre);
             const int32 v = difference_of(samples.red, i / 2, matrix.chroma_centre);
             int32 colour[3];
-            unclamped_colour<Sample>(sample_of(samples.luma, i), u, v, matrix, matrix.floors != 0, colour);
+            unclamped_colour<Sample>(sample_of(samples.luma, i), u, v, matrix, false, colour);
 #pragma unroll
             for (int c = 0; c < 3; ++c) whole[3 * i + c] = colour[c];
         }

@@ -196,8 +196,7 @@ __device__ __forceinline__ Vector<Number, Length> mixed(const PixelPlanes<typena
 // Whether a thread needs more than 32 registers.
 template <typename Sample, typename Encode, FramesPolicy policy> constexpr bool has_many_numbers =
     policy.rows > 1 || policy.length > 8 || policy.chroma_columns == 1 || Encode::is_wide ||
-    policy.length * sizeof(typename Encode::Target) > 16 ||
-    (policy.planes == FramePlanes::apart && sizeof(Sample) > 1);
+    policy.length * sizeof(typename Encode::Target) > 16 || sizeof(Sample) > 1;
 
 // Blocks that a multiprocessor is to hold: 8 leave a thread 32 registers, 4 leave those 64 that need more, and 3 leave
 // 80 to 16 whole pixels with chroma of their own, of which sm_90 would spill.

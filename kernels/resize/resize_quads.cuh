@@ -101,7 +101,8 @@ template <typename Element_> struct FrameQuadReader {
           matrix(frame.shape.matrix) {
         const FrameShape& shape = frame.shape;
         // Without branches: all of the record is on its way together.
-        quick = (shape.kind == FrameKind::repeated) & (shape.row_strides[1] == shape.row_strides[2]) &
+        quick = (shape.kind == FrameKind::repeated) & (shape.matrix.floors == 0) &
+                (shape.row_strides[1] == shape.row_strides[2]) &
                 (shape.column_strides[1] == shape.column_strides[2]);
 #pragma unroll
         for (int kind = 0; kind < 2; ++kind) {
@@ -141,7 +142,7 @@ template <typename Element_> struct FrameQuadReader {
         for (int tap = 0; tap < 4; ++tap) {
             const int32 u = samples[tap][1] - matrix.chroma_centre, v = samples[tap][2] - matrix.chroma_centre;
             int32 colour[3];
-            unclamped_colour<Element>(samples[tap][0], u, v, matrix, matrix.floors != 0, colour);
+            unclamped_colour<Element>(samples[tap][0], u, v, matrix, false, colour);
 #pragma unroll
             for (int c = 0; c < 3; ++c) whole[c][tap] = colour[c];
         }
