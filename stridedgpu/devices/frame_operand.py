@@ -24,8 +24,8 @@ class FrameOperand:
     """A frame of `sizes` (height, width) in planes with the sizes that its format states.
 
     `matrix` is the name of the standard; `chroma` is the upsampling of chroma to the size of luma; `arithmetic` is a
-    name of `stridedgpu.values.colour_matrix`. `transfer` says what light codes mean, and `light` that operations see
-    it, by names of `stridedgpu.problems.transfer_functions`; or None.
+    name of `stridedgpu.values.colour_matrix`. `transfer` is the transfer function of high dynamic range, and
+    `light` what operations see of such codes: names of `stridedgpu.problems.transfer_functions`, or None.
     """
 
     samples: PixelFormat

@@ -8,9 +8,9 @@ Light is a number for each of red, green and blue, rounded once from float64 to 
     m1 = 2610 / 2^14   m2 = 2523 / 2^5   c1 = 3424 / 2^12   c2 = 2413 / 2^7   c3 = 2392 / 2^7
     a = 0.17883277     b = 1 - 4 a       c = 0.5 - a ln(4 a)
 
-SDR shows light of up to `PEAK` cd/m2, the display for which most such video is made, and its white is `WHITE`, that of
-HDR's graphics. Light of HLG's scene becomes that of such a display by its power of 1.2. It is compressed with PQ's
-codes, each relative to that of `PEAK`; w is that of `WHITE`, and k = 1.5 w - 0.5:
+For SDR, light is that of a display of `PEAK` cd/m2, for which most such video is made: of PQ as it is, up to `PEAK`,
+and of HLG the scene's to the power of 1.2. The white of SDR is that of HDR's graphics, `WHITE`. With e and w the codes
+that PQ has for the light and for `WHITE`, each divided by the code of `PEAK`, and k = 1.5 w - 0.5, e becomes:
 
     e                                                             up to k
     (2 t^3 - 3 t^2 + 1) k + (t^3 - 2 t^2 + t) (1 - k) + (3 t^2 - 2 t^3) w    above, t = (e - k) / (1 - k)

@@ -107,9 +107,8 @@ def frame_reader(read_image: Callable[[str, Any], Operand]) -> Reader:
 class Clip:
     """A video of `length` frames like the `first`, of which those are `taken` whose numbers are stated, in this order.
 
-    `drawn` gives a frame by its number with what is drawn into it.
-
-    `frames` are a sequence, or an iterator, which is read once and gives the first frame, too.
+    `frames` are a sequence, or an iterator, which is read once and gives the first frame, too. `drawn` takes the number
+    of a frame and the frame, and gives it with what is drawn into it.
     """
 
     name: str
